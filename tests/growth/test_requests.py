@@ -209,6 +209,10 @@ CASES: dict[str, Callable[[int], Request]] = {
     "apply of one item many times": patched(
         APPLY, lambda n: applied(pod(containers=[{"name": "c", "env": [{"name": "V"}] * n}]), "Pod")
     ),
+    "apply of many bad items below a long name": patched(
+        APPLY,
+        lambda n: applied(pod(containers=[{"name": "c" * 100 * n, "env": [{"name": i} for i in range(n)]}]), "Pod"),
+    ),
     "apply over many managers": patched(
         APPLY, lambda n: applied(config_map(n), "ConfigMap"), lambda n: managed(n, "Apply"), MAPS
     ),

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 
 REQUIRED = "FieldValueRequired"
 INVALID = "FieldValueInvalid"
@@ -173,10 +173,23 @@ def _shown(value: Any) -> str:
     return gotext.json_text(value)
 
 
+def collected(errors: Iterable[FieldError]) -> list[FieldError]:
+    """The errors of an object, as many as an answer has room for. Validation stops where these end: a path may hold a
+    key of any length, and each error below it holds the path."""
+    found: list[FieldError] = []
+    room = limits.VALIDATION_ERROR_CHARACTERS
+    for error in errors:
+        found.append(error)
+        room -= len(error.field) + len(error.detail)
+        if room < 0 or len(found) >= limits.VALIDATION_ERRORS:
+            break
+    return found
+
+
 def joined(messages: Sequence[str]) -> str:
     """Several faults as one text, each once: the way the real server adds them up."""
     distinct = list(dict.fromkeys(messages))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-__all__ = ["OMITTED", "FieldError", "Path", "joined"]
+__all__ = ["OMITTED", "FieldError", "Path", "collected", "joined"]

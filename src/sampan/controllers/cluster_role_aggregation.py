@@ -3,6 +3,8 @@
 from collections.abc import Hashable, Iterable
 from typing import Any
 
+import msgspec
+
 from sampan.api import label_selector
 from sampan.api.types.rbac_v1 import ClusterRole, PolicyRule
 from sampan.controllers.descriptor import Parts
@@ -16,12 +18,15 @@ from sampan.machinery.informer import InformerFactory
 def aggregated(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
     """The rules of the roles that this one selects, by selector and then by name, each once."""
     rules: list[PolicyRule] = []
+    known: set[bytes] = set()
     by_name = sorted(roles, key=lambda other: other.metadata.name)
     for source in role.aggregationRule.clusterRoleSelectors if role.aggregationRule else ():
         selector = label_selector.selector_of(source)
         for other in by_name:
             if other.metadata.name != role.metadata.name and selector.matches(other.metadata.labels):
-                rules += [rule for rule in other.rules or () if rule not in rules]
+                encoded = [(msgspec.json.encode(rule), rule) for rule in other.rules or ()]
+                rules += [rule for key, rule in encoded if key not in known]
+                known.update(key for key, _ in encoded)
     return rules
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-from sampan.api import limits
+from sampan.api.faults import collected
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
@@ -137,7 +136,7 @@ class Store:
         faults = metadata.faults_of_new(
             obj.metadata, self.resource.namespaced, strategy.name_faults, is_custom=self.resource.is_custom
         )
-        own = list(islice(strategy.validate_create(ctx, obj), limits.VALIDATION_ERRORS))
+        own = collected(strategy.validate_create(ctx, obj))
         if faults or own:
             raise self._invalid(obj, own if own and strategy.metadata_last else faults + own)
         ctx.warn_all(strategy.warnings(ctx, obj, None))
@@ -242,7 +241,7 @@ class Store:
         is_custom = self.resource.is_custom
         faults = metadata.faults_of_update(obj.metadata, old.metadata, is_custom=is_custom)
         faults.extend(refusals)
-        faults.extend(islice(strategy.validate_update(ctx, obj, old), limits.VALIDATION_ERRORS))
+        faults.extend(collected(strategy.validate_update(ctx, obj, old)))
         if faults:
             if strategy.validates_whole:
                 faults += metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)

@@ -2,12 +2,14 @@
 
 from typing import Any
 
-from sampan.api import gotext
+from sampan.api import gotext, limits
 from sampan.machinery.apply import elements, items
 from sampan.machinery.apply.atoms import Atom
 from sampan.machinery.apply.items import Misfit
 
-Fault = tuple[str, str]
+Place = tuple[Any, str] | None
+"""Where something is in an object: the place above and the step from there. Many errors share what is above them."""
+Fault = tuple[Place, str]
 """Where, and what."""
 
 _TWICE = "duplicate entries for key "
@@ -15,74 +17,93 @@ _TWICE = "duplicate entries for key "
 
 def check(value: Any, atom: Atom) -> None:
     """Misfit with all faults of an applied object. An item of a list may not come twice."""
-    if faults := _faults(value, atom):
+    if faults := _faults(value, atom, None):
         raise Misfit(_all_told(faults))
 
 
 def faults_of_live(value: Any, atom: Atom) -> str:
     """What is wrong with a live object, in which items may come twice; empty if nothing is."""
-    faults = [fault for fault in _faults(value, atom) if not fault[1].startswith(_TWICE)]
+    faults = [fault for fault in _faults(value, atom, None) if not fault[1].startswith(_TWICE)]
     return _all_told(faults) if faults else ""
 
 
 def _all_told(faults: list[Fault]) -> str:
+    """The text of all errors, as far as an answer has room for them."""
     if len(faults) == 1:
         return _told(*faults[0])
-    return "\n".join(["errors:", *(f"  {_told(*fault)}" for fault in faults)])
+    lines = ["errors:"]
+    room = limits.VALIDATION_ERROR_CHARACTERS
+    for fault in faults:
+        lines.append(f"  {_told(*fault)}")
+        room -= len(lines[-1])
+        if room < 0:
+            break
+    return "\n".join(lines)
 
 
-def _told(path: str, text: str) -> str:
+def _told(place: Place, text: str) -> str:
+    path = _path(place)
     return f"{path}: {text}" if path else text
 
 
-def _faults(value: Any, atom: Atom) -> list[Fault]:
+def _path(place: Place) -> str:
+    steps: list[str] = []
+    while place is not None:
+        steps.append(elements.shown(place[1]))
+        place = place[0]
+    return "".join(reversed(steps))
+
+
+def _faults(value: Any, atom: Atom, at: Place) -> list[Fault]:
     form = atom.form(value)
     if value is None:
         return []
     if form == "scalar":
-        return _scalar_faults(value, atom)
+        text = _scalar_fault(value, atom)
+        return [(at, text)] if text else []
     if form == "map":
-        return _map_faults(value, atom) if isinstance(value, dict) else [("", f"expected map, got {_shown(value)}")]
-    return _list_faults(value, atom) if isinstance(value, list) else [("", f"expected list, got {_shown(value)}")]
+        return _map_faults(value, atom, at) if isinstance(value, dict) else [(at, f"expected map, got {_shown(value)}")]
+    return _list_faults(value, atom, at) if isinstance(value, list) else [(at, f"expected list, got {_shown(value)}")]
 
 
-def _scalar_faults(value: Any, atom: Atom) -> list[Fault]:
+def _scalar_fault(value: Any, atom: Atom) -> str:
     match atom.scalar:
         case "numeric" if isinstance(value, bool) or not isinstance(value, int | float):
-            return [("", f"expected numeric (int or float), got {gotext.type_name(value)}")]
+            return f"expected numeric (int or float), got {gotext.type_name(value)}"
         case "string" if not isinstance(value, str):
-            return [("", f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}")]
+            return f"expected string, got &value.valueUnstructured{{Value:{_syntax(value)}}}"
         case "boolean" if not isinstance(value, bool):
-            return [("", f"expected boolean, got {_shown(value)}")]
+            return f"expected boolean, got {_shown(value)}"
         case "untyped" if isinstance(value, dict | list):
-            return [("", f"expected any scalar, got {_shown(value)}")]
-    return []
+            return f"expected any scalar, got {_shown(value)}"
+    return ""
 
 
-def _map_faults(value: dict[str, Any], atom: Atom) -> list[Fault]:
+def _map_faults(value: dict[str, Any], atom: Atom, at: Place) -> list[Fault]:
     faults: list[Fault] = []
     for name in sorted(value):
         child = atom.child(name)
+        here = (at, elements.field(name))
         if child is None:
-            return [*faults, (f".{name}", "field not declared in schema")]
-        faults += [(f".{name}{path}", text) for path, text in _faults(value[name], child)]
+            return [*faults, (here, "field not declared in schema")]
+        faults += _faults(value[name], child, here)
     return faults
 
 
-def _list_faults(value: list[Any], atom: Atom) -> list[Fault]:
+def _list_faults(value: list[Any], atom: Atom, at: Place) -> list[Fault]:
     faults: list[Fault] = []
     below, seen = atom.item(), set()
     for index, item in enumerate(value):
-        at = f"i:{index}"
+        element = f"i:{index}"
         if not atom.is_atomic_list:
             try:
-                at = items.element(item, atom)
+                element = items.element(item, atom)
             except Misfit as misfit:
-                return [*faults, ("", f"element {index}: {misfit}")]
-            if at in seen:
-                faults.append(("", _TWICE + elements.shown(at)))
-            seen.add(at)
-        faults += [(elements.shown(at) + path, text) for path, text in _faults(item, below)]
+                return [*faults, (at, f"element {index}: {misfit}")]
+            if element in seen:
+                faults.append((at, _TWICE + elements.shown(element)))
+            seen.add(element)
+        faults += _faults(item, below, (at, element))
     return faults
 
 
