@@ -150,7 +150,7 @@ def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-RESOURCES = (
+RESOURCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("configmaps", "/api/v1/namespaces/default/configmaps", {"data": {"x": "y" * 1500}}),
     ("secrets", "/api/v1/namespaces/default/secrets", {"stringData": {"x": "y" * 1000}}),
     ("leases", "/apis/coordination.k8s.io/v1/namespaces/default/leases", {"spec": {"holderIdentity": "me"}}),

@@ -198,8 +198,9 @@ ENV_FILE_BYTES: Final = 64 << 10
 
 # -- watches and caches ----------------------------------------------------------------------------------------------
 
-WATCH_SEND_BYTES: Final = 256 << 10
-"""What one send takes from a watcher's queue: it is copied into the connection's own buffers, once more by TLS."""
+WATCH_SEND_BYTES: Final = 128 << 10
+"""What one send takes from a watcher's queue: TLS copies it into buffers of the connection, and takes two such sends
+before it is clear that the client does not read."""
 WATCHER_EVENTS: Final = 1_000
 """What a watcher whose client does not read may leave queued; the real watch cache gives a watcher 100 to 1,000."""
 WATCHER_BYTES: Final = 8 << 20

@@ -2,7 +2,10 @@
 
 import contextlib
 import struct
+import time
+import tracemalloc
 import zlib
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -107,6 +110,84 @@ def test_any_bytes_are_frames_of_spdy_or_bad(kind: int, flags: int, content: byt
 
 def test_the_dictionary_is_that_of_the_protocol() -> None:
     assert (len(spdy_frames.DICTIONARY), zlib.adler32(spdy_frames.DICTIONARY)) == (1423, 0xE3C6A7C2)
+
+
+@contextlib.contextmanager
+def _cheap() -> Iterator[None]:
+    """What a peer can ask for with 100 KB: half a second of processor time and 100 MB at most."""
+    tracemalloc.start()
+    began = time.process_time()
+    try:
+        yield
+        assert time.process_time() - began < 0.5 * 4, "tracing takes its time as well"
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+
+
+_SIZE = 100_000
+_EXPENSIVE_FOR_WEBSOCKET = {
+    "empty parts": b"\x02\x80abcd" + b"\x00\x80abcd" * (_SIZE // 6),
+    "small parts": b"\x02\x80abcd" + b"\x00\x81abcdx" * (_SIZE // 7),
+    "pings": b"\x89\x80abcd" * (_SIZE // 6),
+    "small messages": b"\x82\x81abcdx" * (_SIZE // 7),
+    "a length that never comes": b"\x82\xff" + struct.pack(">Q", websocket_frames.MOST) + b"abcd" + bytes(_SIZE),
+}
+
+
+@pytest.mark.parametrize("name", _EXPENSIVE_FOR_WEBSOCKET)
+@pytest.mark.parametrize("piece", [1, 1000, _SIZE], ids=["byte by byte", "in pieces", "at once"])
+def test_no_bytes_are_expensive_for_a_websocket(name: str, piece: int) -> None:
+    data, frames = _EXPENSIVE_FOR_WEBSOCKET[name], websocket_frames.Frames(is_server=True)
+    with _cheap():
+        for at in range(0, len(data), piece):
+            frames.feed(data[at : at + piece])
+
+
+def test_small_parts_of_a_message_take_up_no_more_than_their_bytes() -> None:
+    frames = websocket_frames.Frames(is_server=False)
+    frames.feed(b"\x02\x00")
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            frames.feed(b"\x00\x01x\x00\x00" * 1000)
+        assert tracemalloc.get_traced_memory()[0] < 200_000
+    finally:
+        tracemalloc.stop()
+
+
+def _bombs(size: int) -> bytes:
+    """As many streams as fit, with headers that become as long as they may."""
+    deflate, data, stream = zlib.compressobj(9, zdict=spdy_frames.DICTIONARY), b"", 1
+    while len(data) < size:
+        raw = struct.pack(">III", 1, 1, 0x61000000)[:9] + struct.pack(">I", 16_000) + bytes(16_000)
+        content = struct.pack(">IIH", stream, 0, 0) + deflate.compress(raw) + deflate.flush(zlib.Z_SYNC_FLUSH)
+        data += struct.pack(">HHI", 0x8003, 1, len(content)) + content
+        stream += 2
+    return data
+
+
+_EXPENSIVE_FOR_SPDY = {
+    "bombs": _bombs(_SIZE),
+    "pings": spdy_frames.Writer().ping(1) * (_SIZE // 12),
+    "empty data": spdy_frames.Writer().data(1, b"") * (_SIZE // 8),
+    "farewells": spdy_frames.Writer().goaway(1) * (_SIZE // 16),
+}
+
+
+@pytest.mark.parametrize("name", _EXPENSIVE_FOR_SPDY)
+@pytest.mark.parametrize("piece", [100, _SIZE], ids=["in pieces", "at once"])
+def test_no_bytes_are_expensive_for_spdy(name: str, piece: int) -> None:
+    data, reader = _EXPENSIVE_FOR_SPDY[name], spdy_frames.Reader()
+    with _cheap():
+        for at in range(0, len(data), piece):
+            reader.feed(data[at : at + piece])
+
+
+@pytest.mark.parametrize("text", ["1 " * 50_000, "[]" * 50_000, "[" * 100_000, "9" * 100_000, " " * 100_000])
+def test_no_text_is_expensive_as_sizes(text: str) -> None:
+    with _cheap():
+        resizes(text)
 
 
 def test_headers_that_are_a_bomb() -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from sampan.machinery.multiplex import spdy_frames as frames
 from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.streams import Stream
 from sampan.machinery.multiplex.tunnel import Tunnel
@@ -127,5 +128,25 @@ def test_nonsense_ends_the_connection(data: bytes) -> None:
             await ours.write(data)
             await ours.close()
             assert await server.accept() is None
+
+    asyncio.run(main())
+
+
+def test_streams_that_are_reset_at_once_do_not_pile_up() -> None:
+    """Each leaves the table of streams, but would wait to be accepted."""
+
+    async def main() -> None:
+        ours, theirs = wires()
+        async with asyncio.timeout(60), SpdyConnection(theirs, is_server=True) as server:
+            writer = frames.Writer()
+            for number in range(1, 4001, 2):
+                await ours.write(writer.syn_stream(number, {}) + writer.rst_stream(number, 5) + writer.goaway(1))
+            await ours.write(writer.ping(1))
+            reader, answers = frames.Reader(), list[frames.Frame]()
+            while not any(frame.kind == frames.PING for frame in answers):
+                answers += reader.feed(await ours.read())
+            assert server._accepted.qsize() <= 1001
+            assert any(frame.kind == frames.RST_STREAM for frame in answers)
+            await ours.close()
 
     asyncio.run(main())

@@ -203,7 +203,7 @@ class _Stream:
 
     def _congested(self, size: int) -> None:
         self._watcher.block()
-        self._buffered = size
+        self._buffered = size = 2 * size  # the send before was taken, but only into a buffer, or there would be room
         self._timer = asyncio.get_running_loop().call_later(self._congested_s, self._watcher.terminate)
         self._connection.on_drained = self._drained
         self._budget.hold(size)  # which may end this very watch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ NUMBERS = (STDIN, STDOUT, STDERR, ERROR, RESIZE)
 _WITH_RESIZE = (channel_forms.V3, channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
 _WITH_STATUS = (channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
 _STREAMS_S = 30.0
+_SPACE = re.compile(r"\s*")
 _LONGEST_RESIZE = 1 << 10
 _OUTPUT = {1: STDOUT, 2: STDERR}
 
@@ -168,13 +170,12 @@ async def _resizes(stream: Stream, process: Process) -> None:
 def resizes(text: str) -> tuple[list[tuple[int, int]], str]:
     """The sizes that are told, one JSON value after the other, and what is left of the text."""
     found: list[tuple[int, int]] = []
-    decoder = json.JSONDecoder()
-    while text := text.lstrip():
+    decoder, at = json.JSONDecoder(), 0
+    while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]
         try:
-            value, end = decoder.raw_decode(text)
+            value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return found, text if len(text) < _LONGEST_RESIZE else ""
-        text = text[end:]
+            return found, text[at:] if len(text) - at < _LONGEST_RESIZE else ""
         if isinstance(value, dict):
             width, height = value.get("Width"), value.get("Height")
             if _is_size(width) and _is_size(height):

@@ -72,6 +72,8 @@ class SpdyConnection:
         self._next, self._last_of_peer, self._peer_parity = (2, 0, 1) if is_server else (1, 0, 0)
         self._sending = asyncio.Lock()
         self._accepted: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
+        self._is_leaving = False
+        """The other side has said that it opens no more streams."""
         self._group = asyncio.TaskGroup()
         self._task: asyncio.Task[None] | None = None
         self.gone = asyncio.Event()
@@ -168,7 +170,9 @@ class SpdyConnection:
                 await self._send(self._writer.ping(frame.stream))
             return
         if frame.kind == frames.GOAWAY:
-            self._accepted.put_nowait(None)
+            if not self._is_leaving:
+                self._is_leaving = True
+                self._accepted.put_nowait(None)
             return
         stream = self._streams.get(frame.stream)
         if stream is None:
@@ -189,7 +193,8 @@ class SpdyConnection:
         if number % 2 != self._peer_parity or number <= self._last_of_peer:
             raise BadFrame(f"a stream may not have the number {number}")
         self._last_of_peer = number
-        if len(self._streams) >= _MOST_STREAMS:
+        # Streams that are opened and reset at once are gone, but wait to be accepted all the same.
+        if len(self._streams) >= _MOST_STREAMS or self._accepted.qsize() >= _MOST_STREAMS:
             await self.send_reset(number, frames.REFUSED_STREAM)
             return
         stream = self._streams[number] = SpdyStream(self, number, frame.headers)

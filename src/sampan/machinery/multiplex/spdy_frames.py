@@ -15,9 +15,10 @@ _CONTROL, _VERSION = 0x8000, 3
 _LARGEST = (1 << 24) - 1
 _MOST_FRAME = 1 << 20
 """Bytes of a control frame; data may have as many as the protocol can say."""
-_MOST_HEADERS = 1 << 20
-"""Bytes of headers, when they are not compressed."""
-_MOST_NAMES = 1000
+_MOST_HEADERS = 16 << 10
+"""Bytes of headers, when they are not compressed: those of real clients have some hundred, and 50 bytes can become so
+many."""
+_MOST_NAMES = 100
 
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "

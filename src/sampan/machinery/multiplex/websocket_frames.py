@@ -67,9 +67,9 @@ class Frames:
     def __init__(self, *, is_server: bool, most: int = MOST) -> None:
         self._is_server, self._most = is_server, most
         self._data = bytearray()
-        self._parts: list[bytes] = []
+        self._message = bytearray()
+        """The parts of a message so far: not a list of them, which would be many times as large if they are small."""
         self._opcode = 0
-        self._size = 0
 
     def feed(self, data: bytes) -> list[Message]:
         self._data += data
@@ -96,7 +96,7 @@ class Frames:
             if len(data) < 10:
                 return None
             (size,), at = struct.unpack_from(">Q", data, 2), 10
-        if size + self._size > self._most:
+        if size + len(self._message) > self._most:
             raise BadFrame("the message is too large", TOO_BIG)
         mask_at, at = at, at + (4 if second & 0x80 else 0)
         if len(data) < at + size:
@@ -123,12 +123,14 @@ class Frames:
         if (opcode == CONTINUATION) != bool(self._opcode):
             raise BadFrame("a message begins within another" if opcode else "nothing is there to be continued")
         self._opcode = opcode or self._opcode
-        self._parts.append(content)
-        self._size += len(content)
+        if is_last and not self._message:
+            opcode, self._opcode = self._opcode, 0
+            return Message(opcode, content)
+        self._message += content
         if not is_last:
             return None
-        message = Message(self._opcode, b"".join(self._parts))
-        self._parts, self._opcode, self._size = [], 0, 0
+        message = Message(self._opcode, bytes(self._message))
+        self._message, self._opcode = bytearray(), 0
         return message
 
 
