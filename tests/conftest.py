@@ -50,6 +50,12 @@ def shared_dir() -> Path:
 transports.watch()
 
 
+def pytest_collection_finish() -> None:
+    """What the tests are made of stays: the collection at the end of each module need not look at it."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _nothing_left_open() -> Iterator[None]:
     """A module that leaves a connection open fails, with the name of the test that opened it. Set up first, this is
