@@ -186,7 +186,8 @@ class Fleet:
         try:
             again_s = await self._sync_node(name)
         except (errors.ApiError, ConnectionFailed) as error:
-            log.warning("node %s: %s; again in %g s", name, error, self._queue.retry(name))
+            level = logging.DEBUG if isinstance(error, errors.Conflict) else logging.WARNING
+            log.log(level, "node %s: %s; again in %g s", name, error, self._queue.retry(name))
         except Exception:
             log.exception("node %s: again in %g s", name, self._queue.retry(name))
         else:
