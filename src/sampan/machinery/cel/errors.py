@@ -43,8 +43,8 @@ def format_issues(source: str, issues: Sequence[Issue]) -> str:
     """The issues in the order of their positions, each with the source line and a caret under the position."""
     lines = source.split("\n")
     starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line) + 1)
+    for text in lines:
+        starts.append(starts[-1] + len(text) + 1)
     located = sorted((_position(starts, issue.offset), number, issue) for number, issue in enumerate(issues))
     shown: list[str] = []
     size = 0

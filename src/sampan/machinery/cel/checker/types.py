@@ -77,7 +77,9 @@ class ObjectType(Type):
 
     def __init__(self, name: str, fields: Mapping[str, Type | Field], *, max_size: int | None = None) -> None:
         super().__init__("object", name, max_size=max_size)
-        self.fields = {key: field if isinstance(field, Field) else Field(key, field) for key, field in fields.items()}
+        self.fields: Mapping[str, Field] = {
+            key: field if isinstance(field, Field) else Field(key, field) for key, field in fields.items()
+        }
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Type) and other.kind == "object" and other.name == self.name

@@ -615,7 +615,7 @@ def _timestamp(value: Any) -> Any:
     if type(value) is not str:
         return value
     try:
-        return parse_timestamp(value)
+        return parse_timestamp(f"{value}T00:00:00Z" if len(value) == 10 else value)
     except ValueError as error:
         raise EvaluationError(str(error)) from None
 

@@ -1,0 +1,166 @@
+"""Types of variables from schemas of kinds, built-in and custom (`k8s.io/apiserver/pkg/cel/common`).
+
+A schema says how large values can be (`maxLength`, `maxItems`, `maxProperties`); where it does not, they fit into a
+request. The estimate of costs rests on these sizes. Schemas may be cyclic: fields get their types when they are asked
+for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from sampan.api.limits import REQUEST_BODY_BYTES
+from sampan.api.schema import Schema
+from sampan.machinery.cel.checker.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Field,
+    ObjectType,
+    Type,
+    list_of,
+    map_of,
+    sized,
+)
+from sampan.machinery.cel.escapes import escaped
+
+_LONGEST_STRING = REQUEST_BODY_BYTES - 2
+_SCALARS: Final[Mapping[str, tuple[Type, int]]] = {"boolean": (BOOL, 4), "number": (DOUBLE, 1), "integer": (INT, 1)}
+_FORMATS: Final[Mapping[str, tuple[Type, int, int]]] = {
+    "duration": (DURATION, 4, 32),
+    "date": (TIMESTAMP, 12, 12),
+    "date-time": (TIMESTAMP, 22, 37),
+    "micro-time": (TIMESTAMP, 22, 37),
+}
+"""The type, and the least and largest size of a value in JSON."""
+_TEXT = Schema(type="string")
+
+
+class _Declared(NamedTuple):
+    type: Type
+    min_size: int
+    """How many bytes the smallest value has in JSON."""
+
+
+def declared_type(schema: Schema, name: str, *, is_resource: bool = False) -> Type | None:
+    """The type of the values of a schema; None where expressions cannot name them, because nothing is known of their
+    content. Of a resource, `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` can always be named."""
+    declared = _declare(schema, name, is_resource=is_resource)
+    return None if declared is None else declared.type
+
+
+def _declare(schema: Schema, name: str, *, is_resource: bool = False) -> _Declared | None:
+    if schema.is_int_or_string:
+        return _Declared(sized(DYN, _max_length(schema, _LONGEST_STRING)), 1)
+    if schema.type == "array":
+        return _declare_list(schema, name)
+    if schema.type == "object":
+        return _declare_map(schema, name) if schema.is_map else _declare_object(schema, name, is_resource=is_resource)
+    if schema.type == "string":
+        return _declare_string(schema)
+    scalar = _SCALARS.get(schema.type)
+    return None if scalar is None else _Declared(*scalar)
+
+
+def _declare_list(schema: Schema, name: str) -> _Declared | None:
+    items = (
+        None if schema.items is None else _declare(schema.items, f"{name}.@items", is_resource=schema.items.embedded)
+    )
+    if items is None:
+        return None
+    size = _bound(schema, "maxItems", _LONGEST_STRING // (items.min_size + 1))
+    return _Declared(list_of(items.type, max_size=size), 2)
+
+
+def _declare_map(schema: Schema, name: str) -> _Declared | None:
+    assert schema.additional is not None
+    values = _declare(schema.additional, f"{name}.@values", is_resource=schema.additional.embedded)
+    if values is None:
+        return None
+    size = _bound(schema, "maxProperties", _LONGEST_STRING // (values.min_size + 6))
+    return _Declared(map_of(STRING, values.type, max_size=size), 2)
+
+
+def _declare_object(schema: Schema, name: str, *, is_resource: bool) -> _Declared:
+    properties = _with_metadata(schema.properties) if is_resource else schema.properties
+    min_size = 2
+    for field in schema.required:
+        value = properties.get(field)
+        if value is None or not isinstance(value.default, type(_TEXT.default)):
+            continue
+        declared = _declare(value, f"{name}.{field}", is_resource=value.embedded)
+        if declared is not None:
+            min_size += len(field) + declared.min_size + 4
+    return _Declared(_SchemaObject(schema.name or name, properties), min_size)
+
+
+def _declare_string(schema: Schema) -> _Declared:
+    if schema.format == "byte":
+        return _Declared(sized(BYTES, _bound(schema, "maxLength", _LONGEST_STRING)), 2)
+    if schema.format in _FORMATS:
+        type_, least, largest = _FORMATS[schema.format]
+        return _Declared(sized(type_, largest), least)
+    longest = max((len(value.encode()) for value in schema.enum if isinstance(value, str)), default=_LONGEST_STRING)
+    return _Declared(sized(STRING, _max_length(schema, longest)), 2)
+
+
+def _bound(schema: Schema, key: str, otherwise: int) -> int:
+    value = (schema.openapi or {}).get(key)
+    return max(value, 0) if isinstance(value, int) else otherwise
+
+
+def _max_length(schema: Schema, otherwise: int) -> int:
+    """A character can have four bytes."""
+    length = _bound(schema, "maxLength", -1)
+    return otherwise if length < 0 else length * 4
+
+
+def _with_metadata(properties: Mapping[str, Schema]) -> Mapping[str, Schema]:
+    metadata = properties.get("metadata")
+    own = metadata.properties if metadata is not None else {}
+    if not all(field in own and own[field].type == "string" for field in ("name", "generateName")):
+        metadata = Schema(type="object", properties={"name": _TEXT, "generateName": _TEXT})
+    assert metadata is not None
+    return {**properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": metadata}
+
+
+class _SchemaObject(ObjectType):
+    __slots__ = ()
+
+    def __init__(self, name: str, properties: Mapping[str, Schema]) -> None:
+        super().__init__(name, {})
+        self.fields = _Fields(name, properties)
+
+
+class _Fields(Mapping[str, Field]):
+    """The fields of an object by their escaped names."""
+
+    def __init__(self, name: str, properties: Mapping[str, Schema]) -> None:
+        self._name = name
+        self._properties = {text: (field, properties[field]) for field in properties if (text := escaped(field))}
+        self._known: dict[str, Field | None] = {}
+
+    def __getitem__(self, key: str) -> Field:
+        if key not in self._known:
+            field, schema = self._properties[key]
+            type_ = declared_type(schema, f"{self._name}.{field}", is_resource=schema.embedded)
+            self._known[key] = None if type_ is None else Field(field, type_)
+        found = self._known[key]
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._properties)
+
+    def __len__(self) -> int:
+        return len(self._properties)
+
+
+__all__ = ["declared_type"]
