@@ -385,6 +385,16 @@ class TestSelectors:
         )
 
 
+    @pytest.mark.parametrize("count", [7, 10])
+    def test_a_stored_selector_that_would_fill_the_memory_is_stopped(self, count: int) -> None:
+        """The server refuses such a selector, but one that an older version stored is still evaluated."""
+        attack = '"aaaaaaaaaa"' + '.replace("a", "aaaaaaaaaa")' * count + '.contains("b")'
+        world = World([slice_of([device("d0")])])
+        assert world.given(claim(exactly("r", selectors=cel(attack)))) == (
+            "claim x/c: selector #0: CEL runtime error: operation cancelled: actual cost limit exceeded"
+        )
+
+
 def test_where_the_devices_can_be_used() -> None:
     def zone(value: str) -> NodeSelector:
         wanted = NodeSelectorRequirement(key="zone", operator="In", values=[value])

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from sampan.api.domains import domain_prefixed_path
 from sampan.api.faults import FieldError, Path
 from sampan.apiserver.auth.jwt_forms import ClaimForm, ExtraForm, IssuerForm, JwtForm, RuleForm, UserRuleForm
 from sampan.apiserver.auth.oidc.expressions import ClaimExpressions, Rule, claims_environment, user_environment
 from sampan.apiserver.auth.oidc.issuers import url_faults
-from sampan.machinery.cel import CelError, Environment, Program
+from sampan.machinery.cel.errors import CelError
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Environment, Program
 
 _BOTH = "claim and expression can't both be set"
 _EITHER = "claim or expression is required"

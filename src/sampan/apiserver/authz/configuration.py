@@ -17,7 +17,7 @@ from sampan.apiserver.authz.modes import Mode
 from sampan.apiserver.authz.webhook import WebhookSettings
 from sampan.apiserver.config_file import ConfigFault, read_config, refuse
 from sampan.apiserver.remote_review import Patience
-from sampan.machinery.cel import CelError
+from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client.access import Access
 
 GROUP, KIND = "apiserver.config.k8s.io", "AuthorizationConfiguration"

@@ -4,33 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sampan.machinery.cel import CelError, Environment, Program
-from sampan.machinery.cel.checker.types import STRING, ObjectType, Type, list_of, map_of
+from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
 
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Environment, Program
+
 _TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
-_REQUIREMENT = ObjectType(
-    "kubernetes.SelectorRequirement", {"key": STRING, "operator": STRING, "values": list_of(STRING)}
-)
-_SELECTOR: Mapping[str, Type] = {"rawSelector": STRING, "requirements": list_of(_REQUIREMENT)}
-_RESOURCE: Mapping[str, Type] = {
-    **dict.fromkeys(_TEXTS, STRING),
-    "fieldSelector": ObjectType("kubernetes.FieldSelectorAttributes", _SELECTOR),
-    "labelSelector": ObjectType("kubernetes.LabelSelectorAttributes", _SELECTOR),
-}
-_REQUEST = ObjectType(
-    "kubernetes.SubjectAccessReviewSpec",
-    {
-        "resourceAttributes": ObjectType("kubernetes.ResourceAttributes", _RESOURCE),
-        "nonResourceAttributes": ObjectType("kubernetes.NonResourceAttributes", {"path": STRING, "verb": STRING}),
-        "user": STRING,
-        "groups": list_of(STRING),
-        "extra": map_of(STRING, list_of(STRING)),
-        "uid": STRING,
-    },
-)
 
 
 class ConditionsFailed(ValueError):
@@ -39,7 +21,29 @@ class ConditionsFailed(ValueError):
 
 @cache
 def environment() -> Environment:
-    return Environment({"request": _REQUEST})
+    """Expressions over `request`, the spec of a SubjectAccessReview. The engine is loaded with the first condition."""
+    from sampan.machinery.cel import Environment
+    from sampan.machinery.cel.checker.types import STRING, ObjectType, list_of, map_of
+
+    requirement = {"key": STRING, "operator": STRING, "values": list_of(STRING)}
+    selector = {
+        "rawSelector": STRING,
+        "requirements": list_of(ObjectType("kubernetes.SelectorRequirement", requirement)),
+    }
+    resource = {
+        **dict.fromkeys(_TEXTS, STRING),
+        "fieldSelector": ObjectType("kubernetes.FieldSelectorAttributes", selector),
+        "labelSelector": ObjectType("kubernetes.LabelSelectorAttributes", selector),
+    }
+    spec = {
+        "resourceAttributes": ObjectType("kubernetes.ResourceAttributes", resource),
+        "nonResourceAttributes": ObjectType("kubernetes.NonResourceAttributes", {"path": STRING, "verb": STRING}),
+        "user": STRING,
+        "groups": list_of(STRING),
+        "extra": map_of(STRING, list_of(STRING)),
+        "uid": STRING,
+    }
+    return Environment({"request": ObjectType("kubernetes.SubjectAccessReviewSpec", spec)})
 
 
 def compiled(text: str) -> Program:

@@ -5,7 +5,21 @@ to closures and counts costs, `library` has the functions. `escapes` writes name
 `devices` has the selectors of devices.
 """
 
-from sampan.machinery.cel.environment import Environment, Program, Result
+from typing import TYPE_CHECKING, Any
+
 from sampan.machinery.cel.errors import CelError, CompileError, CostLimitExceeded, EvaluationError
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel.environment import Environment, Program, Result
+
+
+def __getattr__(name: str) -> Any:
+    """Load the engine with its first use: most clusters start without an expression, and it takes 15 ms."""
+    if name in ("Environment", "Program", "Result"):
+        from sampan.machinery.cel import environment
+
+        return getattr(environment, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = ["CelError", "CompileError", "CostLimitExceeded", "Environment", "EvaluationError", "Program", "Result"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sampan.api.limits import DEVICE_SELECTOR_COST
-from sampan.machinery.cel.checker.types import ANY, BOOL, STRING, ObjectType, map_of, sized
-from sampan.machinery.cel.environment import Environment, Program
 from sampan.machinery.cel.errors import CelError
-from sampan.machinery.cel.runtime.values import DefaultMap
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel.checker.types import Type
+    from sampan.machinery.cel.environment import Environment, Program
 
 _BY_DOMAIN: Final = ("attributes", "capacity")
 _DOMAIN_CHARACTERS, _NAME_CHARACTERS, _VALUE_CHARACTERS = 63, 32, 64
@@ -21,13 +22,18 @@ _KEPT = 512
 _EMPTY: Final[Mapping[str, Any]] = {}
 
 
-def _by_domain(value: Any) -> Any:
+def _by_domain(value: Type) -> Type:
+    from sampan.machinery.cel.checker.types import STRING, map_of, sized
+
     inner = map_of(sized(STRING, _NAME_CHARACTERS), value, max_size=_ENTRIES)
     return map_of(sized(STRING, _DOMAIN_CHARACTERS), inner, max_size=_ENTRIES)
 
 
 @cache
 def _environment() -> Environment:
+    """The engine is loaded with the first selector."""
+    from sampan.machinery.cel.checker.types import ANY, BOOL, STRING, ObjectType, sized
+    from sampan.machinery.cel.environment import Environment
     from sampan.machinery.cel.library import BINDINGS
     from sampan.machinery.cel.library.quantities import QUANTITY
 
@@ -52,6 +58,8 @@ class DeviceExpression:
     def matches(self, device: Mapping[str, Any]) -> bool:
         """Whether the selector selects the device, which has values by the names of its fields; raises CelError if the
         evaluation fails. A domain of which the device has no attributes is empty."""
+        from sampan.machinery.cel.runtime.values import DefaultMap
+
         value = {**device, **{name: DefaultMap(device[name], _EMPTY) for name in _BY_DOMAIN}}
         result = self._program.evaluate({"device": value})
         if not isinstance(result, bool):

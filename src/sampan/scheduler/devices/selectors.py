@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
-from sampan.machinery.cel import CelError
 from sampan.machinery.cel.devices import compiled, loading
-from sampan.machinery.cel.library.quantities import quantity_value
-from sampan.machinery.cel.library.versions import version_value
+from sampan.machinery.cel.errors import CelError
 from sampan.scheduler.devices.pools import Candidate
 from sampan.scheduler.devices.wants import Refusal, Wanted
 
@@ -70,6 +68,8 @@ class Selectors:
 
 def device_value(driver: str, device: Device) -> dict[str, Any]:
     """The device as expressions see it: attributes and capacity by domain, the driver's own where none is named."""
+    from sampan.machinery.cel.library.quantities import quantity_value
+
     attributes: dict[str, dict[str, Any]] = {driver: {}}
     for name, found in device.attributes.items():
         domain, own = _split(name, driver)
@@ -93,6 +93,8 @@ def _split(name: str, driver: str) -> tuple[str, str]:
 
 def _attribute(found: DeviceAttribute) -> Any:
     if found.version is not None:
+        from sampan.machinery.cel.library.versions import version_value
+
         return version_value(found.version)
     for value in (found.string, found.int, found.bool):
         if value is not None:

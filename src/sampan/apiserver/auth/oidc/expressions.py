@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sampan.apiserver.auth.chain import TokenFault
 from sampan.apiserver.call import User
-from sampan.machinery.cel import CelError, Environment, Program
-from sampan.machinery.cel.checker.types import ANY, STRING, ObjectType, list_of, map_of
+from sampan.machinery.cel.errors import CelError
 from sampan.machinery.cel.escapes import reachable
 
-_USER = ObjectType(
-    "kubernetes.UserInfo",
-    {"username": STRING, "uid": STRING, "groups": list_of(STRING), "extra": map_of(STRING, list_of(STRING))},
-)
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Environment, Program
+
 _NOT_TEXTS = "expression must return a string or a list of strings"
 
 
@@ -44,12 +42,22 @@ class ClaimExpressions:
 
 @cache
 def claims_environment() -> Environment:
+    """Expressions over the claims of a token. The engine is loaded with the first of them."""
+    from sampan.machinery.cel import Environment
+    from sampan.machinery.cel.checker.types import ANY, STRING, map_of
+
     return Environment({"claims": map_of(STRING, ANY)})
 
 
 @cache
 def user_environment() -> Environment:
-    return Environment({"user": _USER})
+    """Expressions over the user that the claims name."""
+    from sampan.machinery.cel import Environment
+    from sampan.machinery.cel.checker.types import STRING, ObjectType, list_of, map_of
+
+    texts = list_of(STRING)
+    fields = {"username": STRING, "uid": STRING, "groups": texts, "extra": map_of(STRING, texts)}
+    return Environment({"user": ObjectType("kubernetes.UserInfo", fields)})
 
 
 def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:

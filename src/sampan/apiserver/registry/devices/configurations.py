@@ -12,8 +12,8 @@ from sampan.api.types.resource_v1 import DeviceSelector, OpaqueDeviceConfigurati
 from sampan.apiserver.registry.devices.collections import each
 from sampan.apiserver.registry.devices.naming import driver_faults
 from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.machinery.cel import CelError
 from sampan.machinery.cel.devices import compiled
+from sampan.machinery.cel.errors import CelError
 
 MOST_CONFIGURATIONS = 32
 _MOST_SELECTORS, _LONGEST_PARAMETERS = 32, 10 * 1024
