@@ -384,7 +384,6 @@ class TestSelectors:
             "claim x/c: selector #0: CEL compile error: "
         )
 
-
     @pytest.mark.parametrize("count", [7, 10])
     def test_a_stored_selector_that_would_fill_the_memory_is_stopped(self, count: int) -> None:
         """The server refuses such a selector, but one that an older version stored is still evaluated."""

@@ -19,6 +19,7 @@ def kubernetes() -> tuple[Library, ...]:
     from sampan.machinery.cel.library import (
         addresses,
         authorizer,
+        conversions,
         formats,
         lists,
         optionals,
@@ -27,23 +28,14 @@ def kubernetes() -> tuple[Library, ...]:
         sets,
         standard,
         strings,
+        times,
         urls,
         versions,
     )
 
     modules = (
-        standard,
-        optionals,
-        strings,
-        lists,
-        sets,
-        regex,
-        urls,
-        addresses,
-        quantities,
-        versions,
-        formats,
-        authorizer,
+        *(standard, conversions, times, optionals, strings, lists, sets, regex),
+        *(urls, addresses, quantities, versions, formats, authorizer),
     )
     return (*(module.LIBRARY for module in modules), Library(macros={**macros.STANDARD, **macros.TWO_VARIABLES}))
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from sampan.machinery.cel.checker.declarations import Library, Overload, function, method
 from sampan.machinery.cel.checker.estimate import (
@@ -45,14 +42,10 @@ from sampan.machinery.cel.runtime.operators import no_overload
 from sampan.machinery.cel.runtime.values import (
     INT_MAX,
     INT_MIN,
-    NANOSECONDS,
-    UINT_MAX,
     Duration,
     Timestamp,
     TypeValue,
     Uint,
-    parse_duration,
-    parse_timestamp,
     type_name,
 )
 
@@ -199,182 +192,6 @@ def _target_length(text: Any, _: Any) -> int:
     return _tenth(len(text))
 
 
-# -- conversions
-
-
-def _to_int(value: Any) -> int:
-    if isinstance(value, Timestamp):
-        return value.nanoseconds // NANOSECONDS
-    if isinstance(value, Duration):
-        return value.nanoseconds
-    if isinstance(value, float):
-        if math.isnan(value) or math.isinf(value) or not -(2.0**63) < value < 2.0**63:
-            raise EvaluationError("integer overflow")
-        return int(value)
-    if isinstance(value, str):
-        return operators.checked_int(_parse_int(value, "int"))
-    return operators.checked_int(int(value))
-
-
-def _parse_int(text: str, kind: str) -> int:
-    """A decimal number, in the form that Go reads."""
-    digits = text[1:] if text[:1] in ("-", "+") and kind == "int" else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 100:
-        shown = f'strconv.{"ParseInt" if kind == "int" else "ParseUint"}: parsing "{text}": invalid syntax'
-        raise EvaluationError(shown)
-    return int(text)
-
-
-def _to_uint(value: Any) -> Uint:
-    if isinstance(value, float):
-        if math.isnan(value) or math.isinf(value) or not 0 <= value < 2.0**64:
-            raise EvaluationError("unsigned integer overflow")
-        return Uint(int(value))
-    if isinstance(value, str):
-        return operators.checked_uint(_parse_int(value, "uint"))
-    if not 0 <= value <= UINT_MAX:
-        raise EvaluationError("unsigned integer overflow")
-    return Uint(value)
-
-
-def _to_double(value: Any) -> float:
-    if not isinstance(value, str):
-        return float(value)
-    try:
-        if value != value.strip() or "_" in value:
-            raise ValueError
-        return float(value)
-    except ValueError:
-        raise EvaluationError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
-
-
-def _to_bool(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if value in ("true", "True", "TRUE", "t", "1"):
-        return True
-    if value in ("false", "False", "FALSE", "f", "0"):
-        return False
-    raise EvaluationError(f"type conversion error from 'string' to 'bool': {value}")
-
-
-def format_double(value: float) -> str:
-    """As Go's `strconv.FormatFloat(value, 'f', -1, 64)`, in which `string(double)` is written."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    text = repr(value)
-    if "e" in text:
-        from decimal import Decimal
-
-        text = format(Decimal(text), "f")
-    return text.removesuffix(".0")
-
-
-def to_string(value: Any) -> str:
-    kind = type(value)
-    if kind is str:
-        return str(value)
-    if kind is bool:
-        return "true" if value else "false"
-    if kind is float:
-        return format_double(value)
-    if kind is bytes:
-        try:
-            return bytes(value).decode()
-        except UnicodeDecodeError:
-            raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
-    if kind is TypeValue:
-        return str(value.name)
-    return str(int(value)) if kind is Uint else str(value)
-
-
-def _to_bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
-
-
-def _to_timestamp(value: Any) -> Timestamp:
-    if isinstance(value, Timestamp):
-        return value
-    if isinstance(value, str):
-        try:
-            return parse_timestamp(value)
-        except ValueError as error:
-            raise EvaluationError(str(error)) from None
-    return Timestamp(value * NANOSECONDS)
-
-
-def _to_duration(value: Any) -> Duration:
-    if isinstance(value, Duration):
-        return value
-    if isinstance(value, int):
-        return Duration(value)
-    try:
-        return parse_duration(value)
-    except ValueError as error:
-        raise EvaluationError(str(error)) from None
-
-
-def _string_cost(value: Any) -> int:
-    return _tenth(len(value)) if isinstance(value, bytes) else 1
-
-
-def _estimate_to_bytes(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    size = operands[0].size
-    return Estimate(size.scaled(STRING_FACTOR), Range(size.min, min(size.max * 4, 2**64 - 1)))
-
-
-def _estimate_to_string(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    size = operands[0].size
-    return Estimate(size.scaled(STRING_FACTOR), Range(size.min // 4, size.max))
-
-
-def _conversions(run: Callable[[Any], Any], result: Type, *sources: Type) -> list[Overload]:
-    return [function(source, result=result, run=run) for source in sources]
-
-
-# -- dates
-
-
-def _zone(name: str) -> tzinfo:
-    """A zone by its name or by its offset (`-08:00`)."""
-    if not name or name == "UTC":
-        return UTC
-    sign, text = (-1, name[1:]) if name[0] == "-" else (1, name.removeprefix("+"))
-    hours, colon, minutes = text.partition(":")
-    if colon and hours.isdigit() and minutes.isdigit() and len(hours) <= 2 and len(minutes) == 2 and int(hours) < 24:
-        return timezone(sign * timedelta(hours=int(hours), minutes=int(minutes)))
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):
-        raise EvaluationError(f"unknown time zone {name[:100]}") from None
-
-
-def _part(read: Callable[[datetime], int]) -> list[Overload]:
-    def run(moment: Timestamp, zone: str = "") -> int:
-        where = _zone(zone)
-        try:
-            return read(moment.datetime().astimezone(where))
-        except (OverflowError, ValueError):
-            raise EvaluationError("timestamp out of range") from None
-
-    return [method(TIMESTAMP, result=INT, run=run), method(TIMESTAMP, STRING, result=INT, run=run)]
-
-
-def _span(nanoseconds: int) -> Overload:
-    def run(value: Duration) -> int:
-        whole = abs(value.nanoseconds) // nanoseconds
-        return -whole if value.nanoseconds < 0 else whole
-
-    return method(DURATION, result=INT, run=run)
-
-
-def _milliseconds(value: Duration) -> int:
-    whole = abs(value.nanoseconds) // 1_000_000
-    return -whole if value.nanoseconds < 0 else whole
-
-
 LIBRARY = Library(
     {
         "_==_": [
@@ -443,38 +260,9 @@ LIBRARY = Library(
             method(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=search_pattern),
             function(STRING, STRING, result=BOOL, run=matches, is_metered=True, estimate=search_pattern),
         ],
-        "int": _conversions(_to_int, INT, INT, UINT, DOUBLE, STRING, TIMESTAMP, DURATION),
-        "uint": _conversions(_to_uint, UINT, UINT, INT, DOUBLE, STRING),
-        "double": _conversions(_to_double, DOUBLE, DOUBLE, INT, UINT, STRING),
-        "bool": _conversions(_to_bool, BOOL, BOOL, STRING),
-        "string": [
-            *_conversions(to_string, STRING, STRING, BOOL, INT, UINT, DOUBLE, TIMESTAMP, DURATION),
-            function(BYTES, result=STRING, run=to_string, cost=_string_cost, estimate=_estimate_to_string),
-        ],
-        "bytes": [
-            function(BYTES, result=BYTES, run=_to_bytes),
-            function(
-                STRING, result=BYTES, run=_to_bytes, cost=lambda text: _tenth(len(text)), estimate=_estimate_to_bytes
-            ),
-        ],
-        "timestamp": _conversions(_to_timestamp, TIMESTAMP, TIMESTAMP, STRING, INT),
-        "duration": _conversions(_to_duration, DURATION, DURATION, STRING, INT),
         "type": [function(A, result=type_of(A), run=lambda value: TypeValue(type_name(value)))],
         "dyn": [function(A, result=DYN, run=lambda value: value)],
-        "getFullYear": _part(lambda moment: moment.year),
-        "getMonth": _part(lambda moment: moment.month - 1),
-        "getDayOfYear": _part(lambda moment: moment.timetuple().tm_yday - 1),
-        "getDayOfMonth": _part(lambda moment: moment.day - 1),
-        "getDate": _part(lambda moment: moment.day),
-        "getDayOfWeek": _part(lambda moment: moment.isoweekday() % 7),
-        "getHours": [*_part(lambda moment: moment.hour), _span(3600 * NANOSECONDS)],
-        "getMinutes": [*_part(lambda moment: moment.minute), _span(60 * NANOSECONDS)],
-        "getSeconds": [*_part(lambda moment: moment.second), _span(NANOSECONDS)],
-        "getMilliseconds": [
-            *_part(lambda moment: moment.microsecond // 1000),
-            method(DURATION, result=INT, run=_milliseconds),
-        ],
     },
 )
 
-__all__ = ["LIBRARY", "format_double", "size_of", "to_string"]
+__all__ = ["LIBRARY", "size_of"]

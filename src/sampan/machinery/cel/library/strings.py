@@ -19,7 +19,7 @@ from sampan.machinery.cel.checker.estimate import (
 )
 from sampan.machinery.cel.checker.types import DYN, INT, STRING, list_of
 from sampan.machinery.cel.errors import EvaluationError
-from sampan.machinery.cel.library.standard import to_string
+from sampan.machinery.cel.library.conversions import to_string
 from sampan.machinery.cel.runtime.meter import Frame, charge
 from sampan.machinery.cel.runtime.operators import key_value
 from sampan.machinery.cel.runtime.values import Duration, Timestamp, TypeValue, is_list, is_map, type_name

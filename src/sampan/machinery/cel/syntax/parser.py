@@ -7,6 +7,7 @@ from typing import Final
 
 from sampan.api.limits import CEL_DEPTH, CEL_NESTING, CEL_SOURCE_CHARACTERS
 from sampan.machinery.cel.errors import CompileError, Issue, format_issues
+from sampan.machinery.cel.escapes import RESERVED
 from sampan.machinery.cel.syntax import literals
 from sampan.machinery.cel.syntax.ast import Call, Ident, ListNode, Literal, Logical, MapNode, Node, Select, StructNode
 from sampan.machinery.cel.syntax.lexer import (
@@ -15,6 +16,7 @@ from sampan.machinery.cel.syntax.lexer import (
     FLOAT,
     IDENTIFIER,
     INT,
+    KEYWORDS,
     OPERATOR,
     STRING,
     UINT,
@@ -23,13 +25,8 @@ from sampan.machinery.cel.syntax.lexer import (
 )
 from sampan.machinery.cel.syntax.macros import Key, Macro, MacroError
 
-RESERVED: Final = frozenset(
-    (
-        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package"),
-        *("namespace", "return", "var", "void", "while"),
-    )
-)
-"""Words that cannot be identifiers, beside the keywords `true`, `false`, `null` and `in`."""
+_RESERVED: Final = RESERVED - KEYWORDS
+"""Words that cannot be identifiers. The keywords are tokens of their own."""
 _RELATION, _SUM, _PRODUCT = 3, 4, 5
 _PRECEDENCE: Final = {
     "||": 1,
@@ -220,7 +217,7 @@ class _Parser:
     def _identifier(self, token: Token, prefix: str) -> Node:
         """A variable, a call of a function, or the construction of a message."""
         self._at += 1
-        if token.text in RESERVED:
+        if token.text in _RESERVED:
             self._issues.append(Issue(token.offset, f"reserved identifier: {token.text}"))
         if self._is("("):
             return self._call(token.text if not prefix else prefix + token.text, None)
@@ -343,4 +340,4 @@ def _qualified(node: Node) -> str | None:
     return ".".join((node.name, *reversed(names))) if isinstance(node, Ident) else None
 
 
-__all__ = ["RESERVED", "parse"]
+__all__ = ["parse"]
