@@ -7,7 +7,8 @@ uids, versions, addresses, the namespace's name) is taken out before both are co
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,56 +29,104 @@ BY_NATURE = [
     (re.compile(r"kube-api-access-\w{5}"), "kube-api-access-XXXXX"),
     (re.compile(r"\b10\.96\.\d+\.\d+"), "ADDRESS"),
     (re.compile(r"\b3[0-2]\d{3}/"), "NODEPORT/"),
+    (re.compile(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d \+0000"), "TIME"),
     (re.compile(r"(deleted) from \S+ namespace"), r"\1"),
     (re.compile(r"^warning: ", re.MULTILINE), "Warning: "),
 ]
 
 Said = tuple[int, str, str]
 
-DESCRIBED = """
+SPEC = """
+  schedulerName: nobody
+  nodeSelector: {kubernetes.io/os: linux}
+  tolerations: [{key: a, operator: Exists}, {key: b, value: c, effect: NoExecute, tolerationSeconds: 5}]
+  initContainers:
+  - {name: first, image: busybox, command: [sh, -c, "echo 1\\necho 2"], args: [x]}
+  containers:
+  - name: main
+    image: nginx:1.27
+    ports: [{containerPort: 8080}, {containerPort: 53, protocol: UDP}]
+    resources: {limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 50m}}
+    livenessProbe: {httpGet: {path: /live, port: 8080}, initialDelaySeconds: 3}
+    readinessProbe: {tcpSocket: {port: 8080}}
+    startupProbe: {exec: {command: [cat, /x]}}
+    envFrom: [{configMapRef: {name: mixed}}, {prefix: X_, secretRef: {name: plain, optional: true}}]
+    env:
+    - {name: A, value: "1"}
+    - {name: EMPTY}
+    - {name: PASSWORD, valueFrom: {secretKeyRef: {name: plain, key: password}}}
+    - {name: MAYBE, valueFrom: {configMapKeyRef: {name: mixed, key: a, optional: true}}}
+    - {name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+    - {name: CPU, valueFrom: {resourceFieldRef: {resource: limits.cpu}}}
+    volumeMounts: [{name: data, mountPath: /data}, {name: keys, mountPath: /keys, readOnly: true, subPath: a}]
+  - {name: side, image: busybox}
+  volumes:
+  - {name: data, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+  - {name: keys, secret: {secretName: plain}}
+  - {name: settings, configMap: {name: mixed, optional: true}}
+  - {name: host, hostPath: {path: /tmp, type: Directory}}
+  - {name: claim, persistentVolumeClaim: {claimName: claim}}
+  - {name: about, downwardAPI: {items: [{path: l, fieldRef: {fieldPath: metadata.labels}}]}}
+  - {name: both, projected: {sources: [{secret: {name: plain}}, {configMap: {name: mixed}}]}}
+"""
+DESCRIBED = f"""
 apiVersion: v1
-kind: Secret
-metadata: {name: plain, labels: {app: web, tier: db}, annotations: {note: hello}}
-data: {password: aHVudGVyMg==}
+kind: Pod
+metadata: {{name: busy, labels: {{app: busy}}}}
+spec:{SPEC}---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: busy}}
+spec:
+  selector: {{matchLabels: {{app: deployed}}}}
+  replicas: 0
+  template:
+    metadata: {{labels: {{app: deployed}}, annotations: {{x: z}}}}
+    spec:{SPEC.replace(chr(10), chr(10) + "    ")}
 ---
 apiVersion: v1
 kind: Secret
-metadata: {name: empty}
-data: {A.b: ""}
+metadata: {{name: plain, labels: {{app: web, tier: db}}, annotations: {{note: hello}}}}
+data: {{password: aHVudGVyMg==}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: empty}}
+data: {{A.b: ""}}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: mixed, labels: {a: b}}
-data: {Upper.case: "x\\ny\\n"}
-binaryData: {bin: AAEC}
+metadata: {{name: mixed, labels: {{a: b}}}}
+data: {{Upper.case: "x\\ny\\n"}}
+binaryData: {{bin: AAEC}}
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: none}
+metadata: {{name: none}}
 ---
 apiVersion: v1
 kind: Service
-metadata: {name: exposed, labels: {app: web}}
+metadata: {{name: exposed, labels: {{app: web}}}}
 spec:
-  selector: {app: web, tier: front}
+  selector: {{app: web, tier: front}}
   type: NodePort
   sessionAffinity: ClientIP
-  ports: [{name: http, port: 80, targetPort: 8080}, {name: m, port: 9090, targetPort: metrics, protocol: UDP}]
+  ports: [{{name: http, port: 80, targetPort: 8080}}, {{name: m, port: 9090, targetPort: metrics, protocol: UDP}}]
 ---
 apiVersion: v1
 kind: Service
-metadata: {name: lonely}
-spec: {ports: [{port: 80}]}
+metadata: {{name: lonely}}
+spec: {{ports: [{{port: 80}}]}}
 ---
 apiVersion: v1
 kind: ResourceQuota
-metadata: {name: quota}
-spec: {hard: {pods: "10", requests.cpu: "4"}}
+metadata: {{name: quota}}
+spec: {{hard: {{pods: "10", requests.cpu: "4"}}}}
 ---
 apiVersion: v1
 kind: LimitRange
-metadata: {name: limits}
-spec: {limits: [{type: Container, default: {cpu: 500m}, max: {cpu: "1", memory: 1Gi}}]}
+metadata: {{name: limits}}
+spec: {{limits: [{{type: Container, default: {{cpu: 500m}}, max: {{cpu: "1", memory: 1Gi}}}}]}}
 """
 
 
@@ -107,6 +156,13 @@ class Both:
         for pattern, put in BY_NATURE:
             text = pattern.sub(put, text)
         return text
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float = 60) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while not (is_true := condition()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return is_true
 
 
 @pytest.fixture
@@ -293,6 +349,8 @@ spec:
             "describe configmap none",
             "describe service exposed",
             "describe service lonely",
+            "describe pod busy",
+            "describe deployment busy",
             "describe namespace NAMESPACE",
             "describe namespace kube-node-lease",
         ],
@@ -300,10 +358,14 @@ spec:
     def test_a_kind_with_a_form_of_its_own(self, both: Both, words: str) -> None:
         both.kubectl.needs(1, 31)  # older ones show endpoints in another way
         assert both("apply", "-f", "-", stdin=DESCRIBED)[0] == 0
+        for look in (lambda *words: both.kubectl.run(*words).stdout, lambda *words: both.ours(*words)[1]):
+            assert eventually(lambda: "NewReplicaSetAvailable" in look("get", "deployment", "busy", "-o", "yaml"))  # noqa: B023
         names = iter(both.namespaces)
         real = both.kubectl.run(*words.replace("NAMESPACE", next(names)).split())
         made = both.ours(*words.replace("NAMESPACE", next(names)).split())
-        assert made == both.plain(real.returncode, real.stdout, real.stderr)
+        code, out, err = both.plain(real.returncode, real.stdout, real.stderr)
+        assert (made[0], made[2]) == (code, err)
+        assert made[1].splitlines() == out.splitlines()
 
     @pytest.mark.parametrize("kind", ["Opaque", "bootstrap.kubernetes.io/token", "kubernetes.io/service-account-token"])
     def test_the_data_of_a_secret_is_not_shown(self, both: Both, kind: str) -> None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.api.ages import age
+from sampan.cli.kubectl import describe_pods as pods
+from sampan.cli.kubectl.chosen_pods import selector_of
 from sampan.cli.kubectl.session import Session
 
 _LONG = 140
@@ -215,11 +219,149 @@ def _host_port(address: str, number: Any) -> str:
     return f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
 
 
+# -- pods ------------------------------------------------------------------------------------------------------------
+
+
+def _pod(obj: Value, session: Session) -> Iterator[str]:
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    name, namespace, *labels = heading(metadata)
+    yield from (name, namespace)
+    if spec.get("priority") is not None:
+        yield f"Priority:\t{spec['priority']}"
+    for title, field in (("Priority Class Name", "priorityClassName"), ("Runtime Class Name", "runtimeClassName")):
+        if spec.get(field):
+            yield f"{title}:\t{spec[field]}"
+    if spec.get("serviceAccountName"):
+        yield f"Service Account:\t{spec['serviceAccountName']}"
+    yield f"Node:\t{spec['nodeName']}/{status.get('hostIP', '')}" if spec.get("nodeName") else "Node:\t<none>"
+    if status.get("startTime"):
+        yield f"Start Time:\t{pods.time_text(status['startTime'])}"
+    yield from labels
+    if metadata.get("deletionTimestamp"):
+        lasts = age(metadata["deletionTimestamp"], time.time())
+        yield f"Status:\tTerminating (lasts {lasts})"
+        yield f"Termination Grace Period:\t{metadata.get('deletionGracePeriodSeconds', 0)}s"
+    else:
+        yield f"Status:\t{status.get('phase', '')}"
+    for title, field in (("Reason", "reason"), ("Message", "message")):
+        if status.get(field):
+            yield f"{title}:\t{status[field]}"
+    if profile := (spec.get("securityContext") or {}).get("seccompProfile"):
+        yield f"SeccompProfile:\t{profile.get('type', '')}"
+    yield from _pod_addresses(status)
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            yield f"Controlled By:\t{owner['kind']}/{owner['name']}"
+    if status.get("nominatedNodeName"):
+        yield f"NominatedNodeName:\t{status['nominatedNodeName']}"
+    for title, field in _CONTAINERS:
+        known = {each["name"]: each for each in status.get(f"{field[:-1]}Statuses") or ()}
+        yield from pods.containers(title, spec.get(field) or (), known, obj, "")
+    if conditions := status.get("conditions"):
+        yield from ("Conditions:", "  Type\tStatus", *(f"  {each['type']} \t{each['status']} " for each in conditions))
+    yield from pods.volumes(spec.get("volumes") or (), "")
+    yield f"QoS Class:\t{status.get('qosClass', '')}"
+    yield from under(
+        "Node-Selectors", [f"{key}={text}" for key, text in sorted((spec.get("nodeSelector") or {}).items())]
+    )
+    yield from under("Tolerations", pods.tolerations(spec.get("tolerations") or ()))
+
+
+def _pod_addresses(status: Value) -> Iterator[str]:
+    yield f"IP:\t{status.get('podIP', '')}"
+    if not status.get("podIPs"):
+        yield "IPs:\t<none>"
+        return
+    yield "IPs:"
+    yield from (f"  IP:\t{each['ip']}" for each in status["podIPs"])
+
+
+# -- deployments -----------------------------------------------------------------------------------------------------
+
+_REVISION = "deployment.kubernetes.io/revision"
+
+
+def _deployment(obj: Value, session: Session) -> Iterator[str]:
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    name, namespace, *labels = heading(metadata)
+    yield from (name, namespace, f"CreationTimestamp:\t{pods.time_text(metadata.get('creationTimestamp'))}", *labels)
+    selector = selector_of(obj, metadata["name"])
+    yield f"Selector:\t{selector}"
+    counts = [status.get(field, 0) for field in ("updatedReplicas", "replicas", "availableReplicas")]
+    updated, total, available = counts
+    yield (
+        f"Replicas:\t{spec.get('replicas', 1)} desired | {updated} updated | {total} total | {available} available | "
+        f"{status.get('unavailableReplicas', 0)} unavailable"
+    )
+    strategy = spec.get("strategy") or {}
+    yield f"StrategyType:\t{strategy.get('type', '')}"
+    yield f"MinReadySeconds:\t{spec.get('minReadySeconds', 0)}"
+    if rolling := strategy.get("rollingUpdate"):
+        unavailable, surge = rolling.get("maxUnavailable", ""), rolling.get("maxSurge", "")
+        yield f"RollingUpdateStrategy:\t{unavailable} max unavailable, {surge} max surge"
+    yield from _template(spec["template"])
+    if conditions := status.get("conditions"):
+        yield from ("Conditions:", "  Type\tStatus\tReason", "  ----\t------\t------")
+        yield from (f"  {each['type']} \t{each['status']}\t{each.get('reason', '')}" for each in conditions)
+    yield from _replica_sets(obj, selector, session)
+
+
+def _template(template: Value) -> Iterator[str]:
+    metadata, spec = template.get("metadata") or {}, template["spec"]
+    yield "Pod Template:"
+    _, *labels = heading({**metadata, "name": ""}, has_namespace=False)
+    count = max(1, len(metadata.get("labels") or {}))
+    yield from (f"  {line}" for line in labels[: count if not metadata.get("annotations") else len(labels)])
+    if spec.get("serviceAccountName"):
+        yield f"  Service Account:\t{spec['serviceAccountName']}"
+    for title, field in _CONTAINERS[:2]:
+        yield from pods.containers(title, spec.get(field) or (), {}, None, "  ")
+    yield from pods.volumes(spec.get("volumes") or (), "  ")
+    if spec.get("priorityClassName"):
+        yield f"  Priority Class Name:\t{spec['priorityClassName']}"
+    selectors = [f"{key}={text}" for key, text in sorted((spec.get("nodeSelector") or {}).items())]
+    yield from (f"  {line}" for line in under("Node-Selectors", selectors))
+    yield from (f"  {line}" for line in under("Tolerations", pods.tolerations(spec.get("tolerations") or ())))
+
+
+def _replica_sets(obj: Value, selector: str, session: Session) -> Iterator[str]:
+    """The new one has the deployment's revision; of the old ones those that still have pods are shown."""
+    metadata = obj["metadata"]
+    path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/replicasets"
+    found = session.get(path, {"labelSelector": selector})["items"] or []
+    owned = [
+        each
+        for each in found
+        if any(o["uid"] == metadata["uid"] for o in each["metadata"].get("ownerReferences") or ())
+    ]
+    revision = (metadata.get("annotations") or {}).get(_REVISION)
+    new = [each for each in owned if (each["metadata"].get("annotations") or {}).get(_REVISION) == revision]
+    old = [each for each in owned if each not in new]
+    yield f"OldReplicaSets:\t{_replica_set_texts(old)}"
+    yield f"NewReplicaSet:\t{_replica_set_texts(new[:1])}"
+
+
+def _replica_set_texts(found: Sequence[Value]) -> str:
+    texts = []
+    for each in found:
+        made, wanted = (each.get("status") or {}).get("replicas", 0), each["spec"].get("replicas", 1)
+        texts.append(f"{each['metadata']['name']} ({made}/{wanted} replicas created)")
+    return ", ".join(texts) or "<none>"
+
+
+_CONTAINERS = (
+    ("Init Containers", "initContainers"),
+    ("Containers", "containers"),
+    ("Ephemeral Containers", "ephemeralContainers"),
+)
+
 _FORMS = {
     ("v1", "Secret"): Form(_secret, has_events=False),
     ("v1", "ConfigMap"): Form(_config_map),
     ("v1", "Namespace"): Form(_namespace, has_events=False),
     ("v1", "Service"): Form(_service),
+    ("v1", "Pod"): Form(_pod),
+    ("apps/v1", "Deployment"): Form(_deployment),
 }
 
 __all__ = ["Form", "form_of", "heading", "under"]
