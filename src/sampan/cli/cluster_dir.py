@@ -41,6 +41,7 @@ _OWN_NAMES = frozenset(
         "state.db-shm",
         "state.db-wal",
         "state.db.lock",
+        "state.db.reserve",
         "volumes",
     }
 )

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.faults import collected
 from sampan.api import limits
+from sampan.api.faults import collected
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
