@@ -161,7 +161,8 @@ def _attacks(nodes: list[Any], prefix: str) -> Iterator[tuple[str, str]]:
             for branch in argument[1]:
                 yield from _attacks(list(branch), before)
         before += next(iter(_samples([(operator, argument)])), "")
-        yield "", before[len(prefix) :] if prefix else before
+        yield "", before
+        yield "", before[len(prefix) :]
 
 
 def _samples(nodes: list[Any]) -> list[str]:

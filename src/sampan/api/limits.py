@@ -196,6 +196,10 @@ CONTAINER_FILE_BYTES: Final = 1 << 20
 ENV_FILE_BYTES: Final = 64 << 10
 """The largest file of a volume that environment variables are taken from (fileKeyRef)."""
 
+EXPANDED_CHARACTERS: Final = 4 << 20
+"""How long the environment of a container, and its arguments, may become by `$(VAR)`: each variable may hold the one
+before twice. Linux takes 2 MiB of both together unless the stack is made larger."""
+
 # -- watches and caches ----------------------------------------------------------------------------------------------
 
 WATCH_SEND_BYTES: Final = 128 << 10

@@ -1,5 +1,6 @@
 """The pure parts of a container's environment."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sampan.api import limits
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, HostAlias, ResourceFieldSelector, Secret, Service
 from sampan.kubelet.environment import amounts, security
 from sampan.kubelet.environment.dns import DnsConfig, pod_dns, read_resolv_conf
 from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
-from sampan.kubelet.environment.expansion import expand
+from sampan.kubelet.environment.expansion import expand, expand_all
 from sampan.kubelet.environment.hostnames import HostName, host_name, kernel_name
 from sampan.kubelet.environment.hosts import hosts_file, node_hosts_file
 from sampan.kubelet.environment.service_variables import service_variables
@@ -48,6 +50,12 @@ def test_expansion(text: str, expanded: str) -> None:
 @given(st.text(alphabet="$()Ab", max_size=20))
 def test_expansion_never_fails(text: str) -> None:
     assert isinstance(expand(text, KNOWN), str)
+
+
+def test_references_without_an_end_take_linear_time() -> None:
+    start = time.thread_time()
+    assert expand("$(" * 200_000, KNOWN) == "$(" * 200_000
+    assert time.thread_time() - start < 2
 
 
 AROUND = Surroundings(
@@ -161,6 +169,19 @@ def test_variables() -> None:
         **{"POD": "p", "FROM_MAP": "v", "FROM_SECRET": "secret", "EMPTY": "", "SVC": "10.0.0.9"},
     }
     assert list(found)[-1] == "SVC"
+
+
+def test_variables_that_double_each_other_do_not_fill_the_memory() -> None:
+    doubling = [{"name": "V0", "value": "x" * 1000}]
+    doubling += [{"name": f"V{number}", "value": f"$(V{number - 1})" * 2} for number in range(1, 60)]
+    with pytest.raises(ConfigFault, match="environment variables exceed"):
+        container_variables(pod(), container(env=doubling), sources(), AROUND)
+
+
+def test_arguments_that_repeat_a_long_variable_do_not_fill_the_memory() -> None:
+    variables = {"V": "x" * 1_000_000}
+    expanded = [*expand_all(["$(V)"] * 1000, variables), expand("$(V)" * 1000, variables)]
+    assert sum(map(len, expanded)) < 3 * limits.EXPANDED_CHARACTERS
 
 
 @pytest.mark.parametrize(

@@ -1,30 +1,49 @@
 """$(VAR) in commands, arguments and values: replaced where the variable is known, `$$` is a dollar. Pure."""
 
-import re
 from collections.abc import Mapping, Sequence
 
-_REFERENCE = re.compile(r"\$(?:(?P<escape>\$)|\((?P<name>[^)]*)\))")
+from sampan.api import limits
 
 
-def expand(text: str, *variables: Mapping[str, str]) -> str:
-    """The first of the mappings that knows a name counts; what nobody knows stays as it is written."""
+def expand(text: str, *variables: Mapping[str, str], room: int = limits.EXPANDED_CHARACTERS) -> str:
+    """The first of the mappings that knows a name counts; what nobody knows stays as it is written, and so does what
+    comes when the values have filled the `room`."""
     if "$" not in text:
         return text
+    parts: list[str] = []
+    at, last_close = 0, text.rfind(")")
+    while (dollar := text.find("$", at)) >= 0:
+        parts.append(text[at:dollar])
+        at = dollar + 2
+        following = text[dollar + 1 : at]
+        if following == "$":
+            parts.append("$")
+        elif following == "(" and at <= last_close:
+            close = text.index(")", at)
+            value = _value(text[at:close], variables) if room > 0 else None
+            parts.append(text[dollar : close + 1] if value is None else value)
+            room -= len(parts[-1])
+            at = close + 1
+        else:
+            parts.append("$")
+            at = dollar + 1
+    return "".join([*parts, text[at:]])
 
-    def replaced(match: re.Match[str]) -> str:
-        if match["escape"]:
-            return "$"
-        name = match["name"]
-        for known in variables:
-            if name in known:
-                return known[name]
-        return match[0]
 
-    return _REFERENCE.sub(replaced, text)
+def _value(name: str, variables: Sequence[Mapping[str, str]]) -> str | None:
+    for known in variables:
+        if name in known:
+            return known[name]
+    return None
 
 
 def expand_all(texts: Sequence[str], variables: Mapping[str, str]) -> list[str]:
-    return [expand(text, variables) for text in texts]
+    expanded: list[str] = []
+    room = limits.EXPANDED_CHARACTERS
+    for text in texts:
+        expanded.append(expand(text, variables, room=room))
+        room -= len(expanded[-1])
+    return expanded
 
 
 __all__ = ["expand", "expand_all"]

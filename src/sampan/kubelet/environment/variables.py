@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from sampan.api import limits
 from sampan.api.types.core_v1 import (
     ConfigMap,
     ConfigMapEnvSource,
@@ -43,6 +44,7 @@ class Sources:
 def container_variables(pod: Pod, container: Container, sources: Sources, around: Surroundings) -> dict[str, str]:
     """In the order in which they are declared, services last."""
     found: dict[str, str] = {}
+    room = limits.EXPANDED_CHARACTERS
     for source in container.envFrom:
         found |= _all_of(pod, source, sources)
     for variable in container.env:
@@ -55,6 +57,9 @@ def container_variables(pod: Pod, container: Container, sources: Sources, around
                 continue
             value = taken
         found[variable.name] = value
+        room -= len(value)
+        if room < 0:
+            raise ConfigFault(f"environment variables exceed {limits.EXPANDED_CHARACTERS} characters")
     return {**found, **{name: value for name, value in sources.services.items() if name not in found}}
 
 
