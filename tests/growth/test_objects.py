@@ -53,7 +53,7 @@ def _check(cases: Sequence[Case], count: int, *changes: Change) -> None:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_creating_grown_objects(part: int) -> None:
-    _check(distinct_cases(("distinct", "equal"))[part::PARTS], ITEMS)
+    _check(distinct_cases(MODES)[part::PARTS], ITEMS)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
