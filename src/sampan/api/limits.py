@@ -202,7 +202,7 @@ before twice. Linux takes 2 MiB of both together unless the stack is made larger
 
 # -- watches and caches ----------------------------------------------------------------------------------------------
 
-WATCH_SEND_BYTES: Final = 128 << 10
+WATCH_SEND_BYTES: Final = 64 << 10
 """What one send takes from a watcher's queue: TLS copies it into buffers of the connection, and takes two such sends
 before it is clear that the client does not read."""
 WATCHER_EVENTS: Final = 1_000
