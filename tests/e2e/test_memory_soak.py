@@ -135,8 +135,11 @@ def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
                 tasks.create_task(read())
                 for first in range(WRITERS):
                     tasks.create_task(write(first))
-            _, metrics = await (await server.connect()).send("GET", "/metrics")
-            assert b'apiserver_terminated_watchers_total{group="",resource="configmaps"} 200' in metrics
+            metrics, asking = b"", await server.connect()
+            async with asyncio.timeout(90):
+                while b'terminated_watchers_total{group="",resource="configmaps"} 200' not in metrics:
+                    await asyncio.sleep(0.5)
+                    _, metrics = await asking.send("GET", "/metrics")
             for connection in deaf:
                 connection.writer.transport.abort()
             async with asyncio.timeout(60):

@@ -15,7 +15,7 @@ from functools import partial
 
 from aiohttp import web
 
-from sampan.api.limits import WATCHER_CONGESTED_S
+from sampan.api.limits import WATCH_SEND_BYTES, WATCHER_CONGESTED_S
 from sampan.apiserver.call import Call
 from sampan.apiserver.frames import Frames, NoForm
 from sampan.apiserver.http import websocket
@@ -160,6 +160,8 @@ class _Stream:
 
     async def run(self) -> None:
         """Return when the watch ends or the client goes."""
+        # By default TLS takes 512 KB before it says that the client does not read.
+        self._transport.set_write_buffer_limits(high=WATCH_SEND_BYTES)
         self._connection.on_lost = self._finish
         self._watcher.at_end(self._ended)
         self._watcher.arm(self._wake)
