@@ -24,6 +24,7 @@ from sampan.machinery.cel.checker.types import (
     type_of,
 )
 from sampan.machinery.cel.errors import CompileError, Issue, format_issues
+from sampan.machinery.cel.escapes import RESERVED, escaped
 from sampan.machinery.cel.runtime.values import TypeValue
 from sampan.machinery.cel.syntax.ast import (
     Bind,
@@ -170,6 +171,8 @@ class Checker:
             return operand.parameters[1]
         if isinstance(operand, ObjectType):
             field = operand.fields.get(node.field)
+            if field is None and node.field in RESERVED:
+                field = operand.fields.get(escaped(node.field))
             if field is None:
                 return self._fail(node.offset, f"undefined field '{node.field}'")
             node.wire_name = field.name

@@ -336,7 +336,8 @@ def _member(declared: Type, name: str) -> Type | None:
 
 
 def _is_scalar(type_: Type) -> bool:
-    return type_.kind in SCALARS or (type_.is_optional and _is_scalar(type_.parameters[0]))
+    """Types as values count as scalars too: the real API server takes the size of `int` for that of the rule's root."""
+    return type_.kind in SCALARS or type_.kind == "type" or (type_.is_optional and _is_scalar(type_.parameters[0]))
 
 
 def _all(predicate: Range, _: Range, __: bool) -> tuple[Range, Range]:
