@@ -252,7 +252,7 @@ def test_no_signing_request_is_read_in_two_ways(cluster: HostileCluster, name: s
 
 
 def test_a_request_of_many_begin_lines_does_not_hold_the_server(cluster: HostileCluster) -> None:
-    """A quarter of a megabyte took minutes."""
+    """72 kB took 9 s, and the time grew with the square of the length."""
     usages = ["client auth"]
     request = encoded(b"-----BEGIN CERTIFICATE REQUEST-----\n" * 7000)
     spec = {"request": request, "signerName": "kubernetes.io/kube-apiserver-client", "usages": usages}

