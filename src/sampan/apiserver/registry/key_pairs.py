@@ -47,8 +47,8 @@ def _mismatch(certificate: PemBlock, key: PemBlock) -> str:
     except (ValueError, UnsupportedAlgorithm):
         return "x509: malformed certificate"
     try:
-        # Whether the primes are prime took 0.29 s for 4096 bits, and far longer for more. Nobody here uses the key: only
-        # its public half is compared.
+        # Whether the primes are prime took 0.29 s for 4096 bits, and takes longer for more. Nobody here uses the key:
+        # only its public half is compared.
         private = load_pem_private_key(key.encode(), password=None, unsafe_skip_rsa_key_validation=True)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return "tls: failed to parse private key"
