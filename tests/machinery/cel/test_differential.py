@@ -186,7 +186,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.one_of(_ints, _doubles, _strings, _bools, _lists).filter(lambda source: len(source) < 120))
 def test_same_value_as_the_implementation_in_c(source: str) -> None:
     theirs, ours = _theirs(_google(), source), _ours(source)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 Cost = Callable[..., int]
 """The cost of a call, from its arguments; charged before the call."""
-Estimated = "Callable[[Estimator, Sequence[Operand]], Estimate]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

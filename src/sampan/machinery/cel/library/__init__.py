@@ -1,6 +1,6 @@
 """Libraries of functions. Each file has one table: names, signatures, implementations, costs and estimates.
 
-`KUBERNETES` lists what the base environment of Kubernetes v1.36 has (`k8s.io/apiserver/pkg/cel/environment`); device
+`kubernetes()` gives what the base environment of Kubernetes v1.36 has (`k8s.io/apiserver/pkg/cel/environment`); device
 selectors add `BINDINGS`. The functions of `encoders` are in no environment of Kubernetes; they are here for other users
 of the language.
 """

@@ -8,14 +8,13 @@ the limit of Kubernetes, all strings and lists that it builds have 10 million ch
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from sampan.machinery.cel.errors import CostLimitExceeded
 
-COST, LIMIT, FIRST_SLOT = 0, 1, 2
+FIRST_SLOT = 2
 Frame = list[Any]
 """The cost so far, the limit, then the values of the variables."""
-UNLIMITED: Final = 2**63
 
 
 def charge(frame: Frame, cost: int) -> None:
@@ -33,4 +32,4 @@ def charge_size(frame: Frame, size: int) -> None:
         raise CostLimitExceeded
 
 
-__all__ = ["COST", "FIRST_SLOT", "LIMIT", "UNLIMITED", "Frame", "charge", "charge_size"]
+__all__ = ["FIRST_SLOT", "Frame", "charge", "charge_size"]

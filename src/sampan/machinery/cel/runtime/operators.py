@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, Final
 
 from sampan.machinery.cel.errors import EvaluationError
@@ -206,18 +205,6 @@ def compare(left: Any, right: Any) -> int:
     raise no_overload()
 
 
-def ordered(test: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """The comparison for operands of any type. A comparison with NaN is false."""
-
-    def run(left: Any, right: Any) -> bool:
-        one, other = type(left), type(right)
-        if (one is other and one in _ORDERED) or (one in _NUMBERS and other in _NUMBERS):
-            return test(left, right)
-        raise no_overload()
-
-    return run
-
-
 # -- arithmetic
 
 
@@ -359,6 +346,5 @@ __all__ += [
     "multiply",
     "negate",
     "no_overload",
-    "ordered",
 ]
 __all__ += ["remainder", "select", "subtract"]
