@@ -69,11 +69,23 @@ class DeviceExpression:
 
 def loading() -> Iterator[None]:
     """Prepare for the first expression, with a pause between the steps, because loading takes milliseconds."""
+    import sampan.machinery.cel.checker.checker
+    import sampan.machinery.cel.syntax.parser
+
+    yield
+    import sampan.machinery.cel.environment  # noqa: F401
+
+    yield
+    from sampan.machinery.cel.library import addresses, standard, strings  # noqa: F401
+
+    yield
     from sampan.machinery.cel.library import kubernetes
 
     kubernetes()
     yield
     _environment()
+    yield
+    _environment().compile("device.driver == ''")
     yield
 
 
