@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Load the engine with its first use: most clusters start without an expression, and it takes 15 ms."""
+    """Load the engine with its first use: most clusters start without an expression."""
     if name in ("Environment", "Program", "Result"):
         from sampan.machinery.cel import environment
 
