@@ -1,8 +1,10 @@
 """The help is there to be read."""
 
+import re
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -32,6 +34,20 @@ def test_every_flag_is_explained(words: tuple[str, ...]) -> None:
         command = command.get_command(context, word)  # type: ignore[assignment]
     silent = [param.name for param in command.params if param.param_type_name == "option" and not param.help]
     assert silent == []
+
+
+_CONTINUATION = re.compile(r"(Of|After|Where|Whose|Who|Its|Their|The same|By|For)\b")
+
+
+@pytest.mark.parametrize("words", PAGES, ids=lambda words: " ".join(words) or "sampan")
+def test_every_help_text_stands_alone(words: tuple[str, ...]) -> None:
+    """A help text is found by searching for its flag, so it must make sense without the lines around it."""
+    context = cli.make_context("sampan", [], resilient_parsing=True)
+    command = cli
+    for word in words:
+        command = command.get_command(context, word)  # type: ignore[assignment]
+    texts = {param.name: param.help for param in command.params if isinstance(param, click.Option) and param.help}
+    assert {name: text for name, text in texts.items() if len(text.split()) < 4 or _CONTINUATION.match(text)} == {}
 
 
 def test_all_commands_are_listed() -> None:

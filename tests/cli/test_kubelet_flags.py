@@ -83,7 +83,7 @@ def test_a_file_of_another_installation(tmp_path: Path, caplog: pytest.LogCaptur
         CONFIG + more + "shutdownGracePeriodByPodPriority: [{priority: 5, shutdownGracePeriodSeconds: 9}]\n"
     )
     config = agent_config(settings({}, read_config(str(path))), Path("/r"), Path("/l"))
-    assert "fields that are not heeded: cgroupDriver, memorySwap, volumeStatsAggPeriod" in caplog.text
+    assert "ignoring fields that have no effect: cgroupDriver, memorySwap, volumeStatsAggPeriod" in caplog.text
     assert (config.kubelet.longest_pause_s, config.pod_pids) == (30.0, 64)
     assert config.eviction_hard == {**HARD_EVICTION, "memory.available": "200Mi"}
     assert config.shutdown_groups == [ShutdownGroup(5, 9)]

@@ -20,7 +20,7 @@ def test_the_policy_is_waited_for(caplog: Any) -> None:
             await pods.create(builders.pod("p", namespace="default"))
             await clock.advance(5)
             assert (await pods.get("p", "default")).spec.nodeName == ""
-            assert 'no pods are scheduled: configmaps "policy" not found' in caplog.text
+            assert 'the scheduler is not running: configmaps "policy" not found' in caplog.text
             meta = ObjectMeta(name="policy", namespace="kube-system")
             await maps.create(ConfigMap(metadata=meta, data={"policy.cfg": "predicates: [{name: Nothing}]"}))
             await clock.advance(5)

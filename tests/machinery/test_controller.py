@@ -138,9 +138,9 @@ def test_failures_back_off_and_are_told(caplog: pytest.LogCaptureFixture) -> Non
                 assert len(noted) == 3
 
     asyncio.run(main())
-    assert "noting: m failed; again in 0.005 s" in caplog.text
+    assert "noting: sync of m failed; retrying in 0.005 s" in caplog.text
     assert "boom" in caplog.text
-    assert 'x "y" is forbidden: z; again in 0.02 s' in caplog.text
+    assert 'x "y" is forbidden: z; retrying in 0.02 s' in caplog.text
     assert "Operation cannot be fulfilled" not in caplog.text, "conflicts are everyday"
 
 

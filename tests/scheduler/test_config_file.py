@@ -238,7 +238,7 @@ def test_what_flags_say_too() -> None:
 def test_a_share_of_nodes_is_accepted_and_noted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
         parse_config(config(percentageOfNodesToScore=10))
-    assert "every node is looked at" in caplog.text
+    assert "always evaluates every node" in caplog.text
 
 
 def test_texts() -> None:

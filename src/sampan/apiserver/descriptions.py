@@ -90,7 +90,7 @@ def _texts() -> Mapping[str, msgspec.Raw]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as fault:
-        log.warning("descriptions of %s cannot be read: %s", _PACKAGE, fault)
+        log.warning("cannot read the field descriptions in package %s: %s", _PACKAGE, fault)
         return {}
 
 

@@ -49,7 +49,7 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
         """Who may be anonymous is settled when the server starts, as with the real one."""
         anonymous = (found.allows_anonymous, tuple(found.anonymous_paths))
         if found.is_anonymous_set and anonymous != (config.allows_anonymous, tuple(config.anonymous_paths)):
-            log.warning("%s: a change of anonymous takes effect when the server is started again", path)
+            log.warning("%s: the change of the anonymous section takes effect after a restart of the server", path)
         oidc.replace(found.issuers)
 
     return FollowedFile(path, read=read, use=use, clock=clock)

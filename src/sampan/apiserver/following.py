@@ -45,9 +45,9 @@ class FollowedFile(Generic[Content]):
         try:
             self._use(self._read(self._path))
         except (OSError, ValueError) as fault:  # ConfigFault among them
-            log.error("%s is left as it was: %s", self._path, fault)
+            log.error("cannot reload %s, keeping the previous contents: %s", self._path, fault)
             return
-        log.info("%s was read again", self._path)
+        log.info("reloaded %s", self._path)
 
     def _bytes(self) -> list[bytes] | None:
         try:

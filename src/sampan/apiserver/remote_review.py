@@ -57,7 +57,7 @@ class RemoteReviewer:
                 return _status(await self._send(body), str(review["kind"]))
             except (ConnectionFailed, errors.ApiError, AccessError, TimeoutError) as fault:
                 if attempt == self._patience.attempts or not _is_passing(fault):
-                    log.warning("the review service at %s: %s", self._access.server, fault or "timeout")
+                    log.warning("webhook %s failed: %s", self._access.server, fault or "timeout")
                     raise ReviewFailed(str(fault) or "timeout") from fault
             await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
             pause_s *= _GROWTH

@@ -293,7 +293,7 @@ class ApiServer:
             port = 0 if config.any_insecure_port else config.insecure_port
             listener = Listener(config.insecure_bind_address, port, user=INSECURE_USER)
             self.insecure_port = await self._open(listener)
-            log.warning("plain HTTP without authentication on %s:%d", listener.host, self.insecure_port)
+            log.warning("serving plain HTTP without authentication on %s:%d", listener.host, self.insecure_port)
 
     async def _open(self, listener: Listener) -> int:
         try:

@@ -338,7 +338,7 @@ class Assembly:
             try:
                 return await policy_of_map(self.client("up"), settings.policy_map)
             except (errors.ApiError, CliError) as error:
-                log.warning("no pods are scheduled: %s", error)
+                log.warning("the scheduler is not running: %s", error)
                 await self.clock.sleep(_POLICY_RETRY_S)
         return settings.config
 
@@ -392,7 +392,7 @@ async def default_account(client: Client, namespace: str) -> None:
                 if any(event.type == ADDED for event in batch):
                     return
     except TimeoutError:
-        log.warning("namespace %s has no service account yet: no pod can be created there", namespace)
+        log.warning("namespace %s has no default service account yet: pods cannot be created in it", namespace)
 
 
 @asynccontextmanager

@@ -242,8 +242,10 @@ def clusters_root() -> Path:
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The flags that say which cluster a command is about."""
-    command = click.option("--name", default=DEFAULT_NAME, show_default=True, help="The cluster's name.")(command)
-    return click.option("--data-dir", metavar="DIR", help="The cluster's data directory.  [SAMPAN_HOME/NAME]")(command)
+    command = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Name of the cluster.")(command)
+    return click.option("--data-dir", metavar="DIR", help="Data directory of the cluster. Default: SAMPAN_HOME/NAME.")(
+        command
+    )
 
 
 def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:

@@ -32,18 +32,72 @@ from sampan.machinery.process_metrics import export_process
 
 _ELECT = "Work only while holding the lease."
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--kubeconfig",), {"metavar": "F", "help": "How to reach the API server, and as whom.  [as a pod would]"}),
-    (("--master",), {"default": "", "metavar": "URL", "help": "The API server, instead of the kubeconfig's."}),
-    (("--bind-address",), {"default": "0.0.0.0", "metavar": "A", "help": "Where health and metrics are served."}),
-    (("--tls-cert-file",), {"metavar": "F", "help": "The port's certificate; without one it makes its own."}),
-    (("--tls-private-key-file",), {"metavar": "F", "help": "Its key."}),
-    (("--leader-elect",), flags.switch(True, "Work only while holding the lease.")),
-    (("--leader-elect-lease-duration",), {"default": "15s", "metavar": "T", "help": "How long a lease lasts."}),
-    (("--leader-elect-renew-deadline",), {"default": "10s", "metavar": "T", "help": "How long renewing may take."}),
-    (("--leader-elect-retry-period",), {"default": "2s", "metavar": "T", "help": "Between two tries."}),
-    (("--leader-elect-resource-name",), {"default": "", "metavar": "NAME", "help": "The lease.  [the component's]"}),
-    (("--leader-elect-resource-namespace",), {"default": "kube-system", "metavar": "NS", "help": "Where it is."}),
-    (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
+    (
+        ("--kubeconfig",),
+        {
+            "metavar": "F",
+            "help": (
+                "Kubeconfig file with the address of the API server and the credentials to use. Default: in-cluster "
+                "configuration."
+            ),
+        },
+    ),
+    (
+        ("--master",),
+        {"default": "", "metavar": "URL", "help": "Address of the API server; overrides the server in the kubeconfig."},
+    ),
+    (
+        ("--bind-address",),
+        {"default": "0.0.0.0", "metavar": "A", "help": "IP address on which health checks and metrics are served."},
+    ),
+    (
+        ("--tls-cert-file",),
+        {
+            "metavar": "F",
+            "help": "Certificate of the HTTPS port for health checks and metrics. Default: a self-signed certificate.",
+        },
+    ),
+    (("--tls-private-key-file",), {"metavar": "F", "help": "Private key that belongs to --tls-cert-file."}),
+    (
+        ("--leader-elect",),
+        flags.switch(True, "Elect a leader through a Lease, and work only while this process is the leader."),
+    ),
+    (
+        ("--leader-elect-lease-duration",),
+        {
+            "default": "15s",
+            "metavar": "T",
+            "help": "How long other candidates wait after the last renewal before they try to become leader.",
+        },
+    ),
+    (
+        ("--leader-elect-renew-deadline",),
+        {
+            "default": "10s",
+            "metavar": "T",
+            "help": "How long the leader retries a failed renewal before it gives up leadership.",
+        },
+    ),
+    (
+        ("--leader-elect-retry-period",),
+        {"default": "2s", "metavar": "T", "help": "Time between two attempts to acquire or renew the lease."},
+    ),
+    (
+        ("--leader-elect-resource-name",),
+        {"default": "", "metavar": "NAME", "help": "Name of the Lease object. Default: the name of the component."},
+    ),
+    (
+        ("--leader-elect-resource-namespace",),
+        {"default": "kube-system", "metavar": "NS", "help": "Namespace of the Lease object."},
+    ),
+    (
+        ("-v", "--v", "verbosity"),
+        {
+            "type": int,
+            "default": 0,
+            "help": "Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
+        },
+    ),
 )
 
 
@@ -79,7 +133,10 @@ Work = Callable[[Component], Awaitable[None]]
 
 def component_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The flags of every component that is a client of the API server; `port` is the default of --secure-port."""
-    number = (("--secure-port",), {"type": int, "default": port, "help": "For health and metrics by HTTPS; 0: none."})
+    number = (
+        ("--secure-port",),
+        {"type": int, "default": port, "help": "Port that serves health checks and metrics over HTTPS; 0 disables it."},
+    )
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         options = [

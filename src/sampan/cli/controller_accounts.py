@@ -62,7 +62,7 @@ class ControllerAccounts:
             try:
                 access.token, pause_s = await self._token(name), _RENEW_S
             except (errors.ApiError, ConnectionFailed) as failure:
-                log.warning("the token of %s cannot be renewed: %s", name, failure)
+                log.warning("cannot renew the service account token of %s: %s", name, failure)
                 pause_s = _RETRY_S
 
     async def _token(self, name: str) -> str:

@@ -14,32 +14,65 @@ from sampan.cli.failures import CliError
 from sampan.controllers.descriptor import ControllerConfig
 
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--root-ca-file",), {"metavar": "F", "help": "The CA that pods are given to verify the API server with."}),
+    (
+        ("--root-ca-file",),
+        {"metavar": "F", "help": "CA certificate that is published to pods so that they can verify the API server."},
+    ),
     *signing_flags.OPTIONS,
-    (("--service-account-private-key-file",), {"metavar": "F", "help": "Signs tokens that are kept in secrets."}),
+    (
+        ("--service-account-private-key-file",),
+        {"metavar": "F", "help": "Private key that signs service account tokens stored in Secrets."},
+    ),
     (
         ("--legacy-service-account-token-clean-up-period",),
-        {"default": "8760h0m0s", "metavar": "T", "help": "How long such a token may be unused."},
+        {
+            "default": "8760h0m0s",
+            "metavar": "T",
+            "help": "How long a service account token stored in a Secret may stay unused before it is removed.",
+        },
     ),
     (
         ("--horizontal-pod-autoscaler-sync-period",),
-        {"default": "15s", "metavar": "T", "help": "How often autoscalers look."},
+        {"default": "15s", "metavar": "T", "help": "How often each HorizontalPodAutoscaler is evaluated."},
     ),
     (
         ("--horizontal-pod-autoscaler-downscale-stabilization",),
-        {"default": "5m0s", "metavar": "T", "help": "For how long a higher recommendation holds."},
+        {
+            "default": "5m0s",
+            "metavar": "T",
+            "help": "How long a HorizontalPodAutoscaler keeps the highest recent recommendation before it scales down.",
+        },
     ),
     (
         ("--horizontal-pod-autoscaler-tolerance",),
-        {"default": 0.1, "type": float, "metavar": "N", "help": "How far use may be from its target."},
+        {
+            "default": 0.1,
+            "type": float,
+            "metavar": "N",
+            "help": (
+                "Smallest relative difference between a metric and its target that makes a HorizontalPodAutoscaler "
+                "scale."
+            ),
+        },
     ),
     (
         ("--horizontal-pod-autoscaler-cpu-initialization-period",),
-        {"default": "5m0s", "metavar": "T", "help": "For how long a new pod's processor use counts only if ready."},
+        {
+            "default": "5m0s",
+            "metavar": "T",
+            "help": (
+                "Time after the start of a pod during which its CPU usage counts only if the pod was ready for the "
+                "whole sample."
+            ),
+        },
     ),
     (
         ("--horizontal-pod-autoscaler-initial-readiness-delay",),
-        {"default": "30s", "metavar": "T", "help": "A pod unready since then has never been ready."},
+        {
+            "default": "30s",
+            "metavar": "T",
+            "help": "Time after the start of a pod during which changes of its readiness count as initial readiness.",
+        },
     ),
 )
 

@@ -19,7 +19,7 @@ _PATIENCE_S = 120
 
 @click.command("down")
 @cluster_options
-@click.option("--delete", is_flag=True, help="Also remove the cluster's data.")
+@click.option("--delete", is_flag=True, help="Delete the data of the cluster after it has stopped.")
 def command(data_dir: str | None, name: str, delete: bool) -> None:
     """Stop a cluster. Its data stay unless --delete is given."""
     where = cluster_dir(data_dir, name)

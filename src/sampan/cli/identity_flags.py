@@ -16,45 +16,165 @@ if TYPE_CHECKING:
     from sampan.machinery.client.access import Access
 
 OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--authentication-config",), {"metavar": "F", "help": "Issuers of tokens, and where the anonymous may go."}),
-    (("--authentication-token-webhook-config-file",), {"metavar": "F", "help": "A kubeconfig: who reviews tokens."}),
+    (
+        ("--authentication-config",),
+        {
+            "metavar": "F",
+            "help": "AuthenticationConfiguration file with JWT issuers and the paths open to anonymous requests.",
+        },
+    ),
+    (
+        ("--authentication-token-webhook-config-file",),
+        {"metavar": "F", "help": "Kubeconfig file of the webhook that authenticates bearer tokens with TokenReviews."},
+    ),
     (
         ("--authentication-token-webhook-version",),
-        {"default": "v1beta1", "metavar": "V", "help": "Of the reviews that are sent there."},
+        {
+            "default": "v1beta1",
+            "metavar": "V",
+            "help": "API version of the TokenReviews sent to the webhook: v1 or v1beta1.",
+        },
     ),
     (
         ("--authentication-token-webhook-cache-ttl",),
-        {"default": "2m0s", "metavar": "T", "help": "How long the answers are kept."},
+        {
+            "default": "2m0s",
+            "metavar": "T",
+            "help": "How long responses of the token authentication webhook are cached.",
+        },
     ),
-    (("--authorization-config",), {"metavar": "F", "help": "Who decides, in order; instead of the modes."}),
-    (("--authorization-webhook-config-file",), {"metavar": "F", "help": "A kubeconfig: who reviews access."}),
+    (
+        ("--authorization-config",),
+        {
+            "metavar": "F",
+            "help": "AuthorizationConfiguration file with the chain of authorizers; replaces --authorization-mode.",
+        },
+    ),
+    (
+        ("--authorization-webhook-config-file",),
+        {"metavar": "F", "help": "Kubeconfig file of the webhook that authorizes requests with SubjectAccessReviews."},
+    ),
     (
         ("--authorization-webhook-version",),
-        {"default": "v1beta1", "metavar": "V", "help": "Of the reviews that are sent there."},
+        {
+            "default": "v1beta1",
+            "metavar": "V",
+            "help": "API version of the SubjectAccessReviews sent to the webhook: v1 or v1beta1.",
+        },
     ),
     (
         ("--authorization-webhook-cache-authorized-ttl",),
-        {"default": "5m0s", "metavar": "T", "help": "How long a yes is kept."},
+        {
+            "default": "5m0s",
+            "metavar": "T",
+            "help": 'How long "authorized" responses of the authorization webhook are cached.',
+        },
     ),
     (
         ("--authorization-webhook-cache-unauthorized-ttl",),
-        {"default": "30s", "metavar": "T", "help": "How long a no is kept."},
+        {
+            "default": "30s",
+            "metavar": "T",
+            "help": 'How long "unauthorized" responses of the authorization webhook are cached.',
+        },
     ),
-    (("--oidc-issuer-url",), {"default": "", "metavar": "URL", "help": "Whose tokens are believed."}),
-    (("--oidc-client-id",), {"default": "", "metavar": "ID", "help": "For whom they must be."}),
-    (("--oidc-ca-file",), {"metavar": "F", "help": "Who vouches for the issuer's server.  [the system's]"}),
-    (("--oidc-username-claim",), {"default": "sub", "metavar": "C", "help": "The claim that is the user's name."}),
-    (("--oidc-username-prefix",), {"default": "", "metavar": "P", "help": "Before it; -: nothing.  [the issuer#]"}),
-    (("--oidc-groups-claim",), {"default": "", "metavar": "C", "help": "The claim that has the groups."}),
-    (("--oidc-groups-prefix",), {"default": "", "metavar": "P", "help": "Before each of them."}),
-    (("--oidc-signing-algs",), {"default": "RS256", "metavar": "A,…", "help": "How tokens may be signed."}),
-    (("--oidc-required-claim",), {"multiple": True, "metavar": "K=V", "help": "What a token must say; repeatable."}),
-    (("--requestheader-client-ca-file",), {"metavar": "F", "help": "Who vouches for proxies that name callers."}),
-    (("--requestheader-allowed-names",), {"default": "", "metavar": "N,…", "help": "Their names.  [any]"}),
-    (("--requestheader-username-headers",), {"default": "", "metavar": "H,…", "help": "Headers with the user."}),
-    (("--requestheader-uid-headers",), {"default": "", "metavar": "H,…", "help": "Headers with its UID."}),
-    (("--requestheader-group-headers",), {"default": "", "metavar": "H,…", "help": "Headers with its groups."}),
-    (("--requestheader-extra-headers-prefix",), {"default": "", "metavar": "P,…", "help": "Headers with more."}),
+    (
+        ("--oidc-issuer-url",),
+        {
+            "default": "",
+            "metavar": "URL",
+            "help": "URL of the OpenID Connect issuer whose ID tokens are accepted; https only.",
+        },
+    ),
+    (
+        ("--oidc-client-id",),
+        {"default": "", "metavar": "ID", "help": "Client ID that ID tokens must have as their audience."},
+    ),
+    (
+        ("--oidc-ca-file",),
+        {
+            "metavar": "F",
+            "help": "CA certificates that verify the OpenID Connect issuer. Default: the system's CA certificates.",
+        },
+    ),
+    (
+        ("--oidc-username-claim",),
+        {"default": "sub", "metavar": "C", "help": "Claim of the ID token that holds the user name."},
+    ),
+    (
+        ("--oidc-username-prefix",),
+        {
+            "default": "",
+            "metavar": "P",
+            "help": (
+                "Prefix of user names from ID tokens; - means none. Default: ISSUER-URL#, or none for the claim email."
+            ),
+        },
+    ),
+    (
+        ("--oidc-groups-claim",),
+        {"default": "", "metavar": "C", "help": "Claim of the ID token that holds the groups of the user."},
+    ),
+    (("--oidc-groups-prefix",), {"default": "", "metavar": "P", "help": "Prefix of group names from ID tokens."}),
+    (
+        ("--oidc-signing-algs",),
+        {"default": "RS256", "metavar": "A,…", "help": "Accepted signing algorithms of ID tokens, comma-separated."},
+    ),
+    (
+        ("--oidc-required-claim",),
+        {
+            "multiple": True,
+            "metavar": "K=V",
+            "help": "Claim KEY=VALUE that an ID token must have; can be given several times.",
+        },
+    ),
+    (
+        ("--requestheader-client-ca-file",),
+        {
+            "metavar": "F",
+            "help": "CA certificates that verify authenticating proxies, which name the user in request headers.",
+        },
+    ),
+    (
+        ("--requestheader-allowed-names",),
+        {
+            "default": "",
+            "metavar": "N,…",
+            "help": "Common names of certificates accepted from authenticating proxies. Default: any.",
+        },
+    ),
+    (
+        ("--requestheader-username-headers",),
+        {
+            "default": "",
+            "metavar": "H,…",
+            "help": "Request headers in which an authenticating proxy passes the user name.",
+        },
+    ),
+    (
+        ("--requestheader-uid-headers",),
+        {
+            "default": "",
+            "metavar": "H,…",
+            "help": "Request headers in which an authenticating proxy passes the UID of the user.",
+        },
+    ),
+    (
+        ("--requestheader-group-headers",),
+        {
+            "default": "",
+            "metavar": "H,…",
+            "help": "Request headers in which an authenticating proxy passes the groups of the user.",
+        },
+    ),
+    (
+        ("--requestheader-extra-headers-prefix",),
+        {
+            "default": "",
+            "metavar": "P,…",
+            "help": "Prefixes of request headers in which an authenticating proxy passes extra user attributes.",
+        },
+    ),
 )
 _OF_MODES = ("authorization_mode", "authorization_webhook_config_file")
 

@@ -57,9 +57,15 @@ def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
 
 @command.command("pull")
 @click.argument("name")
-@click.option("--plain-http", is_flag=True, help="The registry has no TLS.")
-@click.option("--mirror", "mirrors", multiple=True, metavar="URL", help="Try this registry first; repeatable.")
-@click.option("--auth-file", metavar="F", help="Docker's config.json with the passwords of registries.")
+@click.option("--plain-http", is_flag=True, help="Connect to the registry over HTTP instead of HTTPS.")
+@click.option(
+    "--mirror",
+    "mirrors",
+    multiple=True,
+    metavar="URL",
+    help="Registry mirror that is tried first; can be given several times.",
+)
+@click.option("--auth-file", metavar="F", help="Docker config.json file with registry credentials.")
 @click.pass_obj
 def pull_command(
     store: ImageStore, name: str, plain_http: bool, mirrors: tuple[str, ...], auth_file: str | None
@@ -97,7 +103,7 @@ def pull_command(
 
 
 @command.command("ls")
-@click.option("-q", "--quiet", is_flag=True, help="Only the names.")
+@click.option("-q", "--quiet", is_flag=True, help="Print image names only.")
 @click.pass_obj
 def list_command(store: ImageStore, quiet: bool) -> None:
     """List the images."""
@@ -135,7 +141,7 @@ def remove_command(store: _Images, names: tuple[str, ...]) -> None:
 
 @command.command("save")
 @click.argument("name")
-@click.option("-o", "--output", required=True, metavar="F", help="The archive to write.")
+@click.option("-o", "--output", required=True, metavar="F", help="Path of the archive to write.")
 @click.pass_obj
 def save_command(store: ImageStore, name: str, output: str) -> None:
     """Write an image to an archive in the OCI layout."""

@@ -21,10 +21,18 @@ from sampan.cli.up import server_names
 
 
 @click.command("kube-apiserver")
-@click.option("--tls-cert-file", metavar="F", help="The server's certificate; without one it makes its own.")
-@click.option("--tls-private-key-file", metavar="F", help="Its key.")
-@click.option("--client-ca-file", metavar="F", help="Client certificates that this CA signed are believed.")
-@click.option("--cert-dir", metavar="DIR", help="Where certificates are kept that the server makes itself.")
+@click.option(
+    "--tls-cert-file",
+    metavar="F",
+    help="Serving certificate of the HTTPS port. Default: a certificate signed by a generated CA.",
+)
+@click.option("--tls-private-key-file", metavar="F", help="Private key that belongs to --tls-cert-file.")
+@click.option(
+    "--client-ca-file",
+    metavar="F",
+    help="CA certificates that client certificates are verified with; the subject becomes user and groups.",
+)
+@click.option("--cert-dir", metavar="DIR", help="Directory for the certificates that the server generates.")
 @server_options(BIND_EVERYWHERE)
 def command(**given: Any) -> None:
     """Run the API server alone. Without --etcd-servers its data are in memory."""

@@ -20,11 +20,17 @@ NAME = "kube-controller-manager"
 
 
 @click.command(NAME)
-@click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
+@click.option(
+    "--controllers",
+    default="*",
+    show_default=True,
+    metavar="LIST",
+    help="Controllers to run: * for all, NAME to enable one, -NAME to disable one.",
+)
 @click.option(
     "--use-service-account-credentials",
     show_default=True,
-    **flags.switch(False, "Each controller acts as its own service account, with its own rights."),
+    **flags.switch(False, "Run each controller with the credentials of its own service account."),
 )
 @controller_options
 @node_controller_options

@@ -36,23 +36,74 @@ class _WithFlagsFile(click.Command):
 
 
 @click.command(NAME, cls=_WithFlagsFile)
-@click.option("--kubeconfig", "kubeconfig_path", metavar="F", help="How to reach the API server, and as whom.")
-@click.option("--bootstrap-kubeconfig", metavar="F", help="The same, to ask for a certificate with at first.")
-@click.option("--api-servers", metavar="URL,…", help="The API server, without saying who one is.")
-@click.option("--cert-dir", metavar="DIR", help="Where certificates are kept.  [ROOT-DIR/pki]")
-@click.option("--config", metavar="F", help="A KubeletConfiguration.")
-@click.option("--root-dir", default="/var/lib/kubelet", show_default=True, metavar="DIR", help="The kubelet's data.")
-@click.option("--pod-logs-dir", default="", metavar="DIR", help="Where logs of pods are.  [/var/log/pods]")
-@click.option("--image-dir", default="", metavar="DIR", help="Where images are.  [ROOT-DIR/images]")
-@click.option("--runtime", type=click.Choice(RUNTIMES), default=AUTO, show_default=True, help="What runs pods.")
+@click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    metavar="F",
+    help="Kubeconfig file with the address of the API server and the credentials of the kubelet.",
+)
+@click.option(
+    "--bootstrap-kubeconfig",
+    metavar="F",
+    help="Kubeconfig file used to request a client certificate when the file of --kubeconfig does not exist.",
+)
+@click.option(
+    "--api-servers",
+    metavar="URL,…",
+    help="Addresses of API servers to connect to without credentials, comma-separated.",
+)
+@click.option(
+    "--cert-dir", metavar="DIR", help="Directory for the certificates of the kubelet. Default: pki below --root-dir."
+)
+@click.option(
+    "--config",
+    metavar="F",
+    help="KubeletConfiguration file (kubelet.config.k8s.io/v1beta1). Flags override its fields.",
+)
+@click.option(
+    "--root-dir",
+    default="/var/lib/kubelet",
+    show_default=True,
+    metavar="DIR",
+    help="Directory for the data of the kubelet.",
+)
+@click.option(
+    "--pod-logs-dir",
+    default="",
+    metavar="DIR",
+    help="Directory for the logs of pods. Default: /var/log/pods, or logs below another --root-dir.",
+)
+@click.option(
+    "--image-dir",
+    default="",
+    metavar="DIR",
+    help="Directory for container images of the oci runtime. Default: images below --root-dir.",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(RUNTIMES),
+    default=AUTO,
+    show_default=True,
+    help="Container runtime; auto picks the best one available.",
+)
 @click.option(
     "--network-plugin",
     type=click.Choice(["", "cni", "kubenet"]),
     default="",
-    help="Who connects pods of a CRI runtime: its own CNI configuration (cni), or Sampan by podCIDR (kubenet).  [cni]",
+    help=(
+        "What sets up the network of pods of a CRI runtime: its CNI configuration (cni) or Sampan, from the "
+        "pod CIDR (kubenet). Default: cni."
+    ),
 )
 @kubelet_options
-@click.option("-v", "--v", "verbosity", type=int, default=0, help="Log: 0 warnings, 2 what happens, 4 all.")
+@click.option(
+    "-v",
+    "--v",
+    "verbosity",
+    type=int,
+    default=0,
+    help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
+)
 def command(**given: Any) -> None:
     """Run the agent of this machine: registers it as a node, and runs the pods that are bound to it."""
     set_up_logs(given["verbosity"])

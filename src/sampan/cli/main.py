@@ -14,19 +14,19 @@ from sampan.cli.failures import guarded
 COMMANDS = {
     "up": ("sampan.cli.up", "Start a cluster."),
     "down": ("sampan.cli.down", "Stop a cluster."),
-    "status": ("sampan.cli.status", "Show what runs and where."),
+    "status": ("sampan.cli.status", "List the clusters and their addresses."),
     "node": ("sampan.cli.node", "Add, remove, stop and start nodes."),
-    "image": ("sampan.cli.image", "Load, fetch, list and remove images."),
-    "why": ("sampan.cli.why", "Tell why a pod is pending or where it is."),
-    "trace": ("sampan.cli.trace", "Show what happened to an object lately."),
-    "kube-apiserver": ("sampan.cli.kube_apiserver", "Run the API server alone, with the real one's flags."),
+    "image": ("sampan.cli.image", "Load, pull, list and remove images."),
+    "why": ("sampan.cli.why", "Explain why a pod is pending or where it runs."),
+    "trace": ("sampan.cli.trace", "Show the recorded history of an object."),
+    "kube-apiserver": ("sampan.cli.kube_apiserver", "Run only the API server."),
     "kube-controller-manager": (
         "sampan.cli.kube_controller_manager",
-        "Run the controllers alone, with the real one's flags.",
+        "Run only the controllers.",
     ),
-    "kubelet": ("sampan.cli.kubelet", "Run a node's agent alone, with the real one's flags."),
-    "kube-scheduler": ("sampan.cli.kube_scheduler", "Run the scheduler alone, with the real one's flags."),
-    "kubectl": ("sampan.cli.kubectl", "Work with a cluster, as kubectl does."),
+    "kubelet": ("sampan.cli.kubelet", "Run only the kubelet of this machine."),
+    "kube-scheduler": ("sampan.cli.kube_scheduler", "Run only the scheduler."),
+    "kubectl": ("sampan.cli.kubectl", "Work with a cluster: kubectl in Python."),
 }
 
 

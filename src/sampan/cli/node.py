@@ -37,17 +37,35 @@ def command() -> None:
 
 @command.command("add")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--count", type=click.IntRange(min=1), help="How many, under the next free names.  [1]")
+@click.option(
+    "--count", type=click.IntRange(min=1), help="Number of nodes to add, named after the next free numbers. Default: 1."
+)
 @click.option(
     "--runtime",
     type=click.Choice(["hollow", "real"]),
-    help="Whether they run real pods.  [as the cluster's other nodes do]",
+    help="Container runtime of the new nodes. Default: that of the other nodes of the cluster.",
 )
-@click.option("--label", "labels", multiple=True, metavar="K=V", help="A label; repeatable.")
-@click.option("--taint", "taints", multiple=True, metavar="K[=V]:EFFECT", help="A taint; repeatable.")
-@click.option("--cpu", metavar="N", help=f"What each has.  [{hollow_nodes.CAPACITY['cpu']}]")
-@click.option("--memory", metavar="N", help=f"What each has.  [{hollow_nodes.CAPACITY['memory']}]")
-@click.option("--pods", metavar="N", help=f"What each can run.  [{hollow_nodes.CAPACITY['pods']}]")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="K=V",
+    help="Label KEY=VALUE of the new nodes; can be given several times.",
+)
+@click.option(
+    "--taint",
+    "taints",
+    multiple=True,
+    metavar="K[=V]:EFFECT",
+    help="Taint KEY=VALUE:EFFECT of the new nodes; can be given several times.",
+)
+@click.option("--cpu", metavar="N", help=f"CPU capacity of each hollow node. Default: {hollow_nodes.CAPACITY['cpu']}.")
+@click.option(
+    "--memory", metavar="N", help=f"Memory capacity of each hollow node. Default: {hollow_nodes.CAPACITY['memory']}."
+)
+@click.option(
+    "--pods", metavar="N", help=f"Largest number of pods on each hollow node. Default: {hollow_nodes.CAPACITY['pods']}."
+)
 @cluster_options
 def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: str, **given: Any) -> None:
     """Add nodes, and wait until they are ready."""

@@ -16,52 +16,104 @@ _DEFAULT = ControllerConfig()
 
 
 _RANGES: dict[str, dict[str, Any]] = {
-    "--allocate-node-cidrs": flags.switch(False, "Give each node a range for its pods."),
-    "--cluster-cidr": {"default": "", "metavar": "CIDR[,CIDR]", "help": "What such ranges are cut from."},
-    "--node-cidr-mask-size": {"type": int, "default": 0, "metavar": "N", "help": "Their size.  [24, IPv6: 64]"},
-    "--node-cidr-mask-size-ipv4": {"type": int, "default": 0, "metavar": "N", "help": "With two families."},
-    "--node-cidr-mask-size-ipv6": {"type": int, "default": 0, "metavar": "N", "help": "With two families."},
+    "--allocate-node-cidrs": flags.switch(False, "Allocate a pod CIDR to each node."),
+    "--cluster-cidr": {
+        "default": "",
+        "metavar": "CIDR[,CIDR]",
+        "help": "CIDR range from which pod CIDRs of nodes are allocated; two for dual stack.",
+    },
+    "--node-cidr-mask-size": {
+        "type": int,
+        "default": 0,
+        "metavar": "N",
+        "help": (
+            "Prefix length of the pod CIDR of a node in a single-stack cluster. Default: 24 for IPv4, 64 for IPv6."
+        ),
+    },
+    "--node-cidr-mask-size-ipv4": {
+        "type": int,
+        "default": 0,
+        "metavar": "N",
+        "help": "Prefix length of the IPv4 pod CIDR of a node in a dual-stack cluster. Default: 24.",
+    },
+    "--node-cidr-mask-size-ipv6": {
+        "type": int,
+        "default": 0,
+        "metavar": "N",
+        "help": "Prefix length of the IPv6 pod CIDR of a node in a dual-stack cluster. Default: 64.",
+    },
 }
 _TIMES: dict[str, dict[str, Any]] = {
-    "--node-monitor-period": {"default": "5s", "help": "How often nodes are looked at."},
-    "--node-monitor-grace-period": {"default": "50s", "help": "How long a node may be silent."},
-    "--node-startup-grace-period": {"default": "1m0s", "help": "How long one may be silent that never spoke."},
-    "--route-reconciliation-period": {"default": "10s", "help": "How often routes are looked at."},
-    "--endpoint-updates-batch-period": {"default": "0s", "help": "How long to gather changes of pods."},
-    "--endpointslice-updates-batch-period": {"default": "0s", "help": "The same, for slices."},
+    "--node-monitor-period": {"default": "5s", "help": "How often the node controller checks the health of the nodes."},
+    "--node-monitor-grace-period": {
+        "default": "50s",
+        "help": "How long a node may miss heartbeats before it is marked unhealthy.",
+    },
+    "--node-startup-grace-period": {
+        "default": "1m0s",
+        "help": "How long a new node may take until its first heartbeat before it is marked unhealthy.",
+    },
+    "--route-reconciliation-period": {
+        "default": "10s",
+        "help": "How often the cloud provider's routes to nodes are reconciled.",
+    },
+    "--endpoint-updates-batch-period": {
+        "default": "0s",
+        "help": "How long pod changes are collected before Endpoints objects are updated.",
+    },
+    "--endpointslice-updates-batch-period": {
+        "default": "0s",
+        "help": "How long pod changes are collected before EndpointSlice objects are updated.",
+    },
 }
 _RATES: dict[str, dict[str, Any]] = {
-    "--node-eviction-rate": {"type": float, "default": _DEFAULT.node_eviction_rate, "help": "Nodes a second."},
+    "--node-eviction-rate": {
+        "type": float,
+        "default": _DEFAULT.node_eviction_rate,
+        "help": "Nodes per second whose pods are evicted while their zone is healthy.",
+    },
     "--secondary-node-eviction-rate": {
         "type": float,
         "default": _DEFAULT.secondary_node_eviction_rate,
-        "help": "The same in a zone of which a great part is not ready.",
+        "help": "Nodes per second whose pods are evicted while their zone is unhealthy.",
     },
     "--unhealthy-zone-threshold": {
         "type": float,
         "default": _DEFAULT.unhealthy_zone_threshold,
-        "help": "How great a part that is.",
+        "help": "Fraction of nodes that must be NotReady (at least 3 nodes) for a zone to count as unhealthy.",
     },
     "--large-cluster-size-threshold": {
         "type": int,
         "default": _DEFAULT.large_cluster_size_threshold,
-        "help": "In smaller zones nobody is evicted then.",
+        "help": "In unhealthy zones with at most this many nodes, no pods are evicted.",
     },
     "--terminated-pod-gc-threshold": {
         "type": int,
         "default": _DEFAULT.terminated_pod_gc_threshold,
-        "help": "So many pods that are over are kept; 0 keeps all.",
+        "help": (
+            "Number of terminated pods that are kept before the pod garbage collector deletes the oldest; 0 keeps all."
+        ),
     },
-    "--max-endpoints-per-slice": {"type": int, "default": _DEFAULT.max_endpoints_per_slice, "help": "At most 1000."},
+    "--max-endpoints-per-slice": {
+        "type": int,
+        "default": _DEFAULT.max_endpoints_per_slice,
+        "help": "Largest number of endpoints in one EndpointSlice, 1 to 1000.",
+    },
     "--mirroring-max-endpoints-per-subset": {
         "type": int,
         "default": _DEFAULT.mirroring_max_endpoints_per_subset,
-        "help": "At most 1000.",
+        "help": "Largest number of endpoints mirrored into EndpointSlices from one Endpoints subset, 1 to 1000.",
     },
-    "--configure-cloud-routes": flags.switch(True, "Whether the cloud's routes follow the ranges of nodes."),
+    "--configure-cloud-routes": flags.switch(
+        True, "Configure routes of the cloud provider for the pod CIDRs of nodes."
+    ),
 }
 _SERVICES: dict[str, dict[str, Any]] = {
-    "--service-cluster-ip-range": {"default": "", "metavar": "CIDR[,CIDR]", "help": "No node is given a part of it."}
+    "--service-cluster-ip-range": {
+        "default": "",
+        "metavar": "CIDR[,CIDR]",
+        "help": "CIDR range of service cluster IPs, which is excluded from the pod CIDRs of nodes.",
+    }
 }
 
 

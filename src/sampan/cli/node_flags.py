@@ -26,19 +26,29 @@ _ONE_NETWORK = (
 
 def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = (
-        click.option("--nodes", type=int, help="How many nodes to run.  [one that runs real pods, where that can be]"),
         click.option(
-            "--runtime", type=click.Choice(RUNTIMES), default=AUTO, show_default=True, help="What runs their pods."
+            "--nodes",
+            type=int,
+            help="Number of nodes to run. Default: one real node if this machine can run containers, otherwise none.",
         ),
         click.option(
-            "--container-runtime-endpoint", metavar="SOCKET", help="Of containerd, CRI-O or Docker.  [the usual ones]"
+            "--runtime",
+            type=click.Choice(RUNTIMES),
+            default=AUTO,
+            show_default=True,
+            help="Container runtime of the nodes; auto picks the best one available, hollow simulates pods.",
         ),
-        click.option("--hollow-stages", metavar="F", help="What hollow pods do; see docs/nodes.md."),
+        click.option(
+            "--container-runtime-endpoint",
+            metavar="SOCKET",
+            help="Socket of containerd, CRI-O or Docker. Default: the well-known sockets are tried.",
+        ),
+        click.option("--hollow-stages", metavar="F", help="YAML file that describes how pods on hollow nodes behave."),
         click.option(
             "--hollow-events/--no-hollow-events",
             default=True,
             show_default=True,
-            help="Whether hollow nodes tell events.",
+            help="Record Events for pods on hollow nodes.",
         ),
     )
     for option in reversed(options):

@@ -193,7 +193,7 @@ async def _network(places: RuntimePlaces, clock: Clock) -> AsyncIterator[PodNetw
     from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, lacking
 
     if missing := lacking():
-        log.warning("pods have no network: %s", missing)
+        log.warning("pods will have no network: %s", missing)
         yield NoNetwork()
         return
     settings = BridgeConfig(bridge=bridge_for(str(places.folder)), cluster_cidrs=places.cluster_cidrs)

@@ -57,7 +57,7 @@ async def start_nodes(fleet: Fleet, config: NodesConfig) -> None:
         async with asyncio.timeout(_PATIENCE_S):
             await fleet.running(fleet.names)
     except TimeoutError:
-        log.warning("only %d of %d nodes run yet", len(fleet), config.hollow_count)
+        log.warning("only %d of %d nodes are running so far", len(fleet), config.hollow_count)
 
 
 __all__ = ["FLEET", "fleet_of", "node_user", "start_nodes"]

@@ -86,7 +86,7 @@ class RealNodes:
                 for kubelet in self.kubelets:
                     await kubelet.ready.wait()
         except TimeoutError:
-            log.warning("not all nodes run yet")
+            log.warning("some nodes are not running yet")
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class RealNodes:
         try:
             await self._sync(name)
         except Exception:
-            log.exception("node %s: again in %g s", name, self._queue.retry(name))
+            log.exception("node %s failed to start; retrying in %g s", name, self._queue.retry(name))
         else:
             self._queue.forget(name)
 

@@ -49,7 +49,7 @@ class Renewals:
                 one.renew(now)
             return one.due()
         except (OSError, ValueError) as fault:
-            log.error("a certificate could not be renewed: %s", fault)
+            log.error("cannot renew a certificate: %s", fault)
             return now
 
 

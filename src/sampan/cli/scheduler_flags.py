@@ -22,11 +22,31 @@ POLICY_KEY = "policy.cfg"
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
         ("--algorithm-provider",),
-        {"default": "", "metavar": "NAME", "help": "DefaultProvider or ClusterAutoscalerProvider."},
+        {
+            "default": "",
+            "metavar": "NAME",
+            "help": "Predefined set of scheduler plug-ins: DefaultProvider or ClusterAutoscalerProvider.",
+        },
     ),
-    (("--policy-config-file",), {"metavar": "F", "help": "A classic policy: predicates, priorities, extenders."}),
-    (("--policy-configmap",), {"default": "", "metavar": "NAME", "help": "A ConfigMap that has it as policy.cfg."}),
-    (("--policy-configmap-namespace",), {"default": "kube-system", "metavar": "NS", "help": "Where that is."}),
+    (
+        ("--policy-config-file",),
+        {
+            "metavar": "F",
+            "help": "Scheduler policy file (the classic Policy API) with predicates, priorities and extenders.",
+        },
+    ),
+    (
+        ("--policy-configmap",),
+        {
+            "default": "",
+            "metavar": "NAME",
+            "help": "Name of a ConfigMap that holds a scheduler policy under the key policy.cfg.",
+        },
+    ),
+    (
+        ("--policy-configmap-namespace",),
+        {"default": "kube-system", "metavar": "NS", "help": "Namespace of the ConfigMap named by --policy-configmap."},
+    ),
 )
 
 

@@ -36,77 +36,279 @@ BIND_LOCALLY: dict[str, Any] = {
     "machines can join.  [loopback, with real nodes also the node's address]",
 }
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--secure-port",), {"type": int, "default": 6443, "help": "The port for HTTPS; 0: none."}),
-    (("--insecure-port",), {"type": int, "default": 0, "help": "Plain HTTP without authentication; 0: none."}),
-    (("--insecure-bind-address",), {"default": "127.0.0.1", "metavar": "A", "help": "Where plain HTTP listens."}),
-    (("--advertise-address",), {"default": "", "metavar": "A", "help": "Where others reach the server."}),
-    (("--token-auth-file",), {"metavar": "F", "help": 'Lines of token,user,uid,"group1,group2".'}),
-    (("--basic-auth-file",), {"metavar": "F", "help": 'Lines of password,user,uid,"group1,group2".'}),
-    (("--enable-bootstrap-token-auth",), flags.switch(False, "Believe tokens of nodes that join.")),
-    (("--anonymous-auth",), flags.switch(None, "Whether calls without credentials are let in.  [true]")),
-    (("--authorization-policy-file",), {"metavar": "F", "help": "The policies of ABAC."}),
+    (
+        ("--secure-port",),
+        {
+            "type": int,
+            "default": 6443,
+            "help": "Port that serves HTTPS with authentication and authorization; 0 disables it.",
+        },
+    ),
+    (
+        ("--insecure-port",),
+        {
+            "type": int,
+            "default": 0,
+            "help": "Port that serves plain HTTP without authentication or authorization; 0 disables it.",
+        },
+    ),
+    (
+        ("--insecure-bind-address",),
+        {"default": "127.0.0.1", "metavar": "A", "help": "IP address on which the plain HTTP port listens."},
+    ),
+    (
+        ("--advertise-address",),
+        {
+            "default": "",
+            "metavar": "A",
+            "help": (
+                "IP address at which the rest of the cluster reaches the API server. Default: an address of this "
+                "machine."
+            ),
+        },
+    ),
+    (
+        ("--token-auth-file",),
+        {"metavar": "F", "help": 'CSV file with static bearer tokens: token,user,uid,"group1,group2".'},
+    ),
+    (
+        ("--basic-auth-file",),
+        {
+            "metavar": "F",
+            "help": 'CSV file with passwords for HTTP basic authentication: password,user,uid,"group1,group2".',
+        },
+    ),
+    (
+        ("--enable-bootstrap-token-auth",),
+        flags.switch(
+            False,
+            (
+                "Accept bootstrap tokens (Secrets of type bootstrap.kubernetes.io/token in kube-system), with which "
+                "nodes join."
+            ),
+        ),
+    ),
+    (
+        ("--anonymous-auth",),
+        flags.switch(None, "Accept requests without credentials as the user system:anonymous. Default: true."),
+    ),
+    (
+        ("--authorization-policy-file",),
+        {"metavar": "F", "help": "ABAC policy file, one JSON policy per line; needs ABAC in --authorization-mode."},
+    ),
     (
         ("--service-account-issuer",),
-        {"multiple": True, "default": [ISSUER], "metavar": "URL", "help": "Who tokens come from; others are believed."},
+        {
+            "multiple": True,
+            "default": [ISSUER],
+            "metavar": "URL",
+            "help": (
+                "Issuer of service account tokens. If given several times, the first signs and the others are accepted."
+            ),
+        },
     ),
-    (("--service-account-jwks-uri",), {"default": "", "metavar": "URL", "help": "Where others find the keys."}),
+    (
+        ("--service-account-jwks-uri",),
+        {
+            "default": "",
+            "metavar": "URL",
+            "help": (
+                "URL at which others find the keys that verify service account tokens; part of OpenID Connect "
+                "discovery."
+            ),
+        },
+    ),
     (
         ("--service-account-max-token-expiration",),
-        {"default": "0s", "metavar": "T", "help": "How long tokens are good for at most; 0: as asked."},
+        {"default": "0s", "metavar": "T", "help": "Longest validity of a service account token; 0 sets no limit."},
     ),
-    (("--service-account-signing-key-file",), {"metavar": "F", "help": "Signs the tokens of service accounts."}),
-    (("--service-account-key-file",), {"multiple": True, "metavar": "F", "help": "Also verifies them; repeatable."}),
-    (("--api-audiences",), {"default": "", "metavar": "A,…", "help": "What the server goes by.  [the issuer]"}),
-    (("--authorization-mode",), {"default": "", "metavar": "LIST", "help": "Who decides, in order.  [Node,RBAC]"}),
-    (("--kubelet-client-certificate",), {"metavar": "F", "help": "By which kubelets know the server."}),
-    (("--kubelet-client-key",), {"metavar": "F", "help": "Its key."}),
-    (("--kubelet-certificate-authority",), {"metavar": "F", "help": "Who vouches for kubelets.  [they are believed]"}),
+    (
+        ("--service-account-signing-key-file",),
+        {"metavar": "F", "help": "Private key that signs service account tokens."},
+    ),
+    (
+        ("--service-account-key-file",),
+        {
+            "multiple": True,
+            "metavar": "F",
+            "help": "Key that verifies service account tokens; can be given several times.",
+        },
+    ),
+    (
+        ("--api-audiences",),
+        {
+            "default": "",
+            "metavar": "A,…",
+            "help": "Audiences accepted in service account tokens. Default: the issuer.",
+        },
+    ),
+    (
+        ("--authorization-mode",),
+        {
+            "default": "",
+            "metavar": "LIST",
+            "help": (
+                "Authorizers in the order in which they are asked: Node, RBAC, ABAC, Webhook, AlwaysAllow, "
+                "AlwaysDeny. Default: Node,RBAC."
+            ),
+        },
+    ),
+    (
+        ("--kubelet-client-certificate",),
+        {"metavar": "F", "help": "Client certificate with which the API server authenticates to kubelets."},
+    ),
+    (("--kubelet-client-key",), {"metavar": "F", "help": "Private key that belongs to --kubelet-client-certificate."}),
+    (
+        ("--kubelet-certificate-authority",),
+        {
+            "metavar": "F",
+            "help": "CA certificates that verify the serving certificates of kubelets. Default: they are not verified.",
+        },
+    ),
     (
         ("--kubelet-preferred-address-types",),
-        {"default": "", "metavar": "LIST", "help": "Which address of a node is used.  [InternalIP,ExternalIP,…]"},
+        {
+            "default": "",
+            "metavar": "LIST",
+            "help": "Node address types in the order in which they are tried to reach a kubelet.",
+        },
     ),
     (
         ("--service-account-extend-token-expiration",),
-        flags.switch(True, "Tokens of pods are good for a year.  [true]"),
+        flags.switch(
+            True, "Extend the validity of tokens injected into pods to one year, for clients that do not reload them."
+        ),
     ),
     (
         ("--enable-priority-and-fairness",),
-        flags.switch(True, "Requests queue by their flows.  [true]"),
+        flags.switch(
+            True, "Queue requests by the FlowSchemas and PriorityLevelConfigurations of API Priority and Fairness."
+        ),
     ),
     (
         ("--tls-min-version",),
         {
             "type": click.Choice(["VersionTLS12", "VersionTLS13"]),
             "default": "VersionTLS12",
-            "help": "Nothing older is spoken.  [VersionTLS12]",
+            "help": "Oldest TLS version that is accepted.",
         },
     ),
-    (("--proxy-client-cert-file",), {"metavar": "F", "help": "By which services of parts of the API know it."}),
-    (("--proxy-client-key-file",), {"metavar": "F", "help": "Its key."}),
-    (("--kubelet-timeout",), {"default": "5s", "metavar": "T", "help": "For connections to kubelets."}),
-    (("--etcd-servers",), {"default": "", "metavar": "URL,…", "help": "Use etcd instead of the embedded store."}),
-    (("--etcd-cafile",), {"metavar": "F", "help": "The CA of etcd's certificate."}),
-    (("--etcd-certfile",), {"metavar": "F", "help": "The client certificate for etcd."}),
-    (("--etcd-keyfile",), {"metavar": "F", "help": "Its key."}),
-    (("--service-cluster-ip-range",), {"default": "10.96.0.0/16", "metavar": "CIDR", "help": "For services."}),
-    (("--service-node-port-range",), {"default": "30000-32767", "metavar": "A-B", "help": "For services on nodes."}),
-    (("--runtime-config",), {"default": "", "metavar": "K=V,…", "help": "API versions to switch on or off."}),
-    (("--feature-gates",), {"default": "", "metavar": "K=V,…", "help": "Features to switch on or off."}),
-    (("--audit-policy-file",), {"metavar": "F", "help": "Which calls are written to the audit log, and how much."}),
-    (("--audit-log-path",), {"metavar": "F", "help": "The audit log; - is the standard output."}),
-    (("--audit-log-maxsize",), {"type": int, "default": 100, "help": "Megabytes of the log until it is put aside."}),
-    (("--audit-log-maxbackup",), {"type": int, "default": 0, "help": "How many of those are kept; 0: all."}),
-    (("--audit-log-maxage",), {"type": int, "default": 0, "help": "How many days they are kept; 0: for ever."}),
-    (("--encryption-provider-config",), {"metavar": "F", "help": "What is encrypted in the store, and how."}),
-    (("--encryption-provider-config-automatic-reload",), flags.switch(False, "Read that file when it changes.")),
-    (("--enable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Besides those that are on anyway."}),
-    (("--disable-admission-plugins",), {"default": "", "metavar": "LIST", "help": "Admission plug-ins to leave out."}),
-    (("--admission-control-config-file",), {"metavar": "F", "help": "What single admission plug-ins are told."}),
-    (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long events are kept."}),
-    (("--max-requests-inflight",), {"type": int, "default": 400, "help": "Requests served at a time that only read."}),
-    (("--max-mutating-requests-inflight",), {"type": int, "default": 200, "help": "The same of those that write."}),
+    (
+        ("--proxy-client-cert-file",),
+        {
+            "metavar": "F",
+            "help": "Client certificate of the API server for aggregated API servers and webhooks.",
+        },
+    ),
+    (("--proxy-client-key-file",), {"metavar": "F", "help": "Private key that belongs to --proxy-client-cert-file."}),
+    (("--kubelet-timeout",), {"default": "5s", "metavar": "T", "help": "Timeout of requests to kubelets."}),
+    (
+        ("--etcd-servers",),
+        {
+            "default": "",
+            "metavar": "URL,…",
+            "help": "Addresses of etcd servers, comma-separated, to use instead of the embedded store.",
+        },
+    ),
+    (("--etcd-cafile",), {"metavar": "F", "help": "CA certificate that verifies the etcd servers."}),
+    (("--etcd-certfile",), {"metavar": "F", "help": "Client certificate for connections to etcd."}),
+    (("--etcd-keyfile",), {"metavar": "F", "help": "Private key that belongs to --etcd-certfile."}),
+    (
+        ("--service-cluster-ip-range",),
+        {
+            "default": "10.96.0.0/16",
+            "metavar": "CIDR",
+            "help": "CIDR range for cluster IPs of services; two for dual stack.",
+        },
+    ),
+    (
+        ("--service-node-port-range",),
+        {"default": "30000-32767", "metavar": "A-B", "help": "Port range for services of type NodePort."},
+    ),
+    (
+        ("--runtime-config",),
+        {
+            "default": "",
+            "metavar": "K=V,…",
+            "help": "API groups and versions to enable or disable, for example batch/v1=true,api/beta=false.",
+        },
+    ),
+    (
+        ("--feature-gates",),
+        {"default": "", "metavar": "K=V,…", "help": "Feature gates to enable or disable, for example Name=true."},
+    ),
+    (
+        ("--audit-policy-file",),
+        {
+            "metavar": "F",
+            "help": "Audit policy file: which requests are recorded in the audit log, and at which level.",
+        },
+    ),
+    (
+        ("--audit-log-path",),
+        {"metavar": "F", "help": "File of the audit log; - is standard output. Needs --audit-policy-file."},
+    ),
+    (
+        ("--audit-log-maxsize",),
+        {"type": int, "default": 100, "help": "Size in megabytes at which the audit log is rotated."},
+    ),
+    (
+        ("--audit-log-maxbackup",),
+        {"type": int, "default": 0, "help": "Number of rotated audit logs to keep; 0 keeps all."},
+    ),
+    (
+        ("--audit-log-maxage",),
+        {"type": int, "default": 0, "help": "Number of days to keep rotated audit logs; 0 keeps them forever."},
+    ),
+    (
+        ("--encryption-provider-config",),
+        {
+            "metavar": "F",
+            "help": "EncryptionConfiguration file: which resources are encrypted in the store, and how.",
+        },
+    ),
+    (
+        ("--encryption-provider-config-automatic-reload",),
+        flags.switch(False, "Reload the file of --encryption-provider-config when it changes."),
+    ),
+    (
+        ("--enable-admission-plugins",),
+        {
+            "default": "",
+            "metavar": "LIST",
+            "help": "Admission plug-ins to enable in addition to the default ones, comma-separated.",
+        },
+    ),
+    (
+        ("--disable-admission-plugins",),
+        {
+            "default": "",
+            "metavar": "LIST",
+            "help": "Admission plug-ins to disable although they are on by default, comma-separated.",
+        },
+    ),
+    (
+        ("--admission-control-config-file",),
+        {"metavar": "F", "help": "AdmissionConfiguration file with the configuration of admission plug-ins."},
+    ),
+    (("--event-ttl",), {"default": "1h0m0s", "metavar": "T", "help": "How long Events are kept."}),
+    (
+        ("--max-requests-inflight",),
+        {"type": int, "default": 400, "help": "Largest number of read-only requests that are served at the same time."},
+    ),
+    (
+        ("--max-mutating-requests-inflight",),
+        {"type": int, "default": 200, "help": "Largest number of mutating requests that are served at the same time."},
+    ),
     *identity_flags.OPTIONS,
-    (("-v", "--v", "verbosity"), {"type": int, "default": 0, "help": "Log: 0 warnings, 2 what happens, 4 all."}),
+    (
+        ("-v", "--v", "verbosity"),
+        {
+            "type": int,
+            "default": 0,
+            "help": "Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
+        },
+    ),
 )
 
 FEATURES: frozenset[str] = frozenset()

@@ -15,16 +15,32 @@ _SIGNERS = {
     "legacy-unknown": "kubernetes.io/legacy-unknown",
 }
 OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("--cluster-signing-cert-file",), {"metavar": "F", "help": "The CA that signs certificates which are asked for."}),
-    (("--cluster-signing-key-file",), {"metavar": "F", "help": "Its key."}),
+    (
+        ("--cluster-signing-cert-file",),
+        {"metavar": "F", "help": "CA certificate that signs approved CertificateSigningRequests."},
+    ),
+    (
+        ("--cluster-signing-key-file",),
+        {"metavar": "F", "help": "Private key that belongs to --cluster-signing-cert-file."},
+    ),
     (
         ("--cluster-signing-duration",),
-        {"default": "8760h0m0s", "metavar": "T", "help": "How long such certificates are good for at most."},
+        {
+            "default": "8760h0m0s",
+            "metavar": "T",
+            "help": "Longest validity of a certificate issued for a CertificateSigningRequest.",
+        },
     ),
     *(
-        ((f"--cluster-signing-{signer}-{part}-file",), {"metavar": "F", "help": f"{what} for {signer} alone."})
+        (
+            (f"--cluster-signing-{signer}-{part}-file",),
+            {
+                "metavar": "F",
+                "help": f"{what} that signs requests for the signer {signer}, instead of the cluster-wide one.",
+            },
+        )
         for signer in _SIGNERS
-        for part, what in (("cert", "The CA"), ("key", "Its key"))
+        for part, what in (("cert", "CA certificate"), ("key", "Private key of the CA"))
     ),
 )
 

@@ -14,8 +14,8 @@ _HEAD = ("NAME", "STATUS", "URL", "PID", "UP", "LISTENING", "COMPONENTS")
 
 
 @click.command("status")
-@click.option("--data-dir", metavar="DIR", help="Only the cluster in this data directory.")
-@click.option("--name", help="Only the cluster of this name.")
+@click.option("--data-dir", metavar="DIR", help="Show only the cluster with this data directory.")
+@click.option("--name", help="Show only the cluster with this name.")
 def command(data_dir: str | None, name: str | None) -> None:
     """Show which clusters there are, whether they run, and on which addresses they listen."""
     if data_dir is not None or name is not None:

@@ -76,7 +76,7 @@ class Terms:
             try:
                 return await elector.run(work)
             except LeadershipLost as lost:
-                log.warning("%s; standing by", lost)
+                log.warning("lost leadership, standing by: %s", lost)
 
 
 __all__ = ["Terms", "TermsConfig"]

@@ -19,13 +19,18 @@ _RECORDS = "/debug/flightrecorder"
 
 @click.command("trace")
 @click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to look in.")
-@click.option("-o", "--output", default="", metavar="FORM", help="json.")
-@click.option("--kubeconfig", metavar="F", help="The kubeconfig file.")
-@click.option("--context", "context_name", metavar="NAME", default="", help="The context in it.")
-@click.option("-s", "--server", metavar="URL", default="", help="The API server.")
-@click.option("--token", metavar="T", default="", help="A bearer token.")
-@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Do not check the server's certificate.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the object.")
+@click.option("-o", "--output", default="", metavar="FORM", help="Output format: json prints all recorded fields.")
+@click.option("--kubeconfig", metavar="F", help="Path of the kubeconfig file.")
+@click.option("--context", "context_name", metavar="NAME", default="", help="Name of the kubeconfig context to use.")
+@click.option("-s", "--server", metavar="URL", default="", help="Address of the Kubernetes API server.")
+@click.option("--token", metavar="T", default="", help="Bearer token for authentication to the API server.")
+@click.option(
+    "--insecure-skip-tls-verify",
+    "insecure",
+    is_flag=True,
+    help="Do not verify the certificate of the API server. This makes connections insecure.",
+)
 def command(words: tuple[str, ...], output: str, **given: Any) -> None:
     """Show what happened to an object lately, and who did it: `trace pod/NAME`."""
     if output not in ("", "json"):

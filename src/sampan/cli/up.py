@@ -46,20 +46,37 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
     type=click.Choice(["sqlite", "memory"]),
     default="sqlite",
     show_default=True,
-    help="What objects are kept in.",
+    help="Embedded store for the objects: sqlite is durable, memory is lost on exit.",
 )
-@click.option("--components", default=",".join(COMPONENTS), show_default=True, metavar="LIST", help="Parts to run.")
-@click.option("--controllers", default="*", show_default=True, metavar="LIST", help="Controllers: *, NAME, -NAME.")
+@click.option(
+    "--components",
+    default=",".join(COMPONENTS),
+    show_default=True,
+    metavar="LIST",
+    help="Components to run, comma-separated.",
+)
+@click.option(
+    "--controllers",
+    default="*",
+    show_default=True,
+    metavar="LIST",
+    help="Controllers to run: * for all, NAME to enable one, -NAME to disable one.",
+)
 @node_options
 @range_options
 @scheduler_options("--scheduler-config")
 @click.option(
     "--leader-elect",
-    **flags.switch(None, "Controllers and scheduler work only while holding a lease.  [with --etcd-servers]"),
+    **flags.switch(
+        None,
+        ("Run controllers and scheduler only while holding a leader election lease. Default: on with --etcd-servers."),
+    ),
 )
-@click.option("-d", "--detach/--no-detach", "is_detached", help="Run in the background.")
-@click.option("--kubeconfig-out", metavar="F", help="Also write the kubeconfig here.")
-@click.option("--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config as the current one.")
+@click.option("-d", "--detach/--no-detach", "is_detached", help="Run the cluster in the background.")
+@click.option("--kubeconfig-out", metavar="F", help="Write a second copy of the admin kubeconfig to this file.")
+@click.option(
+    "--merge-kubeconfig", is_flag=True, help="Add the cluster to ~/.kube/config and make it the current context."
+)
 @server_options(BIND_LOCALLY)
 def command(**given: Any) -> None:
     """Start a cluster and keep it running until Ctrl-C or, with --detach, until `sampan down`."""

@@ -62,7 +62,7 @@ class ControllerManager:
 
     async def run(self) -> None:
         """Run the controllers until cancelled."""
-        log.info("controllers: %s", ", ".join(runner.controller.name for runner in self.runners) or "none")
+        log.info("starting controllers: %s", ", ".join(runner.controller.name for runner in self.runners) or "none")
         async with self.informers, asyncio.TaskGroup() as group:
             for events in self._events:
                 group.create_task(events.run())

@@ -187,9 +187,9 @@ class Fleet:
             again_s = await self._sync_node(name)
         except (errors.ApiError, ConnectionFailed) as error:
             level = logging.DEBUG if isinstance(error, errors.Conflict) else logging.WARNING
-            log.log(level, "node %s: %s; again in %g s", name, error, self._queue.retry(name))
+            log.log(level, "hollow node %s: %s; retrying in %g s", name, error, self._queue.retry(name))
         except Exception:
-            log.exception("node %s: again in %g s", name, self._queue.retry(name))
+            log.exception("hollow node %s failed; retrying in %g s", name, self._queue.retry(name))
         else:
             self._queue.forget(name)
             if again_s is not None:

@@ -66,7 +66,9 @@ class StatusManager:
             pass  # its source tells the rest
         except (errors.ApiError, ConnectionFailed) as error:
             pause_s = self.queue.retry(uid)
-            log.warning("status of pod %s: %s; again in %g s", record.pod.metadata.name, error, pause_s)
+            log.warning(
+                "cannot update the status of pod %s: %s; retrying in %g s", record.pod.metadata.name, error, pause_s
+            )
         else:
             self.queue.forget(uid)
 

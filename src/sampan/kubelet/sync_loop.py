@@ -131,7 +131,7 @@ class SyncLoop:
         try:
             again_s = await self.update_pod(uid)
         except Exception:
-            log.exception("pod %s: again in %g s", uid, self.queue.retry(uid))
+            log.exception("sync of pod %s failed; retrying in %g s", uid, self.queue.retry(uid))
         else:
             self.queue.forget(uid)
             if again_s is not None:

@@ -177,9 +177,9 @@ class ControllerRunner:
             self.stats.conflicts += 1
         if isinstance(error, errors.ApiError | ConnectionFailed | NotYet):
             level = logging.DEBUG if self._is_expected(key, error) else logging.WARNING
-            log.log(level, "%s: %s: %s; again in %g s", name, key, error, pause_s)
+            log.log(level, "%s: cannot sync %s: %s; retrying in %g s", name, key, error, pause_s)
         else:
-            log.error("%s: %s failed; again in %g s", name, key, pause_s, exc_info=error)
+            log.error("%s: sync of %s failed; retrying in %g s", name, key, pause_s, exc_info=error)
 
     def _is_expected(self, key: Any, error: Exception) -> bool:
         """Whether the failure belongs to ordinary life: another writer was faster, or the namespace is going."""

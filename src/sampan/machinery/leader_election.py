@@ -103,7 +103,7 @@ class LeaderElector:
         LeadershipLost, with `lead` cancelled, when the lease is lost. The lease is given back in any other case."""
         while not await self._try():
             await self._clock.sleep(self._config.retry_s * (1 + _CHANCE.random() * (_JITTER - 1)))
-        log.info("%s leads by lease %s", self._config.identity, self._config.name)
+        log.info("%s became leader, holding lease %s", self._config.identity, self._config.name)
         self.is_leader = True
         try:
             await self._lead(lead)
@@ -153,7 +153,7 @@ class LeaderElector:
                     return False
                 await self._write(wanted)
         except (errors.ApiError, ConnectionFailed, TimeoutError) as failure:
-            log.debug("lease %s: %s", config.name, failure)
+            log.debug("cannot acquire or renew lease %s: %s", config.name, failure)
             return False
         return True
 
@@ -184,7 +184,7 @@ class LeaderElector:
         try:
             await self._write(released(self._lease.spec, self._clock.now()))
         except (errors.ApiError, ConnectionFailed) as failure:
-            log.debug("lease %s could not be given back: %s", self._config.name, failure)
+            log.debug("cannot release lease %s: %s", self._config.name, failure)
 
 
 __all__ = ["ElectionConfig", "LeaderElector", "LeadershipLost", "Observed", "claim", "released"]

@@ -24,7 +24,7 @@ class Background:
         """Nobody waits for the outcome: a fault would not be heard of."""
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error("work in the background failed", exc_info=fault)
+            log.error("a background task failed", exc_info=fault)
 
     async def end(self) -> None:
         while self._tasks:  # what ends may begin something

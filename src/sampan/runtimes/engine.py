@@ -171,7 +171,7 @@ class EngineRuntime(ABC):
         try:
             await self._end(id, grace_s)
         except RuntimeFailure as fault:
-            log.warning("container %s is not stopped: %s", id, fault)
+            log.warning("cannot stop container %s: %s", id, fault)
         self._stops.pop(id, None)
         with contextlib.suppress(RuntimeFailure):
             await self._view.refresh(uid)

@@ -214,13 +214,13 @@ class MonitoredRuntime(ABC):
             try:
                 await self._monitor.follow(self._ended)
             except (MonitorError, OSError) as fault:
-                log.warning("%s; containers are looked for", fault)
+                log.warning("lost the connection to the container monitor, scanning containers: %s", fault)
             await asyncio.sleep(_RECONNECT_S)
             try:
                 await self._monitor.ensure()
                 await self._settle()
             except (RuntimeFailure, OSError) as fault:
-                log.error("the monitor cannot be had: %s", fault)
+                log.error("cannot connect to the container monitor: %s", fault)
 
     def _ended(self, about: dict[str, Any]) -> None:
         for pod in self._pods.values():
@@ -238,7 +238,7 @@ class MonitoredRuntime(ABC):
         try:
             self._records.save_container(pod.sandbox.uid, record)
         except OSError as fault:  # a kubelet that begins anew learns of it from what the monitor has written
-            log.error("the end of container %s cannot be written down: %s", record.id, fault)
+            log.error("cannot save the exit status of container %s: %s", record.id, fault)
         if (task := pod.kills.pop(record.id, None)) is not None:
             task.cancel()
         self._background.begin(self._clean_up(pod, record))

@@ -144,7 +144,7 @@ def _check_kind(value: Any) -> None:
 def _note_idle(found: _File) -> None:
     given = [found.percentageOfNodesToScore, *(one.percentageOfNodesToScore for one in found.profiles)]
     if any(one is not None for one in given):
-        log.info("percentageOfNodesToScore: every node is looked at for every pod, whatever it says")
+        log.info("percentageOfNodesToScore has no effect: the scheduler always evaluates every node")
 
 
 # -- what is wrong ---------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class Evictions:
                 if not await self._delete(victim.pod, source):
                     return True
             except (errors.ApiError, ConnectionFailed) as failure:
-                log.warning("pod %s cannot be preempted: %s", victim.full_name, failure)
+                log.warning("cannot preempt pod %s: %s", victim.full_name, failure)
                 return False
         self._events.say(victim.pod, NORMAL, "Preempted", "Preempting", note, source=source, related=info.pod)
         return True

@@ -53,7 +53,9 @@ class Failures:
             result = await profile.post_filter(cycle, diagnosis)
         except Exception as fault:
             is_surprise = not isinstance(fault, ExtenderError)
-            log.warning("nothing is done for pod %s: %s", cycle.info.full_name, fault, exc_info=is_surprise)
+            log.warning(
+                "cannot handle the scheduling failure of pod %s: %s", cycle.info.full_name, fault, exc_info=is_surprise
+            )
             result = PostFilterResult(message=str(fault) or type(fault).__name__)
         diagnosis.post_filter = result.message
         return result

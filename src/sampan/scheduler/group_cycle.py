@@ -80,7 +80,7 @@ class GroupCycle:
             placed = await scheduler.placed(profile, cycle)
         except Exception as fault:  # of one pod: the others must not be left between the queue and a node
             is_surprise = not isinstance(fault, ExtenderError)
-            log.warning("pod %s cannot be scheduled: %s", queued.info.full_name, fault, exc_info=is_surprise)
+            log.warning("cannot schedule pod %s: %s", queued.info.full_name, fault, exc_info=is_surprise)
             self._lost.append(_Lost(queued, cycle, Status(Code.ERROR, (str(fault) or type(fault).__name__,))))
             return
         scheduler.metrics.decided(time.perf_counter() - queued.began)

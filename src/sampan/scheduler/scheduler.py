@@ -187,7 +187,7 @@ class Scheduler:
         except ExtenderError as error:
             self.failures.errored(queued, str(error))
         except Exception as fault:
-            log.exception("pod %s cannot be scheduled", queued.info.full_name)
+            log.exception("scheduling of pod %s failed unexpectedly", queued.info.full_name)
             self.failures.errored(queued, str(fault) or type(fault).__name__)
 
     # -- one pod -----------------------------------------------------------------------------------------------------

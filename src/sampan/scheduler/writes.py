@@ -54,7 +54,7 @@ class PodWrites:
         try:
             await self.patch(pod, patch)
         except (errors.ApiError, ConnectionFailed) as failure:
-            log.warning("status of pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, failure)
+            log.warning("cannot update the status of pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, failure)
 
 
 __all__ = ["PodWrites"]

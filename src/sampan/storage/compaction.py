@@ -28,7 +28,7 @@ class SharedCompaction:
             try:
                 await self.turn()
             except StorageError as error:
-                log.warning("compaction is put off: %s", error)
+                log.warning("compaction postponed: %s", error)
 
     async def turn(self) -> bool:
         """One interval's work; False if another server has done it."""

@@ -71,7 +71,7 @@ def test_file_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     log = AuditLog(file=LogFile("/proc/nowhere/audit.log", clock=VirtualClock()), metrics=metrics)
     asyncio.run(written(log, 3))
     assert 'apiserver_audit_error_total{plugin="log"} 3' in metrics.text()
-    assert "3 events lost" in caplog.text
+    assert "dropped 3 events" in caplog.text
 
 
 def test_rotation(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_files_that_are_gone_change_nothing(tmp_path: Path, caplog: pytest.LogCa
             serving.look()
             pki.certificate(SERVER).write_text("nonsense")
             serving.look()
-            assert "is left as it was" in caplog.text
+            assert "keeping the previous contents" in caplog.text
             assert await _reaches(here, context)
 
     asyncio.run(main())

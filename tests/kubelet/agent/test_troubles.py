@@ -95,4 +95,4 @@ def test_it_is_looked_again_whatever_happened(caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert "too many open files" in caplog.text
-    assert "no room can be made: the engine is away" in caplog.text
+    assert "by garbage collection: the engine is away" in caplog.text

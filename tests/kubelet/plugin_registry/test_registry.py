@@ -156,4 +156,4 @@ def test_a_folder_that_cannot_be_read_is_looked_at_again(tmp_path: Path, caplog:
             looking.cancel()
 
     asyncio.run(main())
-    assert "plug-ins cannot be looked for" in caplog.text
+    assert "cannot scan the plugin directory" in caplog.text

@@ -50,4 +50,4 @@ def test_a_socket_that_cannot_be_had_is_tried_again(tmp_path: Path, caplog: pyte
             serving.cancel()
 
     asyncio.run(main())
-    assert f"{tmp_path}/folder/s.sock cannot be served" in caplog.text
+    assert f"cannot listen on {tmp_path}/folder/s.sock" in caplog.text

@@ -144,7 +144,7 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
             assert recorder.dropped == 1000
 
     asyncio.run(main())
-    assert "an event Odd cannot be recorded" in caplog.text
+    assert "cannot record an Event with reason Odd" in caplog.text
     assert "event Odd about m is refused" in caplog.text
 
 

@@ -219,7 +219,7 @@ def test_a_handler_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> 
             await log.until(lambda: len(log.told) == 1)
 
     run(body)
-    assert "a handler failed" in caplog.text
+    assert "an informer event handler failed" in caplog.text
 
 
 def _fail(old: Any, new: Any) -> None:

@@ -124,7 +124,7 @@ def test_ends_are_heard_of_although_they_cannot_be_written_down(
             await n.runtime.remove_container(POD, n.report().id)
 
     play(tmp_path, work)
-    assert "cannot be written down" in caplog.text
+    assert "cannot save the exit status of container" in caplog.text
 
 
 def test_exec_and_taking_over(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ class AuditLog:
             self._file.write(lines)
         except OSError as error:
             self._lost.inc(len(lines))
-            log.error("audit log: %d events lost: %s", len(lines), error)
+            log.error("audit log: dropped %d events that could not be written: %s", len(lines), error)
 
 
 def _stamp(now: float) -> str:

@@ -69,7 +69,12 @@ class LegacyTokens:
         found = await self._account(claims)
         await self._note_use(secret)
         if since := secret.metadata.labels.get(INVALID_SINCE):
-            log.info("the token in secret %s/%s is invalid since %s", claims.namespace, claims.secret, since)
+            log.info(
+                "rejected the service account token of Secret %s/%s: invalidated on %s because it was unused",
+                claims.namespace,
+                claims.secret,
+                since,
+            )
             raise TokenFault(_marked(claims))
         is_generated = any(ref.name == claims.secret for ref in found.secrets)
         user = account(claims.namespace, claims.name, claims.uid)
@@ -152,7 +157,12 @@ async def note_use(pipeline: Pipeline, secret: Secret, day: str) -> None:
     try:
         await pipeline.serve_as(call)
     except errors.ApiError as fault:
-        log.warning("the use of the token in %s/%s cannot be noted: %s", meta.namespace, meta.name, fault)
+        log.warning(
+            "cannot record the last use of the service account token in Secret %s/%s: %s",
+            meta.namespace,
+            meta.name,
+            fault,
+        )
 
 
 __all__ = ["INVALID_SINCE", "ISSUER", "LAST_USED", "LegacyTokens", "Note", "note_use"]

@@ -95,7 +95,7 @@ class TrustPublisher:
                 body["metadata"]["resourceVersion"] = present.metadata.resourceVersion
                 await self._send("PUT", f"{_PATH}/{NAME}", body)
         except (errors.AlreadyExists, errors.Conflict):
-            log.debug("%s was written by another server at the same time", NAME)
+            log.debug("ConfigMap %s was updated by another API server at the same time", NAME)
 
     async def replace(self, data: Mapping[str, str]) -> None:
         """Tell this from now on. What was told before stays: others may still go by it."""
@@ -103,7 +103,7 @@ class TrustPublisher:
         try:
             await self.ensure()
         except (CacheError, StorageError, errors.ApiError) as fault:
-            log.warning("%s: %s", NAME, fault)
+            log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, fault)
 
     async def run(self) -> None:
         """Put back what others take away, until cancelled."""
@@ -115,7 +115,7 @@ class TrustPublisher:
                     async for _ in watcher:
                         await self.ensure()
             except (CacheError, StorageError, errors.ApiError) as fault:
-                log.warning("%s: %s", NAME, fault)
+                log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, fault)
             await asyncio.sleep(_RETRY_S)
 
     async def _send(self, method: str, path: str, body: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ class FairnessFeed:
                 if self.differs():
                     await self.ensure_defaults()
             except (errors.ApiError, StorageError) as fault:
-                log.warning("the default flow schemas cannot be written: %s", fault)
+                log.warning("cannot write the mandatory flow control configuration: %s", fault)
 
     def differs(self) -> bool:
         """Whether a default object is missing, or is not as it should be and nobody has taken it over."""
@@ -88,7 +88,7 @@ class FairnessFeed:
                     async for _ in watcher:
                         self._changed.set()
             except (CacheError, StorageError) as fault:
-                log.warning("%s: %s; they are read again", kind, fault)
+                log.warning("flow control: watch of %s failed, listing again: %s", kind, fault)
             await asyncio.sleep(_RETRY_S)
 
     async def _take(self) -> None:
@@ -99,7 +99,7 @@ class FairnessFeed:
             try:
                 await self._tell(schema, names)
             except (errors.ApiError, StorageError) as fault:
-                log.warning("flow schema %s: its status cannot be written: %s", schema.metadata.name, fault)
+                log.warning("cannot update the status of FlowSchema %s: %s", schema.metadata.name, fault)
 
     def _stored(self, kind: str) -> Sequence[Any]:
         cacher = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind).cacher

@@ -99,7 +99,7 @@ class Acceptor:
                 await loop.connect_accepted_socket(make, client, ssl=self._tls, **self._options)
                 is_admitted = True
         except (OSError, TimeoutError) as fault:
-            log.debug("a connection could not be set up: %s", fault)
+            log.debug("cannot set up a connection: %s", fault)
         except Exception:
             log.exception("a connection could not be set up")
         finally:

@@ -122,7 +122,7 @@ class HttpServer:
         except BadTarget:
             return outgoing.plain(400, "400 Bad Request")
         except ConnectionError:
-            log.debug("%s %s: the client has gone", request.method, request.path)
+            log.debug("%s %s: the client closed the connection", request.method, request.path)
             return outgoing.plain(400, "")
         finally:
             incoming.leave()

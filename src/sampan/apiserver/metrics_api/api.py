@@ -116,7 +116,7 @@ class MetricsApi:
                 async with services.cacher.watch(query) as watcher:
                     await anext(watcher, None)  # whatever has changed: look again
             except (CacheError, StorageError) as fault:
-                log.warning("APIServices: %s; they are read again", fault)
+                log.warning("metrics API: watch of APIServices failed, listing again: %s", fault)
                 await asyncio.sleep(_RETRY_S)
 
     def _apply(self) -> None:

@@ -47,7 +47,7 @@ class Elsewhere:
             try:
                 self._tls.load_cert_chain(*client)
             except OSError as fault:
-                log.error("%s cannot be used: %s", client[0], fault)
+                log.error("cannot load the proxy client certificate %s: %s", client[0], fault)
 
     async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
         """Who asks has the right to, by this server's rules; the service is told who it is."""

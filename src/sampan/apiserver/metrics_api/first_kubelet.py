@@ -33,7 +33,7 @@ async def first_kubelet(registry: Registry) -> None:
                     if _any_listens(nodes.object(event.item) for event in events if event.type in (ADDED, MODIFIED)):
                         return
         except (CacheError, StorageError) as fault:
-            log.warning("nodes: %s; they are read again", fault)
+            log.warning("metrics API: watch of nodes failed, listing again: %s", fault)
             await asyncio.sleep(_RETRY_S)
 
 

@@ -39,7 +39,7 @@ async def ensure_reader_role(pipeline: Pipeline) -> None:
     except errors.AlreadyExists:
         return
     except errors.ApiError as fault:
-        log.warning("%s: %s", NAME, fault)
+        log.warning("cannot write the role %s of the metrics API: %s", NAME, fault)
 
 
 __all__ = ["NAME", "ensure_reader_role"]

@@ -45,7 +45,7 @@ class Summaries:
             async with self._limit, asyncio.timeout(_TIMEOUT_S):
                 summary = await self._asked(node)
         except (errors.ApiError, OSError, TimeoutError, ValueError) as fault:
-            log.debug("no figures of node %s: %s", node, fault)
+            log.debug("no metrics from node %s: %s", node, fault)
             self._kept.pop(node, None)
             return None
         self._kept[node] = now, summary

@@ -81,12 +81,17 @@ def _as_click_reads(found: click.Command, words: list[str]) -> list[str]:
 
 
 @click.group("kubectl", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--kubeconfig", metavar="F", help="The kubeconfig file.")
-@click.option("--context", "context_name", metavar="NAME", default="", help="The context in it.")
-@click.option("-s", "--server", metavar="URL", default="", help="The API server.")
-@click.option("--token", metavar="T", default="", help="A bearer token.")
-@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Do not check the server's certificate.")
-@click.option("-n", "--namespace", metavar="NS", default="", help="The namespace to work in.")
+@click.option("--kubeconfig", metavar="F", help="Path of the kubeconfig file.")
+@click.option("--context", "context_name", metavar="NAME", default="", help="Name of the kubeconfig context to use.")
+@click.option("-s", "--server", metavar="URL", default="", help="Address of the Kubernetes API server.")
+@click.option("--token", metavar="T", default="", help="Bearer token for authentication to the API server.")
+@click.option(
+    "--insecure-skip-tls-verify",
+    "insecure",
+    is_flag=True,
+    help="Do not verify the certificate of the API server. This makes connections insecure.",
+)
+@click.option("-n", "--namespace", metavar="NS", default="", help="Namespace of the objects.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Work with a cluster, as kubectl does."""

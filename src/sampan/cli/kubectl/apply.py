@@ -23,10 +23,23 @@ _STRATEGIC, _MERGE = "application/strategic-merge-patch+json", "application/merg
 
 
 @click.command("apply")
-@click.option("-f", "--filename", "files", multiple=True, required=True, metavar="F", help="Files, folders, or -.")
-@click.option("-R", "--recursive", is_flag=True, help="Folders within folders too.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
-@click.option("--dry-run", default="none", type=click.Choice(["none", "server"]), help="Check, store nothing.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    metavar="F",
+    help="File, directory or - (standard input) with the objects to apply.",
+)
+@click.option("-R", "--recursive", is_flag=True, help="Process the directory given with -f recursively.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
+@click.option(
+    "--dry-run",
+    default="none",
+    type=click.Choice(["none", "server"]),
+    help='With "server", send the request and validate it without storing anything.',
+)
 @click.pass_obj
 def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
     """Bring objects into the state that files describe."""

@@ -13,11 +13,13 @@ from sampan.cli.kubectl.session import open_session
 
 @click.command("attach")
 @click.argument("words", nargs=-1)
-@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
-@click.option("-i", "--stdin", is_flag=True, help="Give it this command's input.")
-@click.option("-t", "--tty", is_flag=True, help="Its terminal is this one.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what the container itself says.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option(
+    "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
+)
+@click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the container.")
+@click.option("-t", "--tty", is_flag=True, help="Standard input is a terminal: forward it as one.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only output of the container.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
     """Connect to a container's own process: `attach POD -i`."""

@@ -34,9 +34,13 @@ class Place:
 @click.command("cp")
 @click.argument("source")
 @click.argument("target")
-@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
-@click.option("--no-preserve", is_flag=True, help="Owner and mode of the files need not stay.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option(
+    "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
+)
+@click.option(
+    "--no-preserve", is_flag=True, help="Do not preserve owner and permissions of the copied files in the container."
+)
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) -> None:
     """Copy files: `cp FILE POD:PATH`, `cp NS/POD:PATH FOLDER`."""

@@ -32,23 +32,44 @@ _FORCED = (
 
 @click.command("delete")
 @click.argument("words", nargs=-1)
-@click.option("-f", "--filename", "files", multiple=True, metavar="F", help="The objects in files.")
-@click.option("-l", "--selector", default="", help="Labels to select by.")
-@click.option("--all", "everything", is_flag=True, help="All objects of the kind in the namespace.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
-@click.option("--grace-period", default=-1, help="Seconds; -1 for the object's own.")
-@click.option("--force", is_flag=True, help="Do not wait for the node; with a grace period of 0.")
-@click.option("--now", is_flag=True, help="A grace period of 1.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="F",
+    help="File, directory or - (standard input) with the objects to delete.",
+)
+@click.option("-l", "--selector", default="", help="Label selector of the objects to delete.")
+@click.option("--all", "everything", is_flag=True, help="Delete all objects of the given kinds in the namespace.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
+@click.option(
+    "--grace-period", default=-1, help="Seconds that a pod gets to terminate; -1 uses the grace period of the object."
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Remove the object from the API immediately, without waiting for the kubelet's confirmation.",
+)
+@click.option("--now", is_flag=True, help="Signal termination at once; the same as --grace-period=1.")
 @click.option(
     "--cascade",
     default="background",
     type=click.Choice(list(_POLICIES)),
     show_default=True,
-    help="What becomes of what the objects own.",
+    help="What happens to dependents of the deleted objects: background, orphan or foreground deletion.",
 )
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until the objects are gone.")
-@click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
-@click.option("--timeout", "timeout_s", default=0.0, metavar="S", help="How long to wait; 0: as long as it takes.")
+@click.option(
+    "--wait/--no-wait", default=True, show_default=True, help="Wait until the objects are gone before returning."
+)
+@click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=0.0,
+    metavar="S",
+    help="How long to wait for the deletion, for example 30s; 0 waits without limit.",
+)
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
     """Delete objects: `delete pod a`, `delete pods -l app=web`, `delete -f file.yaml`."""

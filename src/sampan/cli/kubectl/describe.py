@@ -23,8 +23,8 @@ _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managed
 
 @click.command("describe")
 @click.argument("words", nargs=-1)
-@click.option("-l", "--selector", default="", help="Labels to select by.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option("-l", "--selector", default="", help="Label selector of the objects to describe.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namespace: str) -> None:
     """Show objects in detail; one alone with its events."""

@@ -14,11 +14,13 @@ from sampan.cli.kubectl.session import open_session
 
 @click.command("exec", context_settings={"allow_interspersed_args": True})
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
-@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
-@click.option("-i", "--stdin", is_flag=True, help="Give it this command's input.")
-@click.option("-t", "--tty", is_flag=True, help="Give it a terminal.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what the command itself says.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option(
+    "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
+)
+@click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the container.")
+@click.option("-t", "--tty", is_flag=True, help="Standard input is a terminal: allocate one for the command.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only output of the command.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
     """Run a command in a container: `exec POD -- ls -l`, `exec -it deploy/web -- sh`."""

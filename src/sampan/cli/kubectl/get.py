@@ -28,17 +28,24 @@ See 'kubectl get -h' for help and examples"""
 
 @click.command("get")
 @click.argument("words", nargs=-1)
-@click.option("-f", "--filename", "files", multiple=True, metavar="F", help="Objects named in files.")
-@click.option("-o", "--output", default="", metavar="FORM", help="wide, yaml, json or name.")
-@click.option("-l", "--selector", default="", help="Labels to select by.")
-@click.option("--field-selector", default="", help="Fields to select by.")
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
-@click.option("-w", "--watch", is_flag=True, help="Go on and show changes.")
-@click.option("--no-headers", is_flag=True, help="Leave out the heading.")
-@click.option("--show-labels", is_flag=True, help="A column of labels.")
-@click.option("--show-managed-fields", is_flag=True, help="Keep managedFields in yaml and json.")
-@click.option("--ignore-not-found", is_flag=True, help="What is not there is no error.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="F",
+    help="File, directory or - (standard input) that names the objects to get.",
+)
+@click.option("-o", "--output", default="", metavar="FORM", help="Output format: wide, yaml, json or name.")
+@click.option("-l", "--selector", default="", help="Label selector to filter by, for example app=web,tier!=cache.")
+@click.option("--field-selector", default="", help="Field selector to filter by, for example status.phase=Running.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="List objects in all namespaces.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
+@click.option("-w", "--watch", is_flag=True, help="Watch for changes after listing the objects.")
+@click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
+@click.option("--show-labels", is_flag=True, help="Add a column with all labels.")
+@click.option("--show-managed-fields", is_flag=True, help="Keep managedFields in yaml and json output.")
+@click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
     """Show one or many objects: `get pods`, `get pod/a svc/b`, `get deploy -A -l app=web`."""

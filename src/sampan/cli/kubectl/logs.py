@@ -23,19 +23,29 @@ POD or TYPE/NAME is a required argument for the logs command"""
 
 @click.command("logs")
 @click.argument("words", nargs=-1)
-@click.option("-c", "--container", default="", metavar="C", help="The container; without it the first.")
-@click.option("-f", "--follow", is_flag=True, help="Go on and show what comes.")
-@click.option("-p", "--previous", is_flag=True, help="Of the container before this one.")
-@click.option("--tail", type=int, metavar="N", help="Only the last so many lines.")
-@click.option("--since", default="", metavar="T", help="Only of the last so long: 5s, 2m, 3h.")
-@click.option("--since-time", default="", metavar="TIME", help="Only from a time on.")
-@click.option("--timestamps", is_flag=True, help="With the time of each line.")
-@click.option("--limit-bytes", type=int, default=0, metavar="N", help="No more than so many bytes.")
-@click.option("-l", "--selector", default="", help="Of all pods with these labels.")
-@click.option("--all-containers", is_flag=True, help="Of all containers of the pod.")
-@click.option("--prefix", is_flag=True, help="Say before each line where it comes from.")
-@click.option("--max-log-requests", type=int, default=_AT_ONCE, show_default=True, help="To follow at the same time.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option(
+    "-c", "--container", default="", metavar="C", help="Container name. Default: the first container of the pod."
+)
+@click.option("-f", "--follow", is_flag=True, help="Follow the log: keep printing new lines.")
+@click.option("-p", "--previous", is_flag=True, help="Print the log of the previous instance of the container.")
+@click.option("--tail", type=int, metavar="N", help="Number of most recent lines to print.")
+@click.option(
+    "--since", default="", metavar="T", help="Print only lines newer than a duration, for example 5s, 2m or 3h."
+)
+@click.option("--since-time", default="", metavar="TIME", help="Print only lines newer than an RFC 3339 time.")
+@click.option("--timestamps", is_flag=True, help="Print the time of each line.")
+@click.option("--limit-bytes", type=int, default=0, metavar="N", help="Largest number of bytes of logs to print.")
+@click.option("-l", "--selector", default="", help="Label selector of the pods whose logs are printed.")
+@click.option("--all-containers", is_flag=True, help="Print the logs of all containers of each pod.")
+@click.option("--prefix", is_flag=True, help="Prefix each line with the pod and container that it comes from.")
+@click.option(
+    "--max-log-requests",
+    type=int,
+    default=_AT_ONCE,
+    show_default=True,
+    help="Largest number of logs to follow at the same time.",
+)
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
     """Show what a container wrote: `logs POD`, `logs deploy/web -f`, `logs -l app=web`."""

@@ -25,8 +25,14 @@ Ports = list[tuple[int, int]]
 
 @click.command("port-forward")
 @click.argument("words", nargs=-1)
-@click.option("--address", default="localhost", show_default=True, metavar="LIST", help="Where to listen.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option(
+    "--address",
+    default="localhost",
+    show_default=True,
+    metavar="LIST",
+    help="Comma-separated local addresses to listen on.",
+)
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
     """Ports of this machine lead to ports of a pod: `port-forward POD 8080:80`, `port-forward svc/web :80`."""

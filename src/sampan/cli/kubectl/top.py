@@ -20,13 +20,13 @@ Value = Mapping[str, Any]
 
 @click.command("top")
 @click.argument("words", nargs=-1, required=True)
-@click.option("-l", "--selector", default="", help="Labels to select by.")
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces.")
-@click.option("--containers", is_flag=True, help="Each container by itself.")
-@click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="The highest first.")
-@click.option("--no-headers", is_flag=True, help="Leave out the heading.")
-@click.option("--sum", "has_sum", is_flag=True, help="The sum at the end.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to work in.")
+@click.option("-l", "--selector", default="", help="Label selector to filter by.")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Show pods of all namespaces.")
+@click.option("--containers", is_flag=True, help="Show the usage of each container.")
+@click.option("--sort-by", type=click.Choice(["cpu", "memory"]), help="Sort by cpu or memory, highest usage first.")
+@click.option("--no-headers", is_flag=True, help="Print the table without the header line.")
+@click.option("--sum", "has_sum", is_flag=True, help="Print the sum of the usage in the last line.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
     """Show what nodes or pods use: `top nodes`, `top pods -A`."""

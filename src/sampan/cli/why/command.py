@@ -24,15 +24,38 @@ _ENDED = ("Succeeded", "Failed")
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[KIND/NAME]")
-@click.option("-f", "--filename", "files", multiple=True, metavar="F", help="Pods that are only in a file yet.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The namespace to look in.")
-@click.option("-o", "--output", default="", metavar="FORM", help="wide: every plug-in and node; json.")
-@click.option("--scheduler", default="", metavar="URL", help="Ask the scheduler at its own port, with a token.")
-@click.option("--kubeconfig", metavar="F", help="The kubeconfig file.")
-@click.option("--context", "context_name", metavar="NAME", default="", help="The context in it.")
-@click.option("-s", "--server", metavar="URL", default="", help="The API server.")
-@click.option("--token", metavar="T", default="", help="A bearer token.")
-@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="Do not check the server's certificate.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="F",
+    help="YAML file with pods that do not exist yet: explains where they would be scheduled.",
+)
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the pod.")
+@click.option(
+    "-o",
+    "--output",
+    default="",
+    metavar="FORM",
+    help="Output format: wide shows every plug-in and node, json prints everything.",
+)
+@click.option(
+    "--scheduler",
+    default="",
+    metavar="URL",
+    help="Address of the scheduler's own HTTPS port, asked with the bearer token instead of the API server.",
+)
+@click.option("--kubeconfig", metavar="F", help="Path of the kubeconfig file.")
+@click.option("--context", "context_name", metavar="NAME", default="", help="Name of the kubeconfig context to use.")
+@click.option("-s", "--server", metavar="URL", default="", help="Address of the Kubernetes API server.")
+@click.option("--token", metavar="T", default="", help="Bearer token for authentication to the API server.")
+@click.option(
+    "--insecure-skip-tls-verify",
+    "insecure",
+    is_flag=True,
+    help="Do not verify the certificate of the API server. This makes connections insecure.",
+)
 def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **given: Any) -> None:
     """Tell why a pod is pending, or why it is where it is: `why pod/NAME`, `why deployment/NAME`, `why -f pod.yaml`."""
     if output not in ("", "wide", "json"):

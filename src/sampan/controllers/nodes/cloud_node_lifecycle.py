@@ -45,7 +45,7 @@ class CloudNodeLifecycleController:
 
     async def reconcile(self, key: str) -> float:
         for error in await for_each(self._nodes, self._look_at):
-            log.warning("%s: %s; again in %g s", self.name, error, self._period_s)
+            log.warning("%s: %s; retrying in %g s", self.name, error, self._period_s)
         return self._period_s
 
     async def _look_at(self, node: Node) -> None:

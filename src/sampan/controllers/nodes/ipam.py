@@ -71,7 +71,7 @@ def _read(name: str, cidr: str) -> Network | None:
     try:
         return network_of(cidr)
     except RangeError:
-        log.warning("node %s has a range that is none: %s", name, cidr)
+        log.warning("node %s has an invalid pod CIDR: %s", name, cidr)
         return None
 
 

@@ -120,7 +120,7 @@ class NodeLifecycleController:
             if EXCLUDED not in one.node.metadata.labels:
                 tally.setdefault(zone_of(one.node), []).append(one.status == TRUE)
         for error in await for_each(filter(self._concerns_us, found), self._judge):
-            log.warning("%s: %s; again at the next look", self.name, error)
+            log.warning("%s: %s; retrying at the next sync", self.name, error)
         await self._heed(self._zones.judge(tally, now), nodes, now)
 
     def _note_comings_and_goings(self, nodes: Sequence[Node]) -> None:
@@ -219,7 +219,9 @@ class NodeLifecycleController:
 
         waiting = [pod for pod in self._pods.find(by_node, name) if pod.metadata.uid not in done]
         for error in await for_each(waiting, mark):
-            log.warning("%s: a pod of %s: %s; again at the next look", self.name, name, error)
+            log.warning(
+                "%s: cannot mark a pod of node %s as not ready: %s; retrying at the next sync", self.name, name, error
+            )
 
     async def _mark_pod(self, pod: Pod) -> None:
         if not any(condition.type == READY for condition in pod.status.conditions):
@@ -236,12 +238,12 @@ class NodeLifecycleController:
 
     async def _heed(self, change: Change, nodes: Sequence[Node], now: float) -> None:
         if change is Change.LOST_ALL:
-            log.info("no node is ready: evicting nothing until one is")
+            log.info("all nodes are NotReady: stopped evictions until a node becomes Ready")
             for node in nodes:
                 self._zones.queue(node, now).remove(node.metadata.name)
                 await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))
         elif change is Change.FOUND_SOME:
-            log.info("some nodes are ready again: evicting as ever")
+            log.info("a node is Ready again: resumed evictions")
             for name, known in self._health.items():
                 self._health[name] = health.seen_now(known, now)
 
@@ -255,7 +257,7 @@ class NodeLifecycleController:
             try:
                 await self._tainting.change(node, taints.NO_EXECUTE, add=(wanted,), remove=(other,))
             except errors.ApiError as error:
-                log.warning("%s: %s cannot be tainted: %s", self.name, name, error)
+                log.warning("%s: cannot taint node %s: %s", self.name, name, error)
                 queue.again(name)
         wait_s = queue.next_in_s(now)
         return max(wait_s, _RETRY_S) if wait_s is not None else None

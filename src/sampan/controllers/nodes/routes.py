@@ -84,7 +84,7 @@ class RouteController:
         failures = await for_each(made.delete, self._routes.delete) + await for_each(made.create, create)
         failures += await for_each(nodes, lambda node: self._tell(node, has_routes=node.metadata.name not in failed))
         for error in failures:
-            log.warning("%s: %s; again in %g s", self.name, error, self._period_s)
+            log.warning("%s: %s; retrying in %g s", self.name, error, self._period_s)
         return self._period_s
 
     async def _create(self, route: Route) -> None:

@@ -113,7 +113,9 @@ class CsrApprovingController:
                 await self._approve(request, way.message)
                 return
         if tried:
-            log.info("request %s is one of %s, but its user may not have it", key.name, tried)
+            log.info(
+                "CertificateSigningRequest %s matches %s, but its requester is not authorized for it", key.name, tried
+            )
 
     async def _is_allowed(self, request: CertificateSigningRequest, way: Recognized) -> bool:
         review = await self._reviews.create(review_of(request, way.subresource))

@@ -101,7 +101,7 @@ class LegacyTokenCleaner:
     async def _mark(self, secret: Secret, day: str) -> None:
         meta = secret.metadata
         patch = {"metadata": {"uid": meta.uid, "labels": {INVALID_SINCE: day}}}
-        log.info("the token in secret %s/%s is invalid from now on", meta.namespace, meta.name)
+        log.info("invalidated the unused service account token in Secret %s/%s", meta.namespace, meta.name)
         await self._secrets.patch(meta.name, patch, meta.namespace, type=PatchType.MERGE)
 
 

@@ -23,7 +23,7 @@ class ContainerCollector:
                 if await self._removed(record.uid):
                     found.append(record.uid)
             except RuntimeFailure as failure:
-                log.warning("containers of pod %s: %s", record.uid, failure.message)
+                log.warning("cannot remove dead containers of pod %s: %s", record.uid, failure.message)
         return found
 
     async def _removed(self, uid: str) -> bool:

@@ -75,7 +75,7 @@ class Eviction:
             try:
                 await self._ended(await self.look())
             except Exception:  # a node that cannot look now goes on, and looks again
-                log.exception("what the node has left cannot be told")
+                log.exception("eviction manager: cannot read the available resources of the node")
             await self._clock.sleep(self._config.eviction_period_s)
 
     async def _ended(self, pods: Sequence[Pod]) -> None:
@@ -136,14 +136,14 @@ class Eviction:
             verdict = blame.verdict(pod, usages, shortage)
             self._evict(pod, verdict, _AT_ONCE_S if shortage.is_hard else self._soft_grace_s(pod))
             return [pod]
-        log.warning("the node is short of %s, and no pod can be evicted", shortage.resource)
+        log.warning("eviction manager: node is under %s pressure, but no pod can be evicted", shortage.resource)
         return []
 
     async def _has_made_room(self, shortage: Shortage) -> bool:
         try:
             await self._make_room(shortage.signal)
         except (RuntimeFailure, OSError) as fault:
-            log.warning("the node is short of %s, and no room can be made: %s", shortage.resource, fault)
+            log.warning("eviction manager: cannot reclaim %s by garbage collection: %s", shortage.resource, fault)
         observed = await asyncio.to_thread(self._observe)
         return not any(pressure.shortage(each, observed, with_reclaim=True) for each in self._thresholds)
 

@@ -50,10 +50,10 @@ class Housekeeping:
         try:
             found = await self._orphans.remove({*known, *self._records})
         except Exception:  # it is looked again soon
-            log.exception("what nobody wants any more cannot be looked for")
+            log.exception("cannot list orphaned pods")
             return
         for uid in found:
-            log.info("pod %s is no longer wanted: removed", uid)
+            log.info("removed orphaned pod %s", uid)
 
 
 __all__ = ["Housekeeping"]

@@ -114,7 +114,7 @@ class PulledImages:
         except FileNotFoundError:
             return None
         except (OSError, msgspec.DecodeError) as fault:
-            log.warning("what is known of the image %s cannot be read: %s", reference, fault)
+            log.warning("cannot read the pull records of image %s: %s", reference, fault)
             return {}
 
     def write(self, reference: str, record: Mapping[str, Any]) -> None:
@@ -130,7 +130,7 @@ class PulledImages:
                 if is_old and record["imageRef"] not in present:
                     path.unlink()
             except (OSError, ValueError, KeyError) as fault:
-                log.warning("what is known of an image cannot be read: %s: %s", path.name, fault)
+                log.warning("cannot read image pull record %s: %s", path.name, fault)
 
 
 def _file(folder: Path, name: str) -> Path:

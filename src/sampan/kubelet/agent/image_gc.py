@@ -116,7 +116,7 @@ class ImageCollector:
             try:
                 await self._runtime.remove_image(image.names[0] if image.names else image.id)
             except RuntimeFailure as failure:
-                log.warning("image %s cannot be removed: %s", image.id, failure.message)
+                log.warning("cannot remove image %s: %s", image.id, failure.message)
             else:
                 gone.append(image.id)
         return gone
@@ -137,7 +137,7 @@ class ImageCollector:
 
     def _note_failure(self, message: str) -> None:
         """The first time it may be that nothing is known yet; people are told if it goes on."""
-        log.warning("images cannot be removed: %s", message)
+        log.warning("image garbage collection failed: %s", message)
         if self._has_failed:
             self._tell(GC_FAILED, message)
         self._has_failed = True

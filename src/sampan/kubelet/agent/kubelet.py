@@ -268,7 +268,7 @@ class Kubelet:
                 await self.runtime.remove_pod(uid)
                 await volumes.unmount(uid)
             except (RuntimeFailure, OSError) as fault:
-                log.warning("pod %s: %s", uid, fault)
+                log.warning("cannot restore the state of pod %s: %s", uid, fault)
         await self._plugins.keep_only(())
         await asyncio.to_thread(self.groups.end)
 

@@ -72,7 +72,7 @@ class NodeKeeper:
                 await self._heartbeat.register(record)
                 return
             except (errors.ApiError, ConnectionFailed) as error:
-                log.warning("node %s cannot be registered: %s; again in %g s", config.name, error, _RETRY_S)
+                log.warning("cannot register node %s: %s; retrying in %g s", config.name, error, _RETRY_S)
                 await self._clock.sleep(_RETRY_S)
 
     async def settle_range(self) -> None:
@@ -86,9 +86,9 @@ class NodeKeeper:
             try:
                 patch = {"spec": {"podCIDR": wanted[0], "podCIDRs": wanted}}
                 self.use(await record.client.of(Node).patch(config.name, patch))
-                log.info("node %s: nobody has given it a range for its pods, it takes %s", config.name, wanted[0])
+                log.info("node %s: no pod CIDR was allocated, using %s", config.name, wanted[0])
             except (errors.ApiError, ConnectionFailed) as error:
-                log.warning("node %s: its range of pod addresses cannot be told: %s", config.name, error)
+                log.warning("node %s: cannot set its pod CIDR: %s", config.name, error)
                 await self._clock.sleep(_RANGE_PATIENCE_S)
         self.beat_now()
 
@@ -104,7 +104,7 @@ class NodeKeeper:
             try:
                 await self._heartbeat.renew(self._record)
             except (errors.ApiError, ConnectionFailed) as error:
-                log.warning("node %s: its lease cannot be renewed: %s", self._config.name, error)
+                log.warning("node %s: cannot renew its lease: %s", self._config.name, error)
 
     async def _keep_status(self) -> None:
         while True:
@@ -115,7 +115,7 @@ class NodeKeeper:
                 await self._look_at_images()
                 await self._heartbeat.report(self._record)
             except (errors.ApiError, ConnectionFailed) as error:
-                log.warning("node %s: its status cannot be told: %s", self._config.name, error)
+                log.warning("node %s: cannot update its status: %s", self._config.name, error)
 
     def beat_now(self) -> None:
         """Something is to be told at once."""
@@ -138,7 +138,7 @@ class NodeKeeper:
             try:
                 pod_ranges.keep(self._config.root, self._kept)
             except OSError as fault:
-                log.error("node %s: its range of pod addresses cannot be kept: %s", self._config.name, fault)
+                log.error("node %s: cannot save its pod CIDR: %s", self._config.name, fault)
         before, self._used = self._used, self._ranges()
         self._record.runtime.use_pod_cidrs(self._used)
         self.look()
@@ -196,7 +196,7 @@ class NodeKeeper:
         try:
             return await self._record.runtime.status()
         except Exception as fault:  # whatever is the matter with it, the node goes on, and says so
-            log.exception("node %s: its runtime cannot be asked", self._config.name)
+            log.exception("node %s: cannot read the status of the container runtime", self._config.name)
             return RuntimeStatus(faults=[f"container runtime is down: {fault}"])
 
     async def _look_at_images(self) -> None:
@@ -204,7 +204,7 @@ class NodeKeeper:
         try:
             images = node_images(await record.runtime.images(), self._config.max_told_images)
         except RuntimeFailure as failure:
-            log.warning("node %s: its images cannot be told: %s", self._config.name, failure.message)
+            log.warning("node %s: cannot list images: %s", self._config.name, failure.message)
             return
         if images != record.machine.images:
             record.machine = replace(record.machine, images=images)

@@ -42,7 +42,7 @@ class Orphans:
                 await self._volumes.unmount(uid)
                 await asyncio.to_thread(self._remove, uid)
             except (RuntimeFailure, OSError) as fault:
-                log.warning("what is left of pod %s: %s", uid, fault)
+                log.warning("cannot remove the directories of orphaned pod %s: %s", uid, fault)
         await self._plugins.keep_only(known)
         return found
 

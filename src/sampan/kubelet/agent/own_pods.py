@@ -88,7 +88,12 @@ class OwnPods:
             await self._sync_mirror(name)
             self._queue.forget(name)
         except (errors.ApiError, ConnectionFailed) as error:
-            log.warning("mirror of pod %s/%s: %s; again in %g s", *name, error, self._queue.retry(name))
+            log.warning(
+                "cannot update the mirror pod of static pod %s/%s: %s; retrying in %g s",
+                *name,
+                error,
+                self._queue.retry(name),
+            )
 
     # -- parts -------------------------------------------------------------------------------------------------------
 

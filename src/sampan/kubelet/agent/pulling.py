@@ -128,7 +128,7 @@ class ImageManager:
         try:
             await self._note_pull(rings, name, image, pulled.credentials)
         except OSError as fault:
-            log.error("who may have the image %s cannot be written down: %s", name, fault)
+            log.error("cannot save the pull record of image %s: %s", name, fault)
         else:
             self._pulled.end(name)
         return image
@@ -141,7 +141,9 @@ class ImageManager:
             return True
         if may_have(record, name, _own(await self._rings(pod), name)):
             return True
-        log.info("image %s is there, but pod %s has to show that it may have it", name, pod.metadata.name)
+        log.info(
+            "image %s is present, but pod %s must prove access to it with pull credentials", name, pod.metadata.name
+        )
         return False
 
     async def _note_pull(self, rings: Sequence[_Ring], name: str, image: ImageInfo, by: Credentials | None) -> None:
@@ -174,7 +176,7 @@ class ImageManager:
         try:
             return await self._objects.secret(pod.metadata.namespace, name)
         except NotSynced as fault:
-            log.warning("image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
+            log.warning("cannot use image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
             return None
 
 
@@ -183,7 +185,7 @@ def _read(secret: Secret) -> _Ring | None:
     try:
         return _Ring(secret, read_docker_config(data)) if data else None
     except ValueError as fault:
-        log.warning("image pull secret %s/%s: %s", secret.metadata.namespace, secret.metadata.name, fault)
+        log.warning("cannot use image pull secret %s/%s: %s", secret.metadata.namespace, secret.metadata.name, fault)
         return None
 
 

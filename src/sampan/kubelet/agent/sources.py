@@ -60,7 +60,7 @@ class Sources:
         try:
             now = await asyncio.to_thread(_state, place)
         except OSError as fault:
-            log.warning("%s: %s", place, fault)
+            log.warning("cannot read static pods from %s: %s", place, fault)
             return
         if now != self._seen:
             self._seen = now
@@ -74,7 +74,7 @@ class Sources:
                     text = _text(file.read(_MOST_BYTES + 1))
                 found += read_pods(text, FILE, self._config.name, self._clock.now())
             except (OSError, BadManifest) as fault:
-                log.warning("%s: %s", path, fault)
+                log.warning("cannot read static pods from %s: %s", path, fault)
         return found
 
     async def _follow_url(self) -> None:
@@ -87,7 +87,7 @@ class Sources:
                     before = text
                 self._is_fetched = True
             except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as fault:
-                log.warning("%s: %s", self._config.static_url, fault)
+                log.warning("cannot read static pods from %s: %s", self._config.static_url, fault)
             await self._clock.sleep(self._config.static_url_period_s)
 
     async def _fetched(self) -> str:

@@ -70,7 +70,7 @@ class Stopper:
         try:
             await self._runtime.stop_container(pod, container.name, left_s)
         except RuntimeFailure as failure:
-            log.warning("container %s of pod %s cannot be stopped: %s", container.name, record.uid, failure.message)
+            log.warning("cannot stop container %s of pod %s: %s", container.name, record.uid, failure.message)
             return
         self._steps.note(pod, "stop", f"{container.name} within {left_s:g} s, after its hook")
 
@@ -81,12 +81,16 @@ class Stopper:
         try:
             await unless(self._clock.sleep(grace_s), self._hooks.run(record.pod, container, wanted))
         except GivenUp:
-            log.info("the hook of container %s of pod %s is not done in time", container.name, record.uid)
+            log.info(
+                "preStop hook of container %s of pod %s did not finish within the grace period",
+                container.name,
+                record.uid,
+            )
         except HookFailed:
             text = "PreStopHook failed"
             self._events.container(record.kubelet, record.pod, container, WARNING, "FailedPreStopHook", text)
         except Exception:  # it is stopped whatever its hook may do, and so are others
-            log.exception("the hook of container %s of pod %s", container.name, record.uid)
+            log.exception("preStop hook of container %s of pod %s failed", container.name, record.uid)
 
 
 def _containers(pod: Pod) -> list[AnyContainer]:

@@ -51,7 +51,7 @@ class PodGroups:
             self._hierarchy.limit(f"{self._top}/besteffort", Resources(cpu_shares=shares(0)))
         except OSError as fault:
             self.why_not = f"{fault.strerror}: {fault.filename}"
-            log.warning("pods are not limited as a whole: control groups cannot be written (%s)", self.why_not)
+            log.warning("pod-level resource limits are not enforced: cannot write cgroups (%s)", self.why_not)
             return
         self.is_usable = True
 
@@ -111,7 +111,7 @@ class PodGroups:
         try:
             self._hierarchy.limit(f"{self._top}/burstable", Resources(cpu_shares=max(total, shares(0))))
         except OSError as fault:
-            log.debug("the weight of burstable pods: %s", fault)
+            log.debug("cannot set the CPU weight of the burstable QoS cgroup: %s", fault)
 
 
 def _kill(processes: Iterable[int]) -> None:

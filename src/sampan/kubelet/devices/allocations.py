@@ -60,10 +60,10 @@ class Allocations:
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError) as fault:
-            log.error("%s cannot be read: %s; who has which device may not be known", self._file, fault)
+            log.error("cannot read device checkpoint %s: %s; device allocations may be lost", self._file, fault)
             return []
         if _checksum(found.Data) != found.Checksum:
-            log.error("%s is damaged; who has which device may not be known", self._file)
+            log.error("device checkpoint %s is corrupt; device allocations may be lost", self._file)
             return []
         self._all = {(each.uid, each.container, each.resource): each for each in found.Data.PodDeviceEntries}
         return sorted(found.Data.RegisteredDevices)

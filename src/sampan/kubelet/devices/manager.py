@@ -116,7 +116,7 @@ class DeviceManager:
         self._plugins[plugin.resource] = plugin
         self._gone_at.pop(plugin.resource, None)
         self._listening[plugin.resource] = self._group.create_task(self._listen(plugin))
-        log.info("plug-in of %s is registered", plugin.resource)
+        log.info("registered device plugin for %s", plugin.resource)
 
     def _stop_listening(self, resource: str) -> None:
         task = self._listening.pop(resource, None)
@@ -128,7 +128,7 @@ class DeviceManager:
             async for devices in plugin.devices():
                 self._note(plugin.resource, devices)
         except RpcFault as fault:
-            log.info("plug-in of %s: %s", plugin.resource, fault)
+            log.info("device plugin for %s failed: %s", plugin.resource, fault)
         self._lost(plugin)
 
     def _lost(self, plugin: DevicePlugin) -> None:
@@ -281,7 +281,7 @@ class DeviceManager:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
             self._allocations.write({resource: self._healthy(resource) for resource in self._seen})
         except OSError as fault:
-            log.error("who has which device cannot be written down: %s", fault)
+            log.error("cannot save the device checkpoint: %s", fault)
 
 
 __all__ = ["TYPE", "UNEXPECTED", "DeviceManager"]

@@ -115,7 +115,7 @@ class LogKeeper:
                 await self._look_at(pod, container)
             except (OSError, RuntimeFailure) as fault:
                 where = f"{pod.metadata.namespace}/{pod.metadata.name}/{container}"
-                log.warning("the log of %s cannot be put aside: %s", where, fault)
+                log.warning("cannot rotate the log of %s: %s", where, fault)
 
     async def _look_at(self, pod: Pod, container: str) -> None:
         path = self._runtime.log_file(pod, container)

@@ -72,7 +72,7 @@ class PluginRegistry:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 await self.look()
             except OSError as fault:
-                log.warning("plug-ins cannot be looked for: %s", fault)
+                log.warning("cannot scan the plugin directory: %s", fault)
             await self._clock.sleep(_PERIOD_S)
 
     async def look(self) -> None:
@@ -80,7 +80,7 @@ class PluginRegistry:
         found = set(sockets(self._folder))
         for socket in set(self._known) - found:
             gone = self._known.pop(socket)
-            log.info("%s %s at %s is gone", gone.type, gone.name, socket.path)
+            log.info("%s %s at %s was deregistered: its socket is gone", gone.type, gone.name, socket.path)
             await self._take_off(gone)
         for socket in set(self._troubles) - found:
             del self._troubles[socket]
@@ -94,7 +94,7 @@ class PluginRegistry:
         try:
             await self._handlers[gone.type].deregister(gone.name, gone.endpoint)
         except Exception:
-            log.exception("%s %s is gone, but not everybody knows", gone.type, gone.name)
+            log.exception("cannot finish the deregistration of %s %s", gone.type, gone.name)
 
     async def _try(self, socket: Socket) -> None:
         try:
@@ -102,13 +102,13 @@ class PluginRegistry:
             self._troubles.pop(socket, None)
         except (PluginFault, RpcFault) as fault:
             if socket in self._known:
-                log.warning("plug-in %s cannot be told that it is registered: %s", self._known[socket].name, fault)
+                log.warning("cannot notify plugin %s of its registration: %s", self._known[socket].name, fault)
                 return
             self._wait(socket)
-            log.warning("the plug-in at %s is not registered: %s", socket.path, fault)
+            log.warning("cannot register the plugin at %s: %s", socket.path, fault)
         except Exception:
             self._wait(socket)
-            log.exception("the plug-in at %s is not registered", socket.path)
+            log.exception("cannot register the plugin at %s", socket.path)
 
     def _wait(self, socket: Socket) -> None:
         before = self._troubles.get(socket)
@@ -125,7 +125,7 @@ class PluginRegistry:
         if not fault:
             # Known before it is told: one that ends while it hears so has to be taken off again.
             self._known[socket] = known
-            log.info("%s %s is registered", known.type, known.name)
+            log.info("registered %s %s", known.type, known.name)
         status = schema.RegistrationStatus(plugin_registered=not fault, error=fault)
         await calls.call(socket.path, schema, "Registration", "NotifyRegistrationStatus", status, timeout_s=_TIMEOUT_S)
         if fault:

@@ -62,7 +62,7 @@ class SocketServer:
                 async with self.serving():
                     await asyncio.Event().wait()
             except OSError as fault:
-                log.error("%s cannot be served: %s; again in %g s", self._path, fault, _AGAIN_S)
+                log.error("cannot listen on %s: %s; retrying in %g s", self._path, fault, _AGAIN_S)
             await clock.sleep(_AGAIN_S)
 
     @asynccontextmanager

@@ -142,7 +142,7 @@ class ProbeManager:
             with self._activity:
                 again_s = await self._ask(key)
         except Exception:
-            log.exception("probe of %s", key)
+            log.exception("probe of %s failed unexpectedly", key)
             again_s = _AFTER_FAULT_S
         if again_s is not None:
             self._queue.add_after(key, again_s)

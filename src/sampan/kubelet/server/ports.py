@@ -63,7 +63,7 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
             try:
                 await stack.enter_async_context(listening(answer, host=address, port=port, tls=tls))
             except OSError as fault:
-                log.error("node %s: port %d cannot be served: %s", view.node, port, fault.strerror or fault)
+                log.error("node %s: cannot listen on port %d: %s", view.node, port, fault.strerror or fault)
         await keeper.run()
         await asyncio.Event().wait()  # where logs are not kept, the ports are served all the same
 

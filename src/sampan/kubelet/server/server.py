@@ -43,7 +43,7 @@ class KubeletServer:
         except Refusal as refusal:
             return web.Response(status=refusal.code, text=refusal.text)
         except ConnectionError:
-            log.debug("%s %s: the client has gone", request.method, request.path)
+            log.debug("%s %s: the client closed the connection", request.method, request.path)
             return web.Response(status=500)
 
     async def log(

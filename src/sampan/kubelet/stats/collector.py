@@ -87,7 +87,7 @@ class StatsCollector:
         try:
             usages = await self._runtime.stats(pod)
         except RuntimeFailure as fault:
-            log.debug("no figures of %s/%s: %s", pod.metadata.namespace, pod.metadata.name, fault)
+            log.debug("no metrics for pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, fault)
             return None
         volumes = await self._volumes.of(pod) if self._volumes is not None else ()
         return PodFigures(pod=pod, report=report, usages=usages, at=now, volumes=volumes)

@@ -67,7 +67,7 @@ class Disk:
             try:
                 found.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
             except OSError as fault:
-                log.info("volume %s of pod %s cannot be measured: %s", volume.name, pod.metadata.uid, fault)
+                log.info("cannot measure the usage of volume %s of pod %s: %s", volume.name, pod.metadata.uid, fault)
         return found
 
 

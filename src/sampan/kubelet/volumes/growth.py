@@ -120,7 +120,7 @@ class Growth:
             await self._write(claim, patch)
         if isinstance(fault, IsInUse):
             self._in_use.add(_key(spec))
-            log.warning("volume %s cannot become larger while it is used: %s", spec.inner, fault.text)
+            log.warning("volume %s does not support online expansion: %s", spec.inner, fault.text)
             return
         raise fault
 

@@ -271,7 +271,7 @@ class VolumeManager:
         try:
             found = await volume.plugin.usage(pod.metadata.uid, volume.inner, volume.ready)
         except VolumeFault as fault:
-            log.info("volume %s of pod %s cannot be measured: %s", usage.name, pod.metadata.uid, fault)
+            log.info("cannot measure the usage of volume %s of pod %s: %s", usage.name, pod.metadata.uid, fault)
             return usage
         return replace(usage, **asdict(found)) if found is not None else usage
 
@@ -286,7 +286,12 @@ class VolumeManager:
         except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
             self._note(key, fault)
         except Exception:
-            log.exception("volume %s of pod %s: again in %g s", key.name, key.uid, self._queue.retry(key))
+            log.exception(
+                "mount or unmount of volume %s of pod %s failed; retrying in %g s",
+                key.name,
+                key.uid,
+                self._queue.retry(key),
+            )
         else:
             self._queue.forget(key)
             if again_s is not None:
@@ -321,7 +326,7 @@ class VolumeManager:
     def _note(self, key: Key, fault: Exception) -> None:
         pause_s = self._queue.retry(key)
         desired = self._desired.get(key.uid)
-        log.info("volume %s of pod %s: %s; again in %g s", key.name, key.uid, fault, pause_s)
+        log.info("cannot mount or unmount volume %s of pod %s: %s; retrying in %g s", key.name, key.uid, fault, pause_s)
         if desired is None or (isinstance(fault, NotAttached) and not fault.text):
             return
         step = fault.step if isinstance(fault, VolumeFault) else SET_UP

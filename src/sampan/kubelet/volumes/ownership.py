@@ -40,7 +40,7 @@ def _entered(root: Root, place: str) -> Iterator[int | None]:
     try:
         directory = root.directory(place.split("/") if place else ())
     except (OSError, UnsafePath) as error:
-        log.warning("the owner of %s cannot be changed: %s", place, error)
+        log.warning("cannot change the group ownership of %s: %s", place, error)
         yield None
         return
     try:
@@ -78,7 +78,7 @@ def _change(name: str, directory: int | None, group: int, is_read_only: bool) ->
         finally:
             os.close(held)
     except OSError as error:
-        log.warning("the owner of %s cannot be changed: %s", name, error.strerror)
+        log.warning("cannot change the group ownership of %s: %s", name, error.strerror)
 
 
 def _mask(mode: int, is_read_only: bool) -> int:

@@ -61,7 +61,7 @@ class Tokens:
                 raise VolumeFault(f"failed to fetch token: {fault}") from fault
             if now > kept.expires_at:
                 raise VolumeFault(f"token {_told(pod, key)} expired and refresh failed: {fault}") from fault
-            log.warning("the token %s cannot be renewed: %s", _told(pod, key), fault)
+            log.warning("cannot renew service account token %s: %s", _told(pod, key), fault)
             token = kept._replace(renew_at=now + _RETRY_S)
         self._kept[key] = token
         return token

@@ -64,7 +64,7 @@ class Watching:
         try:
             await self._reconciler.look_at_size(key, desired)
         except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
-            log.info("size of volume %s of pod %s: %s", key.name, key.uid, fault)
+            log.info("cannot read the size of volume %s of pod %s: %s", key.name, key.uid, fault)
 
 
 def claims_of(desired: DesiredPod) -> list[str]:

@@ -33,7 +33,7 @@ class WarningLog:
     def __call__(self, text: str) -> None:
         if text not in self._seen and len(self._seen) < self._MOST:
             self._seen.add(text)
-            log.info("the API server warns: %s", text)
+            log.info("warning from the API server: %s", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Client:
                 if failure.may_have_happened or attempt >= self._retry.connections:
                     raise
                 pause_s = self._retry.connection_pause_s * 2 ** (attempt - 1)
-            log.debug("%s %s: again in %g s", request.method, request.path, pause_s)
+            log.debug("%s %s: retrying in %g s", request.method, request.path, pause_s)
             await self._clock.sleep(pause_s)
         return self._checked(await self._transport.send(request))
 

@@ -77,7 +77,7 @@ class EventRecorder:
         try:
             self._waiting.append(self._made(obj, type, reason, message, annotations or {}, host or self._host))
         except Exception:
-            log.exception("an event %s cannot be recorded", reason)
+            log.exception("cannot record an Event with reason %s", reason)
             return
         self._held += 1
         self._activity.step()
@@ -141,7 +141,7 @@ class EventRecorder:
                 self._correlator.stored(verdict.key, await self._write(verdict))
                 return
             except ConnectionFailed as failure:
-                log.debug("event %s: %s", event.reason, failure)
+                log.debug("cannot record an Event with reason %s: %s", event.reason, failure)
                 await self._clock.sleep(_RETRY_S)
             except errors.ApiError as error:
                 level = logging.DEBUG if error.has_cause("NamespaceTerminating") else logging.WARNING

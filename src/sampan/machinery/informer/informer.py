@@ -119,7 +119,7 @@ def _call(handler: Handler, old: Any | None, new: Any | None) -> None:
     try:
         handler(old, new)
     except Exception:
-        log.exception("a handler failed")
+        log.exception("an informer event handler failed")
 
 
 class _Sink:

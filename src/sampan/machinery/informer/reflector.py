@@ -78,7 +78,7 @@ class Reflector:
                 await (self._follow() if self._version else self._fill())
                 continue
             except (errors.Expired, errors.Gone) as error:
-                log.debug("%s: reading everything again: %s", self._name, error)
+                log.debug("%s: watch ended, listing again: %s", self._name, error)
                 self._version = ""
             except (errors.ApiError, ConnectionFailed) as failure:
                 log.log(logging.DEBUG if self._failures < 3 else logging.WARNING, "%s: %s", self._name, failure)
@@ -94,7 +94,7 @@ class Reflector:
         except (errors.Invalid, errors.BadRequest) as error:
             if self._version:
                 raise
-            log.debug("%s: no streamed lists: %s", self._name, error)
+            log.debug("%s: streaming lists are not available, using paginated lists: %s", self._name, error)
             self._streams = False
 
     async def _fill_by_stream(self, events: Events) -> None:

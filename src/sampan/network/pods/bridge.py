@@ -72,7 +72,7 @@ class BridgeNetwork:
             try:
                 await self._do(self._machine.check)
             except RuntimeFailure as fault:
-                log.warning("the pod network cannot be put in order: %s", fault)
+                log.warning("cannot repair the pod network: %s", fault)
 
     async def remove_all(self) -> None:
         """Everything of this node's network, for a node that is given up."""
@@ -184,7 +184,7 @@ class BridgeNetwork:
         try:
             self._machine.take_over([record.link for record in self._pods.values()])
         except RuntimeFailure as fault:  # the next pod tries again, and says so
-            log.warning("the pod network of before cannot be taken over: %s", fault)
+            log.warning("cannot restore the pod network of the previous run: %s", fault)
 
     def _forget(self, uid: str) -> None:
         record = self._pods.pop(uid)

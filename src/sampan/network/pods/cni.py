@@ -96,7 +96,7 @@ class CniNetwork:
 
     def _apply(self, networks: Sequence[Network]) -> None:
         if (other := self._others()) is not None:
-            log.warning("pods are connected as %s says, which is not Sampan's", other)
+            log.warning("the container runtime uses CNI configuration %s, which Sampan did not write", other)
             return
         if missing := missing_plugins(self._plugins):
             raise failed(_lacking_plugins(missing, self._plugins))

@@ -50,7 +50,7 @@ class Consent:
         if len(handles) != forwarding.RULES:
             text = forwarding.withdrawal(chain, handles) + forwarding.consent(chain, self._bridge)
             run_nft("-f", "-", text=text)
-            log.warning("packet rules of %s, which drop what they do not know, now let %s through", chain, self._bridge)
+            log.warning("added rules to %s, whose policy is DROP, to accept traffic of bridge %s", chain, self._bridge)
 
     def _warn(self, text: str) -> None:
         """Once."""

@@ -25,7 +25,7 @@ def forget_udp(ports: Collection[int], local: Collection[str]) -> None:
                 try:
                     _forget(netlink, family, port, local)
                 except NetlinkError as error:  # they end by themselves when nothing is sent for a while
-                    log.warning("conversations with UDP port %d cannot be ended: %s", port, os.strerror(error.code))
+                    log.warning("cannot delete conntrack entries of UDP port %d: %s", port, os.strerror(error.code))
 
 
 def _forget(netlink: Any, family: int, port: int, local: Collection[str]) -> None:

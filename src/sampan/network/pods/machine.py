@@ -121,7 +121,10 @@ class Machine:
         chains = listed("chains")
         tables = {entry["chain"]["table"] for entry in chains["nftables"] if "chain" in entry}
         if not index_of(self._config.bridge) or table_for(self._config.bridge) not in tables:
-            log.warning("bridge or packet rules of %s were taken away: they are made anew", self._config.bridge)
+            log.warning(
+                "bridge or nftables rules of %s were removed by another program; creating them again",
+                self._config.bridge,
+            )
             self._ready_for = ()
             self.set_up()
         else:
@@ -141,13 +144,13 @@ class Machine:
         names = [name for _, name in socket.if_nameindex()]
         gone = [name for name in names if is_link_of(self._config.bridge, name) and name not in kept]
         if gone:
-            log.info("links of pods that are gone are taken away: %s", ", ".join(gone))
+            log.info("removed network links of deleted pods: %s", ", ".join(gone))
             self._open().delete(*gone)
 
     def remove_all(self) -> None:
         self._ready_for = ()
         if self._is_anothers():
-            log.warning("the bridge %s is not this node's, and stays", self._config.bridge)
+            log.warning("bridge %s belongs to another node and is not removed", self._config.bridge)
             return
         self._clear(())
         if index_of(self._config.bridge):

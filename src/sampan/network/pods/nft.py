@@ -80,7 +80,7 @@ class Transactions:
         try:
             run_nft("-f", "-", text="".join(change.text for change in batch))
         except RuntimeFailure as fault:
-            log.warning("packet rules are written anew: %s", fault)
+            log.warning("rewriting the nftables rules: %s", fault)
             self._write_whole(batch)
 
     def _write_whole(self, batch: list[Change]) -> None:

@@ -31,7 +31,9 @@ def show_bridged() -> bool:
     if not (_NET / _BRIDGED[0]).exists() and (modprobe := shutil.which("modprobe")):
         subprocess.run([modprobe, "--quiet", "br_netfilter"], capture_output=True, check=False, timeout=30)
     if not (_NET / _BRIDGED[0]).exists():
-        log.warning("there is no br_netfilter: connections between pods by host ports are masqueraded")
+        log.warning(
+            "kernel module br_netfilter is missing: connections between pods through host ports are masqueraded"
+        )
         return False
     for name in _BRIDGED:
         put(name, "1")
@@ -78,7 +80,7 @@ def put(name: str, value: str, *, is_said: bool = True) -> None:
     except OSError as error:
         raise failed(f"net.{name.replace('/', '.')} must be {value}, and cannot be set: {error.strerror}") from None
     if is_said:
-        log.warning("set net.%s = %s: pods need it", name.replace("/", "."), value)
+        log.warning("set sysctl net.%s to %s, which the pod network needs", name.replace("/", "."), value)
 
 
 __all__ = ["for_bridge", "for_link", "forward", "get", "put", "show_bridged"]

@@ -55,7 +55,7 @@ class Connecting:
         try:
             await self._client.runtime("UpdateRuntimeConfig", cri.UpdateRuntimeConfigRequest(runtime_config=config))
         except CriError as fault:
-            log.warning("the pods' addresses cannot be told to the runtime: %s", fault)
+            log.warning("cannot pass the pod CIDR to the container runtime: %s", fault)
 
 
 __all__ = ["Connecting"]

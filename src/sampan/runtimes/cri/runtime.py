@@ -142,7 +142,7 @@ class CriRuntime(EngineRuntime):
             lacking = _NO_PAUSE.search(fault.details)
             if lacking is None or not await self._images.give_pause(lacking[1]):
                 raise
-            log.warning("%s cannot be had: Sampan's own has its place", lacking[1])
+            log.warning("pulling pause image %s failed; using the built-in pause image", lacking[1])
             await self._client.runtime("RunPodSandbox", request, reason=_SANDBOX_FAILED, timeout_s=2 * TIMEOUT_S)
 
     async def stop_sandbox(self, pod: Pod) -> None:

@@ -39,7 +39,7 @@ class CriView:
                     if fault.is_unknown:
                         relist_s = self._relist_s
                     else:
-                        log.warning("no events from the runtime: %s", fault)
+                        log.warning("cannot read container events from the container runtime: %s", fault)
                 looks.cancel()
             if relist_s == self._relist_s:
                 await self._look_often(relist_s)
@@ -52,7 +52,7 @@ class CriView:
             try:
                 await self.refresh(uid)
             except CriError as fault:
-                log.warning("pod %s cannot be looked at: %s", uid, fault)
+                log.warning("cannot read the status of pod %s from the container runtime: %s", uid, fault)
 
     async def _look_often(self, every_s: float) -> None:
         """At first soon: what happens before the first event is told of is not told."""
@@ -65,7 +65,7 @@ class CriView:
         try:
             await self.relist()
         except CriError as fault:
-            log.warning("the runtime does not answer: %s", fault)
+            log.warning("the container runtime does not respond: %s", fault)
 
     async def relist(self) -> None:
         """All pods."""

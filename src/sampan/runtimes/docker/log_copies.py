@@ -48,7 +48,7 @@ class LogCopies:
                 await follow(pieces, file, has_tty=has_tty)
         except DockerError as fault:
             if not fault.is_missing:
-                log.warning("the log of container %s is not complete: %s", container.id, fault)
+                log.warning("the log of container %s is incomplete: %s", container.id, fault)
         finally:
             file.close()
             self._files.pop(container.id, None)

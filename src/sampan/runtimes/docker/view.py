@@ -52,7 +52,7 @@ class DockerView:
                     about, since = event["Actor"], event["timeNano"] / 1e9
                     await self._happened(about["Attributes"].get(labels.POD_UID, ""))
             except DockerError as fault:
-                log.warning("no events from the engine: %s", fault)
+                log.warning("cannot read events from Docker: %s", fault)
             await asyncio.sleep(_RECONNECT_S)
             await self._look()
 
@@ -61,7 +61,7 @@ class DockerView:
             if uid:
                 await self.refresh(uid)
         except DockerError as fault:
-            log.warning("pod %s cannot be looked at: %s", uid, fault)
+            log.warning("cannot read the status of pod %s from Docker: %s", uid, fault)
 
     async def look_often(self) -> None:
         """For what no event tells of, until cancelled."""
@@ -73,7 +73,7 @@ class DockerView:
         try:
             await self.relist()
         except DockerError as fault:
-            log.warning("the engine does not answer: %s", fault)
+            log.warning("Docker does not respond: %s", fault)
 
     async def relist(self) -> None:
         """All pods."""

@@ -81,7 +81,7 @@ def _read(file: Path, rank: int) -> Iterator[tuple[str, Described]]:
             shared, own = content.get("containerEdits") or {}, device.get("containerEdits") or {}
             yield f"{content['kind']}={device['name']}", Described(file=file, rank=rank, shared=shared, own=own)
     except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as fault:
-        log.warning("%s describes no devices: %s", file, fault)
+        log.warning("ignoring invalid CDI specification %s: %s", file, fault)
 
 
 def _decoded(file: Path) -> dict[str, Any]:

@@ -170,7 +170,7 @@ class ExtenderChain:
                 await extender.bind(cycle.pod, node)
             except ExtenderError as error:
                 if extender.config.is_ignorable:
-                    log.info("extender %s is left out: %s", extender.name, error)
+                    log.info("skipping ignorable scheduler extender %s: %s", extender.name, error)
                     continue
                 return Status(Code.ERROR, (str(error),), NAME)
             return None
@@ -188,7 +188,7 @@ class ExtenderChain:
         except ExtenderError as error:
             if not extender.config.is_ignorable:
                 raise
-            log.info("extender %s is left out: %s", extender.name, error)
+            log.info("skipping ignorable scheduler extender %s: %s", extender.name, error)
             return None
 
 
@@ -196,7 +196,7 @@ async def _scores_of(extender: HttpExtender, pod: Pod, nodes: Sequence[Node]) ->
     try:
         return await extender.prioritize(pod, nodes)
     except ExtenderError as error:
-        log.info("extender %s gives no scores: %s", extender.name, error)
+        log.info("scheduler extender %s returned no scores: %s", extender.name, error)
         return {}
 
 

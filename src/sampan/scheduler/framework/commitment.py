@@ -130,7 +130,7 @@ def _may_prepare(plugin: Any, cycle: Cycle, node: str) -> bool:
     try:
         return bool(plugin.has_pre_bind(cycle, node)) if hasattr(plugin, "has_pre_bind") else True
     except Exception:
-        log.exception("plug-in %s at PreBind", plugin.name)
+        log.exception("scheduler plugin %s failed at PreBind", plugin.name)
         return True
 
 
@@ -142,7 +142,7 @@ def _stamped(point: str, plugin: Any, status: Status) -> Status:
 
 
 def _failed(point: str, plugin: Any, fault: Exception) -> Status:
-    log.exception("plug-in %s at %s", plugin.name, point)
+    log.exception("scheduler plugin %s failed at %s", plugin.name, point)
     return Status(Code.ERROR, (str(fault) or type(fault).__name__,))
 
 

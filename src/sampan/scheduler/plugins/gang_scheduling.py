@@ -130,7 +130,7 @@ class GangScheduling:
             groups = self._handle.client.of(PodGroup)
             await groups.patch(key.name, patch, key.namespace, type=PatchType.MERGE, subresource="status")
         except (errors.ApiError, ConnectionFailed) as error:
-            log.warning("status of pod group %s: %s", key, error)
+            log.warning("cannot update the status of PodGroup %s: %s", key, error)
 
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
         key = group_of(cycle.pod)

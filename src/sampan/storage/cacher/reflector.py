@@ -113,7 +113,9 @@ class Reflector:
 
     async def _pause(self, fault: Exception) -> None:
         """Longer after each failure in a row; the first retry comes at once. A watch that lasted ends the row."""
-        log.warning("watch cache of %s: %s", self._state.shape.plural, fault)
+        log.warning(
+            "watch cache of %s: the watch of the store failed, listing again: %s", self._state.shape.plural, fault
+        )
         first, longest = self._retry_s
         if asyncio.get_running_loop().time() - self._opened > longest:
             self._failures = 0

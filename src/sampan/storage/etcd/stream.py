@@ -111,7 +111,7 @@ class WatchStream:
         except TimeoutError:
             endpoint.shun()
         except aio.AioRpcError as error:
-            _log.info("etcd watch stream broke: %s", self._client.fault(endpoint, error).text)
+            _log.info("etcd watch stream failed, reconnecting: %s", self._client.fault(endpoint, error).text)
 
 
 class _Connection:

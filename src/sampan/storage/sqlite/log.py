@@ -87,7 +87,7 @@ class Log:
             try:
                 connection.close()
             except self._driver.error as error:
-                logger.warning("%s: what is committed stays in the write-ahead log: %s", self._path, error)
+                logger.warning("%s: checkpoint of the write-ahead log failed, retrying later: %s", self._path, error)
 
     def commit(self, writes: Sequence[Write]) -> list[Outcome]:
         """What became of each write, durably. Raises `Unavailable` if that is nothing."""

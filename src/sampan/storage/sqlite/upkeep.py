@@ -99,7 +99,7 @@ class Upkeep:
         try:
             await work
         except Unavailable as error:
-            logger.warning("history was not compacted: %s", error)
+            logger.warning("cannot compact the history: %s", error)
             self._wrote.set()
 
     async def _keep(self, mark: Mark) -> None:

@@ -41,7 +41,7 @@ def test_what_no_service_holds_is_given_back_after_three_rounds(caplog: pytest.L
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(work())
-    assert "no service holds the address 10.96.200.1" in caplog.text
+    assert "releasing cluster IP 10.96.200.1" in caplog.text
 
 
 async def leak(server: ApiServer) -> None:
@@ -79,7 +79,7 @@ def test_what_a_service_holds_is_taken_for_it(caplog: pytest.LogCaptureFixture) 
             assert await taken(server) == held
 
     asyncio.run(work())
-    assert "was not taken" in caplog.text
+    assert "was not allocated" in caplog.text
 
 
 def test_a_service_that_comes_and_goes_is_no_leak() -> None:

@@ -76,7 +76,7 @@ def test_one_that_hangs_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(main())
-    assert "pods will not be ended before the machine is" in caplog.text
+    assert "graceful node shutdown is not available" in caplog.text
 
 
 def test_one_that_speaks_nonsense(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class IssuerKeys:
                 self._address = self._address or await self._discover()
                 self._keys = _read(await _get(self._address, self._issuer.ca_pem))
         except (ConnectionFailed, errors.ApiError, _Unusable, TimeoutError) as fault:
-            log.warning("the issuer %s: %s", self._issuer.url, fault or "timeout")
+            log.warning("cannot fetch the signing keys of OIDC issuer %s: %s", self._issuer.url, fault or "timeout")
             self._retry_at = self._clock.monotonic() + self._pause_s
             self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         else:
@@ -113,7 +113,7 @@ def _read(found: dict[str, Any]) -> list[IssuerKey]:
         try:
             keys.append(IssuerKey(str(one.get("kid", "")), jwt.PyJWK(one).key))
         except jwt.PyJWTError as fault:
-            log.warning("a key of an issuer cannot be used: %s", fault)
+            log.warning("ignoring an unusable signing key of an OIDC issuer: %s", fault)
     if not keys:
         raise _Unusable("has no keys that can be used")
     return keys

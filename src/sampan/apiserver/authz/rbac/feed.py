@@ -42,7 +42,7 @@ class RbacFeed:
                 async with store.cacher.watch(WatchQuery(allow_bookmarks=True)) as watcher:
                     await self._take(kind, store, watcher)
             except (CacheError, StorageError) as fault:
-                log.warning("%s: %s; the rules are read again", kind, fault)
+                log.warning("RBAC: watch of %s failed, listing again: %s", kind, fault)
             await asyncio.sleep(_RETRY_S)
 
     async def _take(self, kind: Kind, store: Store, watcher: Watcher) -> None:

@@ -54,7 +54,7 @@ class AllocationRepair:
             try:
                 await self.repair()
             except (StorageError, CacheError, errors.ApiError) as failure:
-                log.warning("addresses and node ports of services could not be checked: %s", failure)
+                log.warning("cannot check the allocation of cluster IPs and node ports: %s", failure)
             await self._clock.sleep(self._interval_s)
 
     async def repair(self) -> None:
@@ -69,7 +69,11 @@ class AllocationRepair:
         self._unheld_ports = _seen_again(self._unheld_ports, taken - held)
         unheld = [port for port, times_seen in self._unheld_ports.items() if times_seen >= self._rounds]
         if unheld or not held <= taken:
-            log.warning("node ports nobody holds: %s; held but not taken: %s", unheld, sorted(held - taken))
+            log.warning(
+                "repaired node port allocation: released unused ports %s, allocated ports in use %s",
+                unheld,
+                sorted(held - taken),
+            )
             await self._registry.node_ports.change(lambda bitmap: _replace(bitmap, held, unheld))
 
     async def _repair_addresses(self, services: Iterable[Service], taken: Iterable[IPAddress]) -> None:
@@ -83,17 +87,17 @@ class AllocationRepair:
         self._unheld_addresses = _seen_again(self._unheld_addresses, unheld)
         for uid, times_seen in self._unheld_addresses.items():
             if times_seen >= self._rounds:
-                log.warning("no service holds the address %s", unheld[uid].metadata.name)
+                log.warning("releasing cluster IP %s, which no service uses", unheld[uid].metadata.name)
                 await self._registry.addresses.release(self._context(), unheld[uid].metadata.name, uid=uid)
         for address in holders.keys() - by_name.keys():
             await self._take(holders[address], address)
 
     async def _take(self, service: Service, address: str) -> None:
-        log.warning("the address %s of service %s was not taken", address, service.metadata.name)
+        log.warning("cluster IP %s of service %s was not allocated; allocating it", address, service.metadata.name)
         try:
             await self._registry.addresses.take(self._context(), service, address)
         except AllocationError as failure:
-            log.warning("the address %s cannot be taken: %s", address, failure)
+            log.warning("cannot allocate cluster IP %s: %s", address, failure)
 
     def _context(self) -> Context:
         return Context(registry=self._registry, user=_USER, now=times.format_time(self._registry.clock.now()))

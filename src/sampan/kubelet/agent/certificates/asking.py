@@ -28,7 +28,7 @@ async def certificate(client: Client, request_pem: bytes, signer: str, usages: S
             spec=CertificateSigningRequestSpec(request=request_pem, signerName=signer, usages=list(usages)),
         )
     )
-    log.info("asked for a certificate: %s", made.metadata.name)
+    log.info("created CertificateSigningRequest %s", made.metadata.name)
     return await _signed(client, made.metadata.name)
 
 

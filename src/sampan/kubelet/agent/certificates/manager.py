@@ -82,7 +82,7 @@ class CertificateManager:
             pair = await self._asked()
             await self._take(pair)
             if self._due() <= self._clock.now():  # signed otherwise than it was asked for, or for a moment only
-                log.warning("the certificate of %s is not as it was asked for", self._wanted.about.common_name)
+                log.warning("the certificate issued for %s does not match the request", self._wanted.about.common_name)
                 await self._clock.sleep(_LONGEST_PAUSE_S)
 
     async def _take(self, pair: KeyPair) -> None:
@@ -93,10 +93,10 @@ class CertificateManager:
                 await self._use(pair)
                 break
             except OSError as fault:
-                log.error("the certificate of %s: %s", self._wanted.about.common_name, fault)
+                log.error("cannot store the certificate for %s: %s", self._wanted.about.common_name, fault)
             await self._clock.sleep(_LONGEST_PAUSE_S)
         self._present = pair
-        log.info("a new certificate of %s is in use", self._wanted.about.common_name)
+        log.info("started to use a new certificate for %s", self._wanted.about.common_name)
 
     def _due(self) -> float:
         if self._present is None or not covers(self._present.certificate, self._wanted.about):
@@ -110,9 +110,11 @@ class CertificateManager:
             try:
                 return await self._in_time()
             except GivenUp:
-                log.warning("nobody has signed the certificate of %s in time", self._wanted.about.common_name)
+                log.warning(
+                    "the CertificateSigningRequest for %s was not signed in time", self._wanted.about.common_name
+                )
             except (Refused, errors.ApiError, ConnectionFailed) as fault:
-                log.warning("no certificate: %s; again in %g s", fault, pause_s)
+                log.warning("cannot request a certificate: %s; retrying in %g s", fault, pause_s)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 

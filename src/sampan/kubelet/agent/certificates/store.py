@@ -33,7 +33,7 @@ class CertificateStore:
             return pair
         except (OSError, ValueError) as fault:
             if self.current.exists():
-                log.warning("%s cannot be used: %s", self.current, fault)
+                log.warning("cannot use certificate %s: %s", self.current, fault)
             return None
 
     def write(self, pair: KeyPair, now: float) -> None:

@@ -44,9 +44,9 @@ class ShutdownWatch:
                     await self._follow(bus)
             except BusFault as fault:
                 if not (has_begun or self.ready.is_set()):
-                    log.error("pods will not be ended before the machine is: %s", fault)
+                    log.error("graceful node shutdown is not available: %s", fault)
                     return
-                log.warning("logind: %s", fault)
+                log.warning("cannot talk to systemd-logind: %s", fault)
             has_begun = True
             self.ready.clear()
             await self._clock.sleep(_AGAIN_S)

@@ -76,7 +76,7 @@ class PreparedClaims:
         except FileNotFoundError:
             return
         except (OSError, ValueError) as fault:
-            log.error("%s cannot be read: %s; which claims are prepared is not known", self._file, fault)
+            log.error("cannot read checkpoint %s: %s; prepared resource claims are unknown", self._file, fault)
             return
         self._all = {(each.Namespace, each.ClaimName): each for each in data.ClaimInfoStateList or ()}
 

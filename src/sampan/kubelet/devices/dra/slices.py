@@ -57,7 +57,7 @@ class SliceWiper:
             except errors.NotFound:
                 return
             except (errors.ApiError, ConnectionFailed) as fault:
-                log.info("resource slices of %s cannot be removed: %s", driver or "all drivers", fault)
+                log.info("cannot delete the ResourceSlices of %s: %s", driver or "all drivers", fault)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 

@@ -52,7 +52,7 @@ class CsiHandler:
         try:
             await self._infos.uninstall(name)
         except (errors.ApiError, ConnectionFailed) as fault:
-            log.warning("CSI driver %s is gone, but the node cannot be told: %s", name, fault)
+            log.warning("cannot remove CSI driver %s from the CSINode object: %s", name, fault)
 
 
 def refusal(name: str, versions: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ class Limits:
         try:
             await self._refresh(name)
         except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:
-            log.warning("how many volumes of %s can be had is not known: %s", name, fault)
+            log.warning("cannot read the volume limit of CSI driver %s: %s", name, fault)
 
 
 def period(info: CSIDriver | None) -> int:

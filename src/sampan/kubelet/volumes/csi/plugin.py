@@ -333,7 +333,7 @@ def load(path: Path) -> dict[str, str] | None:
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, LookupError) as fault:
-        log.error("%s cannot be read: %s", path, fault)
+        log.error("cannot read CSI volume data %s: %s", path, fault)
         return None
 
 

@@ -101,4 +101,4 @@ async def _release(ctx: Context, addresses: Iterable[str], ports: Iterable[int])
             await ctx.registry.addresses.release(ctx, address)
         await ctx.registry.node_ports.release(ports)
     except (StorageError, errors.ApiError) as failure:
-        log.warning("what a service held could not be given back: %s", failure)
+        log.warning("cannot release cluster IPs or node ports of a service: %s", failure)
