@@ -5,10 +5,10 @@ export PYTHON
 VENV := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run stop test bench format soak clean
+.PHONY: help run stop test bench format soak conformance clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: .venv/ready ## start a cluster in the background, see it at work, learn what to type next
 	@$(VENV)/python tools/show.py
@@ -27,6 +27,9 @@ format: .venv/ready ## put the code into the house format
 
 soak: .venv/ready ## the long tests that `make test` leaves out
 	@$(VENV)/python -m pytest -m soak $(ARGS)
+
+conformance: .venv/ready ## run the official conformance suite; FOCUS='sig-node', ARGS="--runtime cri --store etcd --kubectl sampan"
+	@tools/conformance.sh $(if $(FOCUS),--focus '$(FOCUS)') $(ARGS)
 
 clean: ## remove the virtual environment and all caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,72 @@
+"""Builds the Go programs of a conformance run from the modules that go.mod pins, once for each state of go.mod."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+KUBERNETES_VERSION = "v1.36.4"
+_VERSION_PACKAGE = "k8s.io/component-base/version"
+
+
+class BuildError(Exception):
+    """A program cannot be built; the message is for the person who runs the suite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    package: str
+    is_test: bool = False
+    """A test binary, built with `go test -c`."""
+
+
+E2E = Program("e2e.test", "k8s.io/kubernetes/test/e2e", is_test=True)
+GINKGO = Program("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo")
+KUBECTL = Program("kubectl", "k8s.io/kubernetes/cmd/kubectl")
+AGNHOST = Program("agnhost", "k8s.io/kubernetes/test/images/agnhost")
+NO_NEW_PRIVILEGES = Program("nnp", "k8s.io/kubernetes/test/images/nonewprivs")
+SAMPLE_APISERVER = Program("sample-apiserver", "k8s.io/sample-apiserver")
+PROGRAMS = (GINKGO, AGNHOST, NO_NEW_PRIVILEGES, KUBECTL, SAMPLE_APISERVER, E2E)
+
+
+def cache_directory() -> Path:
+    """The directory for everything that is kept between runs. It depends on go.mod, so that a new version of the suite
+    is built from scratch."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    pinned = hashlib.sha256((HERE / "go.mod").read_bytes()).hexdigest()[:16]
+    return base / "sampan" / "conformance" / pinned
+
+
+def build(program: Program, directory: Path) -> Path:
+    """Returns the path of the program, building it if it is not in `directory` yet."""
+    target = directory / program.name
+    if target.exists():
+        return target
+    if shutil.which("go") is None:
+        raise BuildError("Go is not installed (1.26 or later): the conformance suite is built from Go modules")
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(".partial")
+    verb = ["test", "-c"] if program.is_test else ["build"]
+    command = ["go", *verb, "-trimpath", "-ldflags", _linker_flags(), "-o", str(partial), program.package]
+    outcome = subprocess.run(command, cwd=HERE, env=_environment(), capture_output=True, text=True)
+    if outcome.returncode:
+        raise BuildError(f"cannot build {program.package}: {outcome.stderr.strip()[-2000:]}")
+    partial.rename(target)
+    return target
+
+
+def _linker_flags() -> str:
+    major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+    return "-s -w " + " ".join(f"-X {_VERSION_PACKAGE}.{name}={value}" for name, value in values.items())
+
+
+def _environment() -> dict[str, str]:
+    """Static programs, so that they run on any base image."""
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
