@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from sampan.api import limits
-from sampan.apiserver.registry import certificate_rules, key_pairs
 from tests.apiserver.cluster import NAMESPACE, PODS, Cluster
 from tests.growth.cost import growth
 from tests.growth.grown_objects import nested_name
@@ -402,8 +401,7 @@ _PEM = {
         },
     ),
 }
-if not hasattr(key_pairs, "_BLOCK") and not hasattr(certificate_rules, "_BLOCK"):  # PEM is read line by line
-    CASES |= _PEM
+CASES |= _PEM
 
 
 async def _clear(server: Cluster) -> None:

@@ -14,7 +14,7 @@ MIN_INT64: Final = -(2**63)
 _DIGITS: Final = 19
 """Of the longest number of 64 bits, without leading zeros."""
 
-_match = re.compile(r"([+-]?)0*([0-9]*)", re.ASCII).fullmatch
+_match = re.compile(r"([+-]?)0*+([0-9]*+)", re.ASCII).fullmatch
 
 
 def is_integer(text: str) -> bool:
