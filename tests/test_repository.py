@@ -140,7 +140,8 @@ def test_docs_index_lists_every_page(repository: Path) -> None:
 @pytest.mark.parametrize("words", [REGISTRY_HOSTS, MACHINE_PATHS], ids=["registry hosts", "paths of one machine"])
 def test_nothing_is_tied_to_a_place(tracked: list[Path], words: tuple[str, ...]) -> None:
     pattern = re.compile(rb"(?<![\w.$/-])(?:" + b"|".join(re.escape(word.encode()) for word in words) + rb")")
-    assert [path for path in tracked if pattern.search(path.read_bytes())] == []
+    free = [path for path in tracked if path.name not in ("go.mod", "go.sum")]  # names of Go modules begin with a host
+    assert [path for path in free if pattern.search(path.read_bytes())] == []
 
 
 def test_generated_code_is_marked(repository: Path) -> None:

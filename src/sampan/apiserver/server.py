@@ -165,10 +165,10 @@ class ApiServer:
             await feed.wait_filled()
             await reconcile(self.pipeline, self.security.rules)
             self._start(AllocationRepair(registry=self.registry, clock=RealClock()).run())
-            self._start(self._storage_readiness.run())
             self._start(self._run_metrics())
             self._start(UnservedDefinitions(pipeline=self.pipeline).run())
             self._is_bootstrapped = True
+            await self._storage_readiness.run()
             self._running = running.pop_all()
         return self
 

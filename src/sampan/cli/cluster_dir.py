@@ -135,11 +135,14 @@ class ClusterDir:
         missing = [path for path in (self.path, *self.path.parents) if not os.path.exists(path)]
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not os.access(self.path, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         except OSError as error:
             _remove_empty(missing)
             raise CliError(f"--data-dir: cannot make {self.path}: {error.strerror}") from None
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            _remove_empty(missing)
+            is_read_only = os.statvfs(self.path).f_flag & os.ST_RDONLY
+            reason = os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+            raise CliError(f"--data-dir: cannot write to {self.path}: {reason}")
 
         def undo() -> None:
             with suppress(OSError):

@@ -32,7 +32,8 @@ def roles() -> list[ClusterRole]:
     follow = PolicyRule(apiGroups=[""], resources=["nodes", "pods"], verbs=["get", "list", "watch"])
     report = PolicyRule(apiGroups=["", "events.k8s.io"], resources=["events"], verbs=["create", "patch", "update"])
     serve = PolicyRule(apiGroups=[_CSR], resources=["certificatesigningrequests/selfnodeserver"], verbs=["create"])
-    return [_role(FLEET_USER, follow, report), _role(_SELF_NODE_SERVER, serve)]
+    taint = PolicyRule(apiGroups=[""], resources=["nodes"], verbs=["patch"])
+    return [_role(FLEET_USER, follow, report, taint), _role(_SELF_NODE_SERVER, serve)]
 
 
 def bindings() -> list[ClusterRoleBinding]:

@@ -212,6 +212,7 @@ def test_watch_from_a_version_that_is_too_old(transport: str) -> None:
     async def body(server: Server, client: Client) -> None:
         for name in "xyz":
             await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=name)))
+        await server.backend.compact(await server.backend.current_revision())
         with pytest.raises(errors.Expired):
             async with client.of(ConfigMap).watch(resource_version="1") as events:
                 await anext(events)

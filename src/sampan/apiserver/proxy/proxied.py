@@ -52,8 +52,8 @@ async def proxy_to_node(endpoints: Endpoints, call: Call) -> Answer:
 
 async def proxy_to_pod(endpoints: Endpoints, call: Call) -> Answer:
     target = target_of("pod", call.name)
-    pod, upstream = await _object(endpoints, "Pod", call.namespace, target.name), _upstream(endpoints)
-    location = pod_location(pod, target)
+    pod = await _object(endpoints, "Pod", call.namespace, target.name)
+    location, upstream = pod_location(pod, target), _upstream(endpoints)
     if await upstream.kubelets.is_hollow(pod):
         raise unreachable(HOLLOW_POD)
     return _to(upstream, location)

@@ -32,10 +32,10 @@ async def close_writer(writer: asyncio.StreamWriter) -> None:
     try:
         async with asyncio.timeout(_FAREWELL_S):
             await writer.wait_closed()
-    except (OSError, TimeoutError):
-        return
-    finally:
+    except TimeoutError:
         writer.transport.abort()
+    except OSError:
+        return
 
 
 class StreamWire:
