@@ -1,4 +1,4 @@
-"""What several kinds say about addresses, beside their form, which is in `sampan.api.addresses`."""
+"""Validation and warnings for IP addresses and CIDRs, shared by kinds; parsing is in `sampan.api.addresses`."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from sampan.api.integers import parse_int64
 
 _LINK_LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 _LONGEST = 64
-"""What is longer is no address and is not worth remembering."""
+"""Longer strings cannot be valid addresses and are kept out of the caches of parsed results."""
 
 
 def endpoint_ip_faults(text: str, at: str) -> Iterator[FieldError]:
-    """Addresses that no endpoint can have."""
+    """Yield an error if the text is not an IP address that an endpoint can have."""
     for detail in _endpoint_details(text) if len(text) <= _LONGEST else ("must be a valid IP address",):
         yield FieldError.invalid(at, text, detail)
 
@@ -38,7 +38,7 @@ def _endpoint_details(text: str) -> tuple[str, ...]:
 
 
 def ip_warnings(text: str, at: str) -> Iterator[str]:
-    """What is said of an address that is taken for its sense but is not spelled as it should be."""
+    """Yield a warning if the IP address is accepted although it is not in canonical form."""
     if warning := _ip_warning(text) if len(text) <= _LONGEST else "":
         yield f"{at}: {warning}"
 
@@ -55,7 +55,7 @@ def _ip_warning(text: str) -> str:
 
 
 def cidr_warnings(text: str, at: str) -> Iterator[str]:
-    """The same for a network."""
+    """Yield warnings if the CIDR is accepted although it is ambiguous or not in canonical form."""
     for warning in _cidr_warnings(text) if len(text) <= _LONGEST else ():
         yield f"{at}: {warning}"
 

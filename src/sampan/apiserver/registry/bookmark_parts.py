@@ -1,14 +1,14 @@
-"""What a bookmark carries besides its version: the parts that an empty object of its kind has."""
+"""The content of bookmark events besides the resource version: the fields that an empty object of the kind has."""
 
 from sampan.apiserver.registry.codec import ResourceCodec
 
 _METADATA = b'"metadata":{}'
 _COUNTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
-"""Kinds whose number of replicas the real server never leaves open."""
+"""Kinds whose `spec.replicas` is always present in kube-apiserver's bookmarks."""
 
 
 def bookmark_rest(codec: ResourceCodec) -> bytes:
-    """What follows the metadata of an empty object, up to its closing brace; nothing for custom ones."""
+    """Return the JSON after the metadata of an empty object, up to its closing brace; empty for custom resources."""
     if codec.type is None:
         return b""
     empty = codec.type()

@@ -1,6 +1,6 @@
-"""What requests for certificates are made of: names of signers, signed requests and certificates in PEM.
+"""Validation of certificate signing requests: signer names, the PEM-encoded request and the issued certificates.
 
-`cryptography` loads when the first one is looked at.
+`cryptography` is imported on first use because loading it is slow.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def signer_faults(signer: str, at: str) -> Faults:
 
 
 def _label_faults(text: str, check: names.NameCheck, at: str) -> Faults:
-    """The faults of the first label that has some."""
+    """Yield the errors of the first invalid label."""
     for label in text.split("."):
         faults = check(label)
         for fault in faults:
@@ -50,14 +50,14 @@ def _label_faults(text: str, check: names.NameCheck, at: str) -> Faults:
 
 
 def parse_request(text: bytes) -> CertificateSigningRequest:
-    """Read `spec.request`. A ValueError carries the server's message."""
+    """Parse `spec.request`. Raise ValueError with kube-apiserver's message if it is invalid."""
     from sampan.machinery.certificates import parse_signing_request
 
     return parse_signing_request(text)
 
 
 def request_fault(text: bytes) -> str:
-    """Return what is wrong with `spec.request`, "" if nothing is."""
+    """Return what is wrong with `spec.request`, "" if it is valid."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
@@ -83,7 +83,7 @@ def _unsigned(request: CertificateSigningRequest) -> str:
 
 
 def certificate_fault(text: bytes) -> str:
-    """Return what is wrong with the PEM of issued certificates, "" if nothing is."""
+    """Return what is wrong with the PEM-encoded issued certificates, "" if they are valid."""
     is_empty = True
     for block in read_blocks(text):
         is_empty = False
@@ -106,7 +106,7 @@ def _certificate(block: PemBlock) -> Certificate | None:
 
 
 def anchor_faults(text: bytes) -> list[str]:
-    """Return what is wrong with a bundle of trust anchors: each must be a CA certificate, and occur once."""
+    """Return the errors of a bundle of trust anchors: each must be a CA certificate, without duplicates."""
     blocks = list(read_blocks(text))
     found = [f"entry {index} {fault}" for index, block in enumerate(blocks) if (fault := _anchor_fault(block))]
     if found:

@@ -1,4 +1,4 @@
-"""Between bytes and objects of one resource, whether they have a generated type or are dicts."""
+"""Encoding and decoding of the objects of one resource, both generated types and custom resources."""
 
 from typing import Any
 
@@ -16,40 +16,40 @@ _encoder = msgspec.json.Encoder()
 
 
 class ResourceCodec:
-    """`kind` names what the objects are; `type` is their Struct, None for dict-backed ones, which have a schema."""
+    """The codec of one kind. `type` is its Struct, None for custom resources, whose objects are dicts with a schema."""
 
     def __init__(self, *, kind: GroupVersionKind, type: type[Any] | None, schema: Schema) -> None:
         self.kind, self.type, self.schema = kind, type, schema
 
     def encode(self, obj: Any) -> bytes:
-        """Kind, apiVersion and metadata come first, which is what the cache relies on."""
+        """Return the object as JSON. Kind, apiVersion and metadata come first, which the cache relies on."""
         if self.type is None:
             title = {"kind": obj.kind, "apiVersion": obj.apiVersion, "metadata": obj.metadata}
             return _encoder.encode({**title, **obj.content})
         return _encoder.encode(obj)
 
     def decode(self, raw: bytes) -> Any:
-        """A stored object; what its type does not know is passed over."""
+        """Return a stored object; fields that its type does not know are ignored."""
         if self.type is None:
             return Unstructured.from_value(codec.read_any(raw))
         return codec.read(raw, self.type)
 
     def decode_to_keep(self, raw: bytes) -> Any:
-        """A stored object that will be kept: it must not hold on to all of `raw` by the small parts it has as bytes."""
+        """Return a stored object that outlives `raw`; fieldsV1 is copied because it would keep `raw` in memory."""
         found = self.decode(raw)
         for entry in found.metadata.managedFields:
             entry.fieldsV1 = entry.fieldsV1.copy()
         return found
 
     def parse(self, body: bytes) -> tuple[Any, list[str]]:
-        """A client's object, and the unknown and duplicate fields in it. DecodeError for what is none."""
+        """Return the object in a request body, and its unknown and duplicate fields. Raise DecodeError if malformed."""
         if self.type is None:
             value, strict = custom.decode(body, self.schema)
             return self._completed(value), strict
         return codec.decode(body, self.type)
 
     def from_value(self, value: Any) -> tuple[Any, list[str]]:
-        """An object from a JSON value (a patched one), and the unknown fields in it. DecodeError for what is none."""
+        """Return the object for a JSON value (a patch result) and its unknown fields. Raise DecodeError if malformed."""
         if self.type is not None:
             return codec.decode_value(value, self.type)
         if not isinstance(value, dict):
@@ -61,7 +61,7 @@ class ResourceCodec:
         return self._completed(own), [f"unknown field {gotext.quote(path)}" for path in unknown]
 
     def _completed(self, value: dict[str, Any]) -> Unstructured:
-        """A dict that was pruned, with the defaults of its schema."""
+        """Return the object for a pruned dict, after applying the defaults of the schema."""
         fields.apply_defaults(value, self.schema)
         return Unstructured.from_value(value)
 

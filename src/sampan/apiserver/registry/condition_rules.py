@@ -1,4 +1,4 @@
-"""Conditions in a status, of the kinds that use the API's common form of them."""
+"""Validation of status conditions of the common type `metav1.Condition`."""
 
 from collections.abc import Sequence
 

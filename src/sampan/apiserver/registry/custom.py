@@ -1,5 +1,4 @@
-"""Resources whose objects are dicts under a schema: their content is one part, their status another where they have
-such a subresource."""
+"""The behavior of custom resources: objects are dicts with a schema, and status may be a subresource."""
 
 from typing import Any
 
@@ -27,7 +26,7 @@ class CustomStrategy(Strategy):
             _take_status(obj, old)
 
     def spec_of(self, obj: Any) -> Any:
-        """Everything outside of the metadata counts, but for a status that has its own path."""
+        """Return everything but the metadata, and but the status if that is a subresource."""
         if not self._has_status:
             return obj.content
         return {field: value for field, value in obj.content.items() if field != _STATUS}

@@ -1,4 +1,7 @@
-"""How a deletion goes: at once, after a grace, or when the finalizers are gone. Pure; `Store.delete` carries it out."""
+"""How an object is deleted: at once, after a grace period, or when its finalizers are removed.
+
+The functions here only decide; `Store.delete` writes the result.
+"""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +31,7 @@ class DeleteOptions:
 
 
 class Fate(Enum):
-    """What becomes of an object that is to be deleted."""
+    """What happens to an object that is to be deleted. Marked means that its deletionTimestamp is set."""
 
     PENDING = "is being deleted already, and nothing changes"
     MARKED = "stays for now, marked"
@@ -37,7 +40,7 @@ class Fate(Enum):
 
 
 def policy_of(options: DeleteOptions, default: Policy, finalizers: list[str]) -> Policy:
-    """The client's word counts most, then the object's finalizers, then the kind."""
+    """Return the propagation policy: the client's, else that of a finalizer of the object, else the kind's default."""
     if options.orphan_dependents is not None:
         return "Orphan" if options.orphan_dependents else "Background"
     if options.propagation_policy:
@@ -51,7 +54,7 @@ def policy_of(options: DeleteOptions, default: Policy, finalizers: list[str]) ->
 
 
 def finalizers_for(policy: Policy, finalizers: list[str]) -> list[str]:
-    """The object's finalizers with those of the garbage collector as the policy needs them."""
+    """Return the object's finalizers, with those of the garbage collector added or removed as the policy requires."""
     wanted = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
         wanted.append(ORPHAN)
@@ -61,10 +64,10 @@ def finalizers_for(policy: Policy, finalizers: list[str]) -> list[str]:
 
 
 def mark(obj: Any, *, grace_s: int | None, asked_s: int | None, policy: Policy, now: float) -> Fate:
-    """Mark the object (in place) as being deleted.
+    """Set the deletionTimestamp, grace period and finalizers of the object (in place), and return what happens to it.
 
-    `grace_s` is the kind's own grace for a first deletion, None for a kind that knows none; `asked_s` is what the
-    client wants (a negative number means 1), which may only shorten the grace of a deletion that has begun.
+    `grace_s` is the grace period of a first deletion, None for a kind without graceful deletion. `asked_s` is the
+    client's (a negative number means 1), which can only shorten the grace period of a deletion that is in progress.
     """
     meta: ObjectMeta = obj.metadata
     is_graceful = grace_s is not None
@@ -94,7 +97,7 @@ def _begin(meta: ObjectMeta, grace_s: int, now: float) -> None:
 
 
 def _shorten(meta: ObjectMeta, grace_s: int, now: float) -> None:
-    """The end moves to where it would be had the deletion begun with this grace, but not into the past."""
+    """Set the deletionTimestamp as if the deletion had started with this grace period, but never into the past."""
     end = times.parse_time(meta.deletionTimestamp or "") - (meta.deletionGracePeriodSeconds or 0) + grace_s
     if end < now:
         end, grace_s = now, min(grace_s, 1)
@@ -103,7 +106,7 @@ def _shorten(meta: ObjectMeta, grace_s: int, now: float) -> None:
 
 
 def _end_grace(meta: ObjectMeta, now: float) -> None:
-    """Nothing but finalizers keeps the object from now on."""
+    """End the grace period now, so that only finalizers delay the removal."""
     if meta.deletionTimestamp is None:
         _begin(meta, 0, now)
     elif times.parse_time(meta.deletionTimestamp) > now:
@@ -112,7 +115,7 @@ def _end_grace(meta: ObjectMeta, now: float) -> None:
 
 
 def is_finished(obj: Any) -> bool:
-    """Whether an object that was marked has nothing left to wait for, so that an update may remove it."""
+    """Whether the object is marked as deleted and neither finalizers nor a grace period delay its removal."""
     meta = obj.metadata
     return meta.deletionTimestamp is not None and not meta.finalizers and not meta.deletionGracePeriodSeconds
 

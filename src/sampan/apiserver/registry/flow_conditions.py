@@ -1,4 +1,4 @@
-"""The status of flow schemas and priority levels: nothing but conditions."""
+"""The status subresource of FlowSchemas and PriorityLevelConfigurations, which consists of conditions only."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,15 +1,15 @@
-"""Names made from metadata.generateName."""
+"""Names generated from metadata.generateName."""
 
 import random
 
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A private generator: tests seed the shared one of the `random` module."""
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _LONGEST = 63
 ATTEMPTS = 8
-"""How many names are tried before the server gives up."""
+"""How many names are tried before creation fails with AlreadyExists."""
 
 
 def generated_name(base: str) -> str:

@@ -1,4 +1,4 @@
-"""Kinds without a module of their own: what the traits say, and a status that only its own path can write."""
+"""The behavior of kinds without a module of their own: their traits, and a status that is a subresource."""
 
 from functools import cache
 from typing import Any
@@ -14,7 +14,7 @@ from sampan.apiserver.registry.traits import Traits, traits_of
 
 
 def _forget_empty_lists(obj: Any) -> None:
-    """The real server's store does not tell an empty list from none; those that are always shown come back as null."""
+    """Turn empty lists without omitempty into null, as kube-apiserver does, whose protobuf cannot tell them apart."""
     kind: Any = type(obj)
     for name in _shown_lists(kind):
         if getattr(obj, name) == []:
@@ -64,7 +64,7 @@ class GenericStatusStrategy(StatusStrategy):
 
 
 def served(resource: Resource) -> Served:
-    """How a built-in resource without a module behaves."""
+    """Return the behavior of a built-in resource without a module of its own."""
     traits = traits_of(resource.group, resource.plural)
     has_status = resource.subresource("status") is not None
     strategy = GenericStrategy(traits, has_status=has_status)

@@ -1,10 +1,10 @@
-"""Whether a certificate and a private key belong together. `cryptography` loads when the first one is looked at."""
+"""Whether a certificate and a private key belong together. `cryptography` is imported on first use."""
 
 from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, PemBlock, read_blocks
 
 
 def fault_of(certificate: bytes, key: bytes) -> str:
-    """Return what is wrong with the pair in the words of Go's `tls.X509KeyPair`, "" if nothing is."""
+    """Return what is wrong with the pair, in the words of Go's `tls.X509KeyPair`; "" if nothing is."""
     certificates = list(read_blocks(certificate))
     leaf = next((block for block in certificates if block.type == CERTIFICATE), None)
     if leaf is None:
@@ -47,8 +47,8 @@ def _mismatch(certificate: PemBlock, key: PemBlock) -> str:
     except (ValueError, UnsupportedAlgorithm):
         return "x509: malformed certificate"
     try:
-        # Whether the primes are prime took 0.29 s for 4096 bits, and takes longer for more. Nobody here uses the key:
-        # only its public half is compared.
+        # Checking that the primes are prime took 0.29 s for 4096 bits, and takes longer for more. The check is skipped
+        # because the key is not used: only its public half is compared.
         private = load_pem_private_key(key.encode(), password=None, unsafe_skip_rsa_key_validation=True)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return "tls: failed to parse private key"

@@ -1,4 +1,4 @@
-"""What holds for the metadata of every object: which fields the server keeps, and the faults that any kind can have."""
+"""The metadata of every object: fields that the server controls, and the validation that all kinds share."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,7 +9,7 @@ from sampan.machinery import errors
 from sampan.machinery.errors import FieldError, Path
 
 NameFaults = Callable[[str, bool], list[str]]
-"""The faults of a name or, with True, of a generateName prefix."""
+"""A function that returns the errors of a name or, if its second argument is true, of a generateName prefix."""
 
 METADATA = Path("metadata")
 _ANNOTATIONS_MOST = 256 * 1024
@@ -22,8 +22,10 @@ _STANDARD_FINALIZERS = frozenset({_FOREGROUND, _ORPHAN, "kubernetes"})
 def faults_of_new(
     meta: ObjectMeta, is_namespaced: bool, name_faults: NameFaults, *, is_custom: bool = False
 ) -> list[FieldError]:
-    """Every fault of the metadata of an object that is about to be created. Finalizers of a custom one have no names
-    of their own to keep to."""
+    """Return all errors in the metadata of an object that is to be created.
+
+    The finalizers of a custom resource need not be standard or fully qualified names.
+    """
     faults = _name_faults(meta, name_faults)
     faults += _namespace_faults(meta.namespace, is_namespaced)
     if meta.generation < 0:
@@ -37,8 +39,10 @@ def faults_of_new(
 
 
 def faults_of_update(meta: ObjectMeta, old: ObjectMeta, *, is_custom: bool = False) -> list[FieldError]:
-    """Every fault of the metadata of a changed object, as often as the real server tells it: it checks the new
-    metadata, then the change, then the change once more with the rest of the kind."""
+    """Return all errors in the metadata of an updated object, as often as kube-apiserver repeats them.
+
+    It validates the new metadata, then the update, then the update again as a part of the kind's own validation.
+    """
     change, body = _change_faults(meta, old), _body_faults(meta)
     whole = [*_generate_name_faults(meta.generateName, _path_segment), *body]
     if meta.finalizers:
@@ -84,19 +88,19 @@ def _path_segment(name: str, is_prefix: bool) -> list[str]:
 
 
 def wipe_system_fields(meta: ObjectMeta) -> None:
-    """What a client sends of these with a new object is not looked at."""
+    """Clear the fields of a new object that only the server sets."""
     meta.creationTimestamp = meta.deletionTimestamp = meta.deletionGracePeriodSeconds = None
     meta.uid = meta.selfLink = ""
 
 
 def check_name_in_path(name: str) -> None:
-    """Refuse a name from a path that no object can have because keys are paths."""
+    """Raise BadRequest for a name in a URL path that cannot be a part of a storage key."""
     if ("%" in name or "/" in name or name in (".", "..")) and (faults := names.path_segment(name)):
         raise errors.bad_request(f"Name parameter invalid: {gotext.quote(name)}: {';'.join(faults)}")
 
 
 def keep_system_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
-    """Take from `old` what a client does not decide."""
+    """Copy the fields from `old` that a client cannot change."""
     if not meta.uid:
         meta.uid = old.uid
     meta.selfLink = ""
@@ -108,8 +112,11 @@ def keep_system_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
 
 
 def keep_all_but_managed_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
-    """What a write of a part of the object does that may change nothing else. `meta` holds its own lists and maps no
-    longer, so nobody may change them after this."""
+    """Undo every change of the metadata but that of managedFields, for a subresource that changes one part of the
+    object.
+
+    Afterwards `meta` shares its lists and maps with `old`, so they must not be modified.
+    """
     for field in _DESCRIPTIVE:
         setattr(meta, field, getattr(old, field))
 

@@ -1,4 +1,4 @@
-"""Faults of a node."""
+"""Validation of nodes."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,7 +64,7 @@ def _fixed_faults(node: Node, old: Node) -> Faults:
 
 
 def _annotation_faults(annotations: Mapping[str, str]) -> Faults:
-    """Taints were annotations once."""
+    """Validate the taints in the alpha annotation that preceded `spec.taints`."""
     text = annotations.get(_TAINTS_ANNOTATION)
     if not text:
         return
@@ -138,7 +138,7 @@ def _pod_cidr_faults(found: Sequence[str]) -> Iterator[FieldError]:
 
 
 def _config_source_faults(source: NodeConfigSource, at: str, *, is_status: bool) -> Faults:
-    """A way to configure kubelets that is gone; what nodes still have of it is checked."""
+    """Validate a source of dynamic kubelet configuration. The feature was removed; its fields are still validated."""
     if source.configMap is None:
         yield FieldError.invalid(at, shown(source), "exactly one reference subfield must be non-nil")
         return

@@ -1,4 +1,4 @@
-"""Objects of kinds without a Struct, as the registry calls them."""
+"""Re-export of the type of objects without a Struct."""
 
 from sampan.api.unstructured import Unstructured
 

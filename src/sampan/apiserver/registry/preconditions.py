@@ -1,4 +1,4 @@
-"""What a client may insist on about the object that its write meets: its version and its uid. Pure."""
+"""Preconditions of a write: the resource version and the UID that a client expects the stored object to have."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _MOST = 2**64 - 1
 
 
 def version_number(text: str) -> int:
-    """The number of a resource version, 0 where it says nothing. What is no number fails without a reason."""
+    """Return the number of a resource version, 0 if empty. Anything else is an error 500 without a reason."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -23,13 +23,13 @@ def version_number(text: str) -> int:
 
 
 def refuse_version_of_new(text: str) -> None:
-    """A new object has no version yet. What is no number is not looked at."""
+    """Raise an error if a new object has a resource version. Anything but a number is ignored."""
     if text and text.isascii() and text.isdigit() and text.strip("0"):
         raise errors.unexpected("resourceVersion should not be set on objects to be created")
 
 
 def check_version(resource: Resource, obj: Any, revision: int, *, may_be_missing: bool) -> None:
-    """Of an update: the version that `obj` names must be the one that is stored."""
+    """Raise Conflict if the resource version in an updated object is not that of the stored one."""
     wanted = version_number(obj.metadata.resourceVersion)
     if wanted == 0:
         if not may_be_missing:
@@ -40,7 +40,10 @@ def check_version(resource: Resource, obj: Any, revision: int, *, may_be_missing
 
 
 def check_stored(resource: Resource, key: str, found: Any | None, *, uid: str = "", resource_version: str = "") -> None:
-    """As the real server's store checks: `found` is what lies at the key, None if nothing does."""
+    """Raise Conflict, with the message of kube-apiserver's storage layer, if a precondition fails.
+
+    `found` is the stored object, None if there is none.
+    """
     meta = found.metadata if found is not None else None
     for word, wanted, present in (
         ("UID", uid, meta.uid if meta else ""),
@@ -55,7 +58,7 @@ def check_stored(resource: Resource, key: str, found: Any | None, *, uid: str = 
 
 
 def check(obj: Any, *, uid: str = "", resource_version: str = "") -> None:
-    """Of a deletion: the object must be the very one, in the very state, that the client knows."""
+    """Raise Conflict if the object to delete does not have the expected UID and resource version."""
     meta = obj.metadata
     if uid and uid != meta.uid:
         why = (

@@ -1,8 +1,8 @@
-"""What is stored of an object when a write meets it, and trying again when it was not so any more.
+"""The stored state that a write starts from, and the retry when that state was outdated.
 
-The state that a write starts from comes from the cache, which may be behind the store where several servers share one.
-A write from an old state fails by its compare and swap. A refusal that rests on an old state would be an error that
-never was, so it is believed only if the store shows the same.
+The state comes from the cache, which may lag behind the store when several API servers share one. A write based on an
+outdated state fails in its compare-and-swap and is retried. A rejection based on an outdated state would be wrong, so
+an error is raised only if the store has the same state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Outcome = TypeVar("Outcome")
 
 
 class Present:
-    """An object as it is stored: its bytes as clients see them, and the object, which is shared and read-only."""
+    """A stored object: its bytes as clients see them, and the decoded object, which is shared and read-only."""
 
     __slots__ = ("_codec", "_obj", "is_current", "item", "raw")
 
@@ -28,7 +28,7 @@ class Present:
         self.item, self.raw, self._codec = item, item.raw, codec
         self._obj: Any = item.decoded
         self.is_current = is_current
-        """The store has shown it; else it is what the cache has."""
+        """Whether the state was read from the store; otherwise it comes from the cache."""
 
     @property
     def revision(self) -> int:
@@ -41,12 +41,12 @@ class Present:
         return self._obj
 
     def copy(self) -> Any:
-        """The object for the caller to change."""
+        """Return a private copy of the object."""
         return self._codec.decode(self.raw)
 
 
 class Presence:
-    """Reads of one resource's objects for writes."""
+    """Reads the objects of one resource for writes."""
 
     def __init__(self, *, backend: Backend, cacher: Cacher, items: ItemMaker, codec: ResourceCodec) -> None:
         self._backend, self._cacher, self._items, self._codec = backend, cacher, items, codec
@@ -59,8 +59,11 @@ class Presence:
         *,
         from_store: bool = False,
     ) -> Outcome:
-        """Act on what is stored, again when `act` meets a `Conflict`: then another writer has succeeded, so that there
-        is always somebody who gets on. With `from_store` the cache is not asked."""
+        """Run `act` on the stored object and return its result, with a retry from the newer state for each `Conflict`.
+
+        A conflict means that another writer succeeded, so there is always progress. An ApiError that is based on an
+        outdated cache is retried too. With `from_store`, the first state is read from the store instead of the cache.
+        """
         key = self._cacher.shape.key(namespace, name)
         is_current = from_store or not self._cacher.is_ready
         present = await self.stored(key) if is_current else self.cached(namespace, name)
@@ -78,7 +81,7 @@ class Presence:
                 present, is_current = newer, True
 
     async def make_sure(self, present: Present) -> None:
-        """For an outcome that writes nothing, so that no compare and swap can fail: `Conflict` if the state is old."""
+        """Raise `Conflict` if the state is outdated. For outcomes that write nothing and have no compare-and-swap."""
         if not present.is_current:
             entry, _ = await self._backend.get(present.item.key)
             if entry is None or entry.revision != present.revision:
@@ -90,12 +93,10 @@ class Presence:
         return Present(self._items.make(entry.key, entry.value, entry.revision), self._codec, is_current=True)
 
     def cached(self, namespace: str, name: str) -> Present | None:
-        """What the cache has now."""
         item = self._cacher.peek(namespace, name)
         return None if item is None else Present(item, self._codec, is_current=False)
 
     async def stored(self, key: str) -> Present | None:
-        """What the store has under a key now."""
         return self.of((await self._backend.get(key))[0])
 
 

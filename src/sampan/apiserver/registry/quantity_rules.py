@@ -1,4 +1,4 @@
-"""What several kinds say about amounts of resources."""
+"""Validation of resource quantities that several kinds share."""
 
 from sampan.api import quantity
 from sampan.api.faults import FieldError
@@ -7,7 +7,7 @@ from sampan.apiserver.registry.podspec.formats import NEGATIVE, Faults
 
 
 def amount_faults(name: str, text: str, at: str) -> Faults:
-    """An amount of a resource: not negative, and whole if the resource is counted."""
+    """Yield errors for a quantity that is negative, or fractional although its resource is counted in integers."""
     if text.isdigit():
         return
     amount = quantity.parse(text)

@@ -1,4 +1,4 @@
-"""What roles share, and what bindings share: names, rules, references to roles, subjects."""
+"""The strategies and validation that roles and role bindings share."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 class RbacStrategy(Strategy):
-    """Names need only fit in a path."""
+    """Common behavior of RBAC kinds: any path segment is a name, and privilege escalation is checked before a write."""
 
     create_on_update = True
     validates_whole = True
@@ -59,7 +59,7 @@ Binding = RoleBinding | ClusterRoleBinding
 
 class BindingStrategy(RbacStrategy):
     def __init__(self, *, is_namespaced: bool, kind: str) -> None:
-        """`kind` is what the table's descriptions call such a binding."""
+        """`kind` is the kind's name in the descriptions of the table columns."""
         self._is_namespaced = is_namespaced
         self._roles = ("Role", "ClusterRole") if is_namespaced else ("ClusterRole",)
         self.columns = _columns(kind)

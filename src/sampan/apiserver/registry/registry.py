@@ -1,4 +1,4 @@
-"""Which store keeps a resource: made on first use, one for all versions of it."""
+"""The registry of stores: one per stored resource, opened on first use and shared by all API versions of it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sampan.storage.encryption import Encryption
 
 StartTask = Callable[[Any], asyncio.Task[None]]
-"""Runs a cacher in the server's task group."""
+"""A function that runs a cacher in the server's task group."""
 
 
 class Registry:
@@ -52,11 +52,11 @@ class Registry:
     ) -> None:
         self.scheme, self.backend, self.clock = scheme, backend, clock
         self.token_signer = token_signer
-        """None: service accounts have no tokens."""
+        """The signer of service account tokens; None if tokens cannot be requested."""
         self.security = security
-        """None: nobody is asked who may do what."""
+        """Authentication and authorization; None if every request is allowed."""
         self.components: dict[str, Callable[[], Awaitable[None]]] = {}
-        """Parts of the control plane beside server and store, which ComponentStatus asks; each raises what is wrong."""
+        """Health checks of other control plane components by name, for ComponentStatus. A check raises the problem."""
         ranges = service_ranges or ServiceRanges()
         self.addresses = AddressAllocator(registry=self, ranges=ranges)
         self.node_ports = NodePortAllocator(backend=backend, ports=ranges.node_ports)
@@ -66,7 +66,7 @@ class Registry:
         self._current_revision = SharedRevision(backend.current_revision)
         trimmer = MemoryTrimmer()
         self.watch_budget = WatchBudget(freed=trimmer.freed)
-        """What the watchers of all resources may hold together."""
+        """The memory that the watchers of all resources may use together."""
         self._history_budget = HistoryBudget(freed=trimmer.freed)
         self._stores: dict[str, Store] = {}
         self._served: dict[tuple[str, str, str], Served] = {}
@@ -74,7 +74,7 @@ class Registry:
         self._codecs_of: dict[tuple[str, str, str], ResourceCodec] = {}
 
     def served(self, resource: Resource) -> Served:
-        """How a resource behaves: its strategy, columns and subresources."""
+        """Return the behavior of a resource: its strategy, columns and subresources."""
         key = _served_key(resource)
         found = self._served.get(key)
         if found is None:
@@ -82,7 +82,7 @@ class Registry:
         return found
 
     def serve(self, resource: Resource, served: Served) -> None:
-        """Give a resource that was registered at run time its behaviour."""
+        """Set the behavior of a resource that was registered at run time."""
         self._served[_served_key(resource)] = served
 
     def store(self, resource: Resource) -> Store:
@@ -92,30 +92,30 @@ class Registry:
         return found
 
     def store_of(self, group: str, version: str, kind: str) -> Store:
-        """The store of a built-in kind."""
+        """Return the store of a built-in kind. Raise ValueError if the kind is not served."""
         resource = self.scheme.by_kind(group, version, kind)
         if resource is None:
             raise ValueError(f"{kind} of {group}/{version} is not served")
         return self.store(resource)
 
     def count(self, resource: Resource) -> int:
-        """How many objects there are, as far as is known without asking."""
+        """Return the number of cached objects, 0 if the store is not open."""
         found = self._stores.get(resource.storage_prefix)
         return len(found.cacher) if found is not None else 0
 
     def stores(self) -> list[Store]:
-        """Those that are open."""
+        """Return the stores that are open."""
         return list(self._stores.values())
 
     def forget(self, resource: Resource) -> None:
-        """A resource is no longer served."""
+        """Drop the store, the behavior and the codecs of a resource that is no longer served."""
         self._stores.pop(resource.storage_prefix, None)
         self._served.pop(_served_key(resource), None)
         self._codecs.pop(resource.gvk, None)
         self._codecs_of.pop((resource.group, resource.version, resource.kind), None)
 
     def codec_of(self, resource: Resource) -> ResourceCodec:
-        """Of the objects as the resource's own version shows them."""
+        """Return the codec for the resource's own version, which may differ from the stored version."""
         key = (resource.group, resource.version, resource.kind)
         found = self._codecs_of.get(key)
         if found is None:
@@ -137,7 +137,7 @@ class Registry:
         return ResourceCodec(kind=kind, type=found, schema=schemas.of(found))
 
     def _keeper(self, resource: Resource) -> Resource:
-        """The one of all resources that show the same objects after which the store is named in errors."""
+        """Return the resource, of all that serve the same stored objects, after which the store is named in errors."""
         stored = resource.storage
         found = self.scheme.by_kind(stored.group, stored.version, stored.kind) if stored is not None else None
         return found if found is not None else resource
@@ -176,7 +176,7 @@ class Registry:
         )
 
     def _encrypted(self, resource: Resource) -> tuple[Backend, IsStale | None]:
-        """The store as the resource's values are written to it."""
+        """Return the backend for the resource, encrypting if configured, and the check for outdated encryption."""
         values = self._encryption.of(resource.group, resource.plural) if self._encryption is not None else None
         if values is None:
             return self.backend, None
@@ -187,7 +187,7 @@ class Registry:
 
 
 def _served_key(resource: Resource) -> tuple[str, str, str]:
-    """A built-in kind behaves the same in all its versions; a custom one may differ."""
+    """Return the key of a resource's behavior, which depends on the version only for custom resources."""
     return (resource.group, resource.version if resource.is_custom else "", resource.plural)
 
 
@@ -208,7 +208,7 @@ def _json_of_protobuf(value: bytes) -> bytes:
 
 
 def _converted(stored: GroupVersionKind, value: bytes) -> bytes:
-    """What an older server stored, in the version that is stored now."""
+    """Convert a value that an older server stored to the current storage version."""
     from sampan.api import conversion
     from sampan.api.codec import json
 
@@ -224,7 +224,7 @@ _INDEXED = frozenset({"spec.nodeName"})
 
 
 def _shape(resource: Resource, stored: GroupVersionKind, versions: Iterable[Resource], bookmark_rest: bytes) -> Shape:
-    """`versions`: the resources that show the same objects, which may call their fields otherwise."""
+    """Return how the cache lays out a resource. `versions` serve the same objects, maybe with other field labels."""
     others = [field for version in versions for field in version.selectable]
     return Shape(
         prefix=resource.storage_prefix + "/",

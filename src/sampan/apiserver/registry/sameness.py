@@ -1,4 +1,4 @@
-"""Whether two values are the same to those who read them."""
+"""Equality of two values as JSON."""
 
 import msgspec
 
@@ -6,8 +6,11 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def is_same(new: object, old: object) -> bool:
-    """To Python 1 and true are equal; in values of any form, such as a driver's parameters, they are not the same. The
-    order of keys does not matter."""
+    """Whether two values are the same JSON, ignoring the order of keys.
+
+    Unlike `==`, which finds 1 equal to true; the difference matters in free-form values such as the parameters of a
+    driver.
+    """
     return new == old and (isinstance(new, str) or _encode(new) == _encode(old))
 
 

@@ -1,4 +1,4 @@
-"""The scale of a kind that has replicas: a view of it with nothing but their number."""
+"""The scale subresource: a view of a scalable object that contains only its number of replicas."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 Entries = list[ManagedFieldsEntry]
 Change = Callable[[Scale, Entries], tuple[Scale, Entries]]
-"""From the present scale, and the managers of the object that it is of, to the wanted ones."""
+"""A function from the current scale, and the managed fields of the object, to the wanted ones."""
 
 
 class Scaled:
-    """The scale of one kind, whose rules are `strategy`. `selector` gives the expression that selects its pods."""
+    """The scale subresource of one kind with the given strategy. `selector` returns the label selector of its pods."""
 
     def __init__(self, *, strategy: Strategy, selector: Callable[[Any], str]) -> None:
         self._strategy, self._selector = strategy, selector
@@ -156,7 +156,7 @@ def _name_faults(name: str, is_prefix: bool) -> list[str]:
 
 
 def _check_uid(scale: Scale, current: Any, resource: Resource) -> None:
-    """A patch may insist on an object as a PUT does, which was looked at before."""
+    """Raise Conflict if a patch sets another UID. A PUT was checked before admission, with another message."""
     wanted, present = scale.metadata.uid, current.metadata.uid
     if wanted and wanted != present:
         why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}"

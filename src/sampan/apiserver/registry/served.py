@@ -1,4 +1,4 @@
-"""How a resource behaves, declared once per kind beside its identity (`sampan.api.resources`)."""
+"""The behavior of a resource, declared once per kind beside its identity (`sampan.api.resources`)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ if TYPE_CHECKING:
     from sampan.apiserver.results import Answer
 
 Handler = Callable[["Endpoints", "Call"], Awaitable["Answer"]]
-"""A subresource that is no view of the object: binding, eviction, token, scale, log, exec."""
+"""Serves a subresource that is not a view of the object: binding, eviction, token, scale, log, exec."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     strategy: Strategy = field(default_factory=Strategy)
     views: Mapping[str, Strategy] = field(default_factory=dict)
-    """Subresources that are the object itself under other rules: status, ephemeralcontainers, resize, finalize."""
+    """Strategies of subresources that show the object itself: status, ephemeralcontainers, resize, finalize."""
     handlers: Mapping[str, Handler] = field(default_factory=dict)
-    """Subresources with a code of their own; "" for a resource that is not stored (reviews)."""
+    """Handlers of other subresources; the key "" stands for a resource that is not stored (reviews)."""
     deprecation: str = ""
-    """A warning that every answer of the resource carries."""
+    """A warning in every response of the resource."""
 
     def view(self, subresource: str) -> Strategy | None:
-        """The rules of a write to the object or to a view of it; a status is one by default."""
+        """Return the strategy for a write to the object or to a view of it, None for other subresources.
+
+        Every kind has a status view unless it declares another.
+        """
         if not subresource:
             return self.strategy
         if subresource == "status" and "status" not in self.views:

@@ -1,7 +1,7 @@
-"""Create, update and delete for every kind, the same way; reads come from the cacher.
+"""Create, update and delete for every kind; reads come from the cacher.
 
-A write encodes the object once; the bytes go to the backend, and what comes back from it is that object with its new
-resource version spliced in. Nothing here knows a kind: what differs is in the `Strategy`.
+A write encodes the object once. The bytes go to the backend, and the response is made of the same bytes with the new
+resource version inserted. The store does not depend on the kind: what differs is in the `Strategy`.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from sampan.storage.cacher import Cacher, Item
 from sampan.storage.cacher.splice import respliced, splice
 
 TOO_LARGE = "etcdserver: request is too large"
-"""The message for an object that no store takes. The real API server passes on this error of etcd, as a Status with
-code 500 and without a reason."""
+"""The message for an object that is too large to store. kube-apiserver returns this error of etcd as a Status with code
+500 and without a reason.
+"""
 Check = Callable[[Any, Any | None], Awaitable[None]]
-"""Validating admission: the new object and the old one, None for a create."""
+"""Validating admission of a new object and the old one, which is None for a create."""
 Change = Callable[[Any], Awaitable[Any]]
-"""From a private copy of the present object to the wanted one."""
+"""A function from a private copy of the current object to the wanted one."""
 Wanted = Callable[[Present], Awaitable[Any]]
-"""From what is stored to the wanted object, which nobody else holds; asked again if another writer was faster."""
+"""A function from the stored state to the wanted object, which it does not keep; called again after a conflict."""
 Make = Callable[[], Awaitable[Any]]
 IsStale = Callable[[str], Awaitable[bool]]
-"""Whether what is under a key is to be written again even if nothing changes: its encryption is an old one."""
+"""Whether the value of a key must be rewritten even if the object is unchanged, because its encryption is outdated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The outcome of a write: the object, its bytes as a client sees them, and whether it is new or gone."""
+    """The result of a write: the object, its bytes as clients see them, and whether it was created or deleted."""
 
     obj: Any
     raw: bytes
@@ -86,7 +87,7 @@ class Store:
         return item
 
     def peek(self, namespace: str, name: str) -> Any | None:
-        """The decoded object in the cache now, shared and read-only."""
+        """Return the decoded object in the cache, which is shared and read-only."""
         item = self.cacher.peek(namespace, name)
         return item.object(self.codec.decode) if item is not None else None
 
@@ -116,7 +117,7 @@ class Store:
             raise self._already_exists(obj.metadata, conflict.current) from None
 
     async def _make(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
-        """Complete, check and store a new object; `Conflict` if there is one of that name."""
+        """Prepare, validate and store a new object. Raise `Conflict` if the name is taken."""
         self._fill_system_fields(ctx, obj.metadata)
         async with _Finished(await strategy.begin(ctx, obj, None)):
             strategy.prepare_create(ctx, obj)
@@ -169,7 +170,7 @@ class Store:
     async def update(
         self, ctx: Context, name: str, change: Change, *, strategy: Strategy | None = None, check: Check = _no_check
     ) -> Written:
-        """Change the object, again from its newer state if another writer was faster."""
+        """Change the object, and retry from the newer state after a conflict."""
 
         async def wanted(present: Present) -> Any:
             return await change(present.copy())
@@ -188,10 +189,10 @@ class Store:
         check_new: Check = _no_check,
         uid: str = "",
     ) -> Written:
-        """Put what `wanted` makes of the present object in its place.
+        """Replace the current object with the result of `wanted`.
 
-        That says in its `metadata.resourceVersion` which state it insists on ("" for none); `uid` is the one that the
-        present object must have. With `create`, a missing object is made from what that gives.
+        The result's `metadata.resourceVersion` is the version it must replace ("" for any); `uid` is the UID that the
+        current object must have. With `create`, a missing object is created from the result of that function.
         """
         rules = strategy or self.strategy
 
@@ -210,7 +211,7 @@ class Store:
         return await self.presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
 
     async def _make_by_update(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
-        """The version that the client names does not matter, but it must be one."""
+        """Create an object that an update did not find. Its resourceVersion is ignored, but must be well-formed."""
         preconditions.version_number(obj.metadata.resourceVersion)
         obj.metadata.resourceVersion = ""
         return await self._make(ctx, obj, strategy, check)
@@ -259,7 +260,7 @@ class Store:
             await self.presence.make_sure(present)
             meta.resourceVersion = str(present.revision)
             return Written(obj, unchanged)
-        if meta.deletionTimestamp is None:  # what is stored already must not become impossible to delete
+        if meta.deletionTimestamp is None:  # the deletion of an object that is stored already must remain possible
             _check_size(raw)
         key = present.item.key
         revision = await self._put(key, raw, expected=present.revision)
@@ -269,7 +270,7 @@ class Store:
         return self._is_stale is not None and await self._is_stale(present.item.key)
 
     async def _remove_by_update(self, ctx: Context, obj: Any, present: Present) -> Written:
-        """The last finalizer of an object that was marked is gone, and with it the object, which is never stored so."""
+        """Remove an object whose last finalizer was removed. That last state of it is returned but never stored."""
         await self._remove(ctx, obj, present)
         obj.metadata.resourceVersion = ""
         raw = self._spliced(self.codec.encode(obj), present.revision)
@@ -319,7 +320,7 @@ class Store:
         return await self._remove_marked(ctx, marked) if fate is Fate.MARKED_AND_GONE else marked
 
     async def _remove_marked(self, ctx: Context, marked: Written) -> Written:
-        """Remove an object that was marked just now; who removed it meanwhile did the same work."""
+        """Remove an object that was just marked as deleted, unless another request has removed it in the meantime."""
         if ctx.dry_run:
             return Written(marked.obj, marked.raw, deleted=True)
         meta = marked.obj.metadata
@@ -337,7 +338,7 @@ class Store:
         return Written(marked.obj, self._respliced(marked.raw, stored, revision), deleted=True)
 
     async def _remove(self, ctx: Context, obj: Any, present: Present) -> int:
-        """Remove what is stored; the revision of the removal."""
+        """Remove the stored object and return the revision of its removal."""
         if ctx.dry_run:
             return present.revision
         revision = await self.backend.delete(present.item.key, expected=present.revision)
@@ -350,7 +351,7 @@ class Store:
         try:
             return await self.backend.put(key, raw, expected=expected, ttl_s=self._ttl_s)
         except StorageError as error:
-            if TOO_LARGE in str(error):  # etcd's limit may be set lower, and it counts escapes
+            if TOO_LARGE in str(error):  # etcd's own limit may be lower, and it includes escapes
                 raise errors.unexpected(TOO_LARGE) from error
             raise
 
@@ -371,10 +372,10 @@ class Store:
 
 
 def _check_size(raw: bytes) -> None:
-    """Refuse an object that etcd would refuse, whatever the store is, with the answer that the real server gives then.
+    """Raise kube-apiserver's error for an object that is too large for etcd, whichever store is in use.
 
-    The real server stores most kinds as protobuf, which has no escapes; they do not count here either, so that a
-    ConfigMap with a megabyte of lines fits as it does there.
+    kube-apiserver stores most kinds as protobuf, which has no escapes. JSON escapes are not counted here either, so
+    that a ConfigMap with a megabyte of lines fits here too.
     """
     if len(raw) <= limits.STORED_OBJECT_BYTES:
         return
@@ -384,7 +385,7 @@ def _check_size(raw: bytes) -> None:
 
 
 def _keep_times(obj: Any, old: Any) -> None:
-    """Put back the times of the managers where they are all that would change."""
+    """Restore the timestamps of the managed fields if they are the only change, so that the update is a no-op."""
     before, after = old.metadata.managedFields, obj.metadata.managedFields
     if not differ_in_time_only(before, after):
         return
@@ -402,7 +403,7 @@ def _is_same(obj: Any, old: Any) -> bool:
 
 
 class _Finished:
-    """Tells the strategy how the write in its block ended."""
+    """Reports to the strategy whether the write inside the block succeeded."""
 
     __slots__ = ("_finish",)
 

@@ -1,4 +1,4 @@
-"""What is known of kinds that have no module of their own: data, by group and plural name."""
+"""Behavior of kinds that have no module of their own, as data by group and plural name."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -6,17 +6,17 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """The defaults are those of most kinds. See `Strategy` for what each means."""
+    """The traits of a kind, with the defaults that fit most kinds; `Strategy` documents the common ones."""
 
     create_on_update: bool = False
     unconditional_update: bool = True
     returns_deleted: bool = False
     names: Literal["subdomain", "segment"] = "subdomain"
-    """Whether a name is a DNS name or anything that fits in a path."""
+    """Whether a name is a DNS subdomain or any path segment."""
     generation: tuple[str, ...] = ()
-    """The fields whose change raises the generation; none: it has none."""
+    """The fields whose change increases the generation; none for a kind without generation."""
     status_keeps_metadata: bool = False
-    """A write of the status leaves the metadata as it was."""
+    """Whether an update of the status leaves the metadata unchanged."""
 
 
 _VERSIONED = Traits(unconditional_update=False, status_keeps_metadata=True)

@@ -1,8 +1,8 @@
-"""What services take from the cluster: addresses out of its networks, ports on its nodes.
+"""Allocation of cluster IPs and node ports for services; the counterpart is `pkg/registry/core/service`.
 
-Nothing is kept in the server's memory: an address is taken by creating its IPAddress object, a port by a compare and
-swap of the bitmap that the store holds. So several API servers on one store never give the same thing twice, and data
-can move to and from a real server. What belongs here: who has what. `kinds.services` decides what a service needs.
+Nothing is kept in memory: an address is allocated by creating its IPAddress object, a port by a compare-and-swap of the
+bitmap in the store. So several API servers on one store never allocate the same value twice, and data can be moved to
+and from a kube-apiserver. This package records allocations; `kinds.services` decides what a service needs.
 """
 
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator

@@ -1,4 +1,4 @@
-"""Addresses of services. An address is taken by whoever creates the IPAddress object of that name."""
+"""Allocation of cluster IPs. An address belongs to whoever creates the IPAddress object with its name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 GROUP = "networking.k8s.io"
 DEFAULT_CIDR = "kubernetes"
-"""The ServiceCIDR that says what the server was started with."""
+"""The ServiceCIDR with the ranges of --service-cluster-ip-range."""
 _FAMILY_LABEL = "ipaddress.kubernetes.io/ip-family"
 MANAGER_LABEL = "ipaddress.kubernetes.io/managed-by"
 MANAGER = "ipallocator.k8s.io"
@@ -38,11 +38,11 @@ class AddressAllocator:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """What the cluster has, the preferred one first."""
+        """Return the IP families of the cluster, the preferred one first."""
         return self._ranges.families
 
     async def take(self, ctx: Context, service: Service, address: str) -> None:
-        """Take this very address; `AllocationError` if it cannot be had."""
+        """Allocate this address. Raise `AllocationError` if it is taken or outside the ranges."""
         wanted = ipaddress.ip_address(address)
         if ctx.dry_run:
             return self._check_range(wanted)
@@ -54,7 +54,7 @@ class AddressAllocator:
         raise AllocationError("the provided network does not match the current range")
 
     async def take_any(self, ctx: Context, service: Service, family: str) -> str:
-        """Take an address of that family; `RangeFull` if there is none."""
+        """Allocate any address of that family. Raise `RangeFull` if there is none left."""
         async for network in self._networks():
             if family_of(network) != family:
                 continue
@@ -73,7 +73,7 @@ class AddressAllocator:
         return ""
 
     async def release(self, ctx: Context, address: str, *, uid: str = "") -> None:
-        """Give an address back; one that nobody has (or that is not the one with that `uid`) is no matter."""
+        """Release an address. An address that is not allocated, or not by the object with that `uid`, is ignored."""
         name = str(ipaddress.ip_address(address))
         try:
             await self._addresses.delete(_own(ctx), name, DeleteOptions(uid=uid))
@@ -96,8 +96,9 @@ class AddressAllocator:
         return True
 
     async def _networks(self) -> AsyncIterator[Network]:
-        """The networks in force: those of ServiceCIDR objects, and what the server was started with as long as no
-        object says so."""
+        """Yield the networks to allocate from: those of ready ServiceCIDRs, and the server's own ranges until the
+        default ServiceCIDR exists.
+        """
         store = self._registry.store_of(GROUP, "v1", "ServiceCIDR")
         found = [item.object(store.codec.decode) for item in (await store.cacher.list(_CACHED)).items]
         if not any(cidr.metadata.name == DEFAULT_CIDR for cidr in found):
@@ -109,7 +110,7 @@ class AddressAllocator:
                     yield ipaddress.ip_network(text)
 
     def _check_range(self, address: Address) -> None:
-        """What a dry run finds out."""
+        """Raise `AllocationError` if an address is outside the server's own ranges, for a dry run."""
         for network in self._ranges.networks:
             if network.version == address.version and not _has(network, address):
                 valid = f"The range of valid IPs is {network}"
@@ -117,7 +118,7 @@ class AddressAllocator:
 
 
 def _has(network: Network, address: Address) -> bool:
-    """Whether the network could give the address to a service."""
+    """Whether a service can get the address from the network."""
     first, last = bands.usable(network)
     return network.version == address.version and first <= int(address) <= last
 
@@ -127,12 +128,12 @@ def _default_first(cidr: ServiceCIDR) -> bool:
 
 
 def _is_ready(cidr: ServiceCIDR) -> bool:
-    """Nobody may have looked at it yet: that is no reason to leave it unused."""
+    """Whether addresses may be allocated from the ServiceCIDR. Without a Ready condition it counts as ready."""
     if cidr.metadata.deletionTimestamp is not None:
         return False
     return all(found.status == "True" for found in cidr.status.conditions if found.type == "Ready")
 
 
 def _own(ctx: Context) -> Context:
-    """The server acts for itself, outside of the request's namespace."""
+    """Return a context for writes of the server itself, outside the namespace of the request."""
     return Context(registry=ctx.registry, user=ctx.user, now=ctx.now)

@@ -1,5 +1,8 @@
-"""In which order a range is searched. Those who ask for nothing in particular get from the upper part as long as there
-is something, so that the lower part stays free for those who ask for a certain number."""
+"""The order in which a range is searched for a free address or port.
+
+Dynamic allocation prefers the upper band of a range, so that the lower band stays free for static allocation (KEP-3070,
+KEP-3668).
+"""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
@@ -10,13 +13,13 @@ _PORT_BAND = (16, 128, 32)
 
 
 def usable(network: IPv4Network | IPv6Network) -> tuple[int, int]:
-    """The first and the last address, as numbers, that a service may have."""
+    """Return the first and the last address, as numbers, that a service can get."""
     first, last = int(network.network_address) + 1, int(network.broadcast_address)
     return first, last - 1 if network.version == 4 else last
 
 
 def of_network(network: IPv4Network | IPv6Network, random: Random) -> Iterator[int]:
-    """The addresses of a network as numbers."""
+    """Yield the addresses of a network as numbers, those of the upper band first."""
     first, last = usable(network)
     middle = min(first + _lower(network.num_addresses, *_NETWORK_BAND), last + 1)
     yield from _round(middle, last, random)
@@ -30,12 +33,12 @@ def of_ports(ports: range, random: Random) -> Iterator[int]:
 
 
 def _lower(size: int, least: int, most: int, step: int) -> int:
-    """How many of a range are in its lower part."""
+    """Return the size of the lower band of a range."""
     return 0 if size <= least else max(least, min(size // step, most))
 
 
 def _round(first: int, last: int, random: Random) -> Iterator[int]:
-    """All from the first to the last, beginning anywhere."""
+    """Yield all numbers from first to last, starting at a random one."""
     if first > last:
         return
     start = random.randint(first, last)

@@ -1,8 +1,8 @@
-"""Why something could not be taken, in the real server's words."""
+"""Errors of allocation, with the messages of kube-apiserver."""
 
 
 class AllocationError(Exception):
-    """It cannot be had. The message is for the client."""
+    """Raised when a value cannot be allocated. The message is for the client."""
 
 
 class RangeFull(AllocationError):

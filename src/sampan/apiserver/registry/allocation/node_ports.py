@@ -1,4 +1,4 @@
-"""Ports on nodes. All of them are bits of one record in the store, changed by compare and swap."""
+"""Allocation of node ports: a bitmap in one record of the store, changed by compare-and-swap."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -18,8 +18,10 @@ class NodePortAllocator:
         self.random = random.Random()
 
     async def change(self, decide: Callable[[PortBitmap], T], *, dry_run: bool = False) -> T:
-        """Let `decide` take and release ports; what it returns is returned once that is stored. It is called again from
-        the start if another server was faster, so it changes nothing else."""
+        """Store the changes that `decide` makes to the bitmap, and return its result.
+
+        `decide` is called again after a conflict with another server, so it must not have other side effects.
+        """
         while True:
             entry, _ = await self._backend.get(KEY)
             bitmap = PortBitmap.decode(self._ports, entry.value if entry is not None else None)

@@ -1,4 +1,4 @@
-"""The record of node ports: one bit for each, in the form that a real server keeps it."""
+"""The record of allocated node ports: a bitmap in the format of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROTOBUF = b"k8s\x00"
 
 
 class PortBitmap:
-    """Which ports of a range are taken. `is_changed`: since it was read."""
+    """The allocated ports of a range. `is_changed` is whether it was modified since it was read."""
 
     def __init__(self, ports: range, bits: int = 0) -> None:
         self._ports, self._bits = ports, bits
@@ -22,7 +22,7 @@ class PortBitmap:
 
     @classmethod
     def decode(cls, ports: range, value: bytes | None) -> PortBitmap:
-        """From the stored record; None is an empty one. A record of another range keeps what both have."""
+        """Return the bitmap of a stored record, empty for None. A record of another range keeps the common ports."""
         if value is None:
             return cls(ports)
         record = _read(value)
@@ -42,7 +42,7 @@ class PortBitmap:
         return port in self._ports and bool(self._bits >> (port - self._ports.start) & 1)
 
     def __iter__(self) -> Iterator[int]:
-        """The ports that are taken."""
+        """Iterate over the allocated ports."""
         return (port for port in self._ports if port in self)
 
     def take(self, port: int) -> int:
@@ -61,7 +61,7 @@ class PortBitmap:
         raise RangeFull
 
     def add(self, ports: Iterable[int]) -> None:
-        """Mark those of the range that are not marked yet."""
+        """Allocate those ports that are inside the range and not allocated yet."""
         for port in ports:
             if port in self._ports and port not in self:
                 self.take(port)

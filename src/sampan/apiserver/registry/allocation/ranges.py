@@ -1,4 +1,4 @@
-"""The ranges that services take from, as the server is told when it starts."""
+"""The ranges of cluster IPs and node ports from the server's flags."""
 
 import ipaddress
 from dataclasses import dataclass, field
@@ -21,15 +21,17 @@ def _default_networks() -> tuple[Network, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRanges:
-    """`networks`: one or one of each family; the first one's family is that of services that ask for none."""
+    """The ranges of services. `networks` has at most one network per IP family; the first is the default family."""
 
     networks: tuple[Network, ...] = field(default_factory=_default_networks)
     node_ports: range = range(30000, 32768)
 
     @classmethod
     def parse(cls, cluster_ip_range: str, node_ports: tuple[int, int] = (30000, 32767)) -> "ServiceRanges":
-        """From --service-cluster-ip-range and the ends of --service-node-port-range; a ValueError says what is wrong
-        with them."""
+        """Return the ranges from --service-cluster-ip-range and the ends of --service-node-port-range.
+
+        Raise ValueError if they are invalid.
+        """
         networks = tuple(_network(text.strip()) for text in cluster_ip_range.split(","))
         if len(networks) > 2 or len({network.version for network in networks}) < len(networks):
             raise ValueError(f"service range {cluster_ip_range!r} has more than one network of an address family")

@@ -1,8 +1,9 @@
-"""Brings what is taken in line with what services hold.
+"""Reconciles the allocations of cluster IPs and node ports with what services use.
 
-A server that dies between taking something and writing the service leaves it taken for good; one that dies between
-removing a service and giving back does the same. What no service was seen to hold for several rounds is given back;
-what a service holds but nobody took is taken for it.
+A server that crashes between an allocation and the write of the service, or between the removal of a service and the
+release, leaks an allocation. Allocations that no service used in several rounds are released; what a service uses
+without an allocation is allocated for it. The counterparts are the repair controllers in
+`pkg/registry/core/service/ipallocator` and `portallocator`.
 """
 
 from __future__ import annotations
@@ -39,15 +40,17 @@ _EVERYTHING = ListQuery(Selection())
 
 
 class AllocationRepair:
-    """`rounds`: how often in a row something has to be seen without a holder. That is longer than any write takes, so
-    what was taken for a service that is being written is safe. `clock` is what the rounds go by."""
+    """The repair loop. `rounds` is how often in a row an allocation must be seen unused before it is released.
+
+    That time is longer than any write, so the allocations of a service that is being written are safe.
+    """
 
     def __init__(self, *, registry: Registry, clock: Clock, interval_s: float = 180, rounds: int = 3) -> None:
         self._registry, self._clock = registry, clock
         self._interval_s, self._rounds = interval_s, rounds
         self._unheld_ports: dict[int, int] = {}
         self._unheld_addresses: dict[str, int] = {}
-        """How often each was seen so; an address by the uid of its object."""
+        """How often in a row each allocation was seen unused; addresses by the UID of their object."""
 
     async def run(self) -> None:
         while True:
@@ -58,7 +61,7 @@ class AllocationRepair:
             await self._clock.sleep(self._interval_s)
 
     async def repair(self) -> None:
-        """One round. What is taken is read before the services that hold it."""
+        """Run one round. Allocations are read before services, so that a service written in between is not missed."""
         taken = await _objects(self._registry.store_of(GROUP, "v1", "IPAddress"))
         bitmap = await self._registry.node_ports.change(lambda found: found)
         services = await _objects(self._registry.store_of("", "v1", "Service"))
@@ -104,7 +107,7 @@ class AllocationRepair:
 
 
 async def _objects(store: Store) -> list[Any]:
-    """All of them as they are now, read-only."""
+    """Return all objects in their current state, read-only."""
     return [item.object(store.codec.decode) for item in (await store.cacher.list(_EVERYTHING)).items]
 
 

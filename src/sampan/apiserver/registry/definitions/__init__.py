@@ -1,5 +1,6 @@
-"""Definitions of custom resources as objects: names, versions, conversion, and what of a schema can be judged alone.
+"""Validation of CustomResourceDefinitions: names, versions, conversion, and the root of the schema.
 
-`hoisting` is how the real server sees a definition whose versions are alike, `versions` the faults of versions,
-`naming` of names and approval, `conversions` of conversion, `schemas` of a schema's root. Nothing here serves anything.
+`hoisting` represents identical versions as kube-apiserver does, `versions` validates versions, `naming` names and API
+approval, `conversions` conversion, `schemas` the root of a schema. Serving is not done here. The counterpart is
+`k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation`.
 """

@@ -1,4 +1,4 @@
-"""How objects get from one version of a custom resource to another."""
+"""Validation of the conversion between versions of a custom resource."""
 
 from sampan.api.faults import FieldError
 from sampan.api.types.apiextensions_v1 import CustomResourceConversion
@@ -28,7 +28,7 @@ def conversion_faults(conversion: CustomResourceConversion, old: CustomResourceC
 
 
 def _is_known(conversion: CustomResourceConversion | None) -> bool:
-    """Whether a version that this server knows is asked for, or none at all."""
+    """Whether the conversion lists a known version of ConversionReview, or none at all."""
     webhook = conversion.webhook if conversion is not None else None
     versions = webhook.conversionReviewVersions if webhook is not None else None
     return not versions or has_known(versions)

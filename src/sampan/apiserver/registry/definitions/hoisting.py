@@ -1,4 +1,7 @@
-"""What all versions of a definition say alike, the real server keeps once, and tells faults of there."""
+"""Moves what all versions of a CustomResourceDefinition have in common to the top level.
+
+kube-apiserver's internal type does so, and reports validation errors at the fields of the top level.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +21,7 @@ _FIELDS = ("schema", "subresources", "additionalPrinterColumns", "selectableFiel
 
 
 class Hoisted(msgspec.Struct, frozen=True):
-    """`versions` without what they share, which is in the other fields."""
+    """A spec in that form: `versions` without the common values, which are in the other fields."""
 
     versions: Sequence[CustomResourceDefinitionVersion]
     schema: CustomResourceValidation | None = None

@@ -1,4 +1,4 @@
-"""Names of a definition, and the approval that groups of the project need."""
+"""Validation of a CustomResourceDefinition's names, and of API approval for protected groups."""
 
 from urllib.parse import urlsplit
 
@@ -63,7 +63,7 @@ def approval_faults(found: CustomResourceDefinition, old: CustomResourceDefiniti
 
 
 def _state(text: str) -> str:
-    """How a group is approved; empty for a text that says nothing of it."""
+    """Return the state of API approval: missing, bypassed, approved, or "" for an invalid annotation."""
     if not text:
         return "missing"
     if text.startswith("unapproved"):

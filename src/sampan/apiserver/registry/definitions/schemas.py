@@ -1,4 +1,4 @@
-"""The schema of a version: what its root must say, and formats that mean nothing."""
+"""Validation of the root of a version's schema, and the search for unknown formats."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def schema_faults(validation: CustomResourceValidation | None, at: str) -> Fault
 
 
 def unknown_formats(validation: CustomResourceValidation | None) -> Iterator[str]:
-    """Formats that are not checked by anybody."""
+    """Yield formats that are unknown and therefore not validated."""
     schema = validation.openAPIV3Schema if validation is not None else None
     for part in _parts(schema) if schema is not None else ():
         if part.format and not _is_known(part.type, part.format):
@@ -44,7 +44,7 @@ def _is_known(kind: str, name: str) -> bool:
 
 
 def _parts(schema: JSONSchemaProps) -> Iterator[JSONSchemaProps]:
-    """The schema and all within it."""
+    """Yield the schema and all schemas nested in it."""
     yield schema
     for group in (schema.allOf, schema.oneOf, schema.anyOf, schema.properties.values(), schema.definitions.values()):
         for part in group:

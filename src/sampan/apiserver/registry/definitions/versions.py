@@ -1,4 +1,4 @@
-"""Versions of a definition: their names, columns, subresources and what objects can be selected by."""
+"""Validation of versions: names, printer columns, subresources and selectable fields."""
 
 from collections.abc import Iterable, Sequence
 
@@ -32,7 +32,7 @@ def missing_schema_faults(spec: CustomResourceDefinitionSpec) -> Faults:
 
 
 def version_faults(found: Hoisted) -> Faults:
-    """Of each version and of all together."""
+    """Yield the errors of each version and of the list of versions."""
     for index, version in enumerate(found.versions):
         at = f"spec.versions[{index}]"
         if faults := names.dns1035_label(version.name):
@@ -49,7 +49,7 @@ def version_faults(found: Hoisted) -> Faults:
 
 
 def shared_faults(found: Hoisted) -> Faults:
-    """Of what all versions have in common."""
+    """Yield the errors of what all versions have in common."""
     yield from schema_faults(found.schema, "spec.validation")
     yield from _part_faults(found, _TOP)
     if found.selectableFields and found.schema is None:

@@ -1,6 +1,7 @@
-"""Devices that pods claim: claims and templates of claims, classes, and slices in which drivers publish devices.
+"""Validation of dynamic resource allocation: resource claims and templates, device classes and resource slices.
 
-`naming` checks names of all kinds, `collections` lists with bounds, `requests` what a claim asks for, `configurations`
-parameters for drivers, `allocations` the status of a claim, `publishing` devices in slices, `policies` how their
-capacity is shared out. Expressions are checked by `sampan.machinery.cel.devices`.
+`naming` validates names, `collections` lists with a maximum size, `requests` the spec of a claim, `configurations`
+selectors and driver parameters, `allocations` the status of a claim, `publishing` the devices in slices, `policies` the
+policies of consumable capacity. CEL expressions are checked by `sampan.machinery.cel.devices`. The counterpart is
+`pkg/apis/resource/validation`.
 """

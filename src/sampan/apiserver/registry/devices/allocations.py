@@ -1,4 +1,4 @@
-"""The status of a claim: what was allocated to it, who uses it, and how its devices are."""
+"""Validation of a resource claim's status: the allocation, its consumers and the status of its devices."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ def device_id(found: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> D
 
 
 def drop_deallocated(new: ResourceClaimStatus, old: ResourceClaimStatus) -> None:
-    """What drivers said of devices that are given back is forgotten."""
+    """Drop the status of devices that are no longer allocated."""
     before = {device_id(result) for result in old.allocation.devices.results} if old.allocation is not None else set()
     now = {device_id(result) for result in new.allocation.devices.results} if new.allocation is not None else set()
     new.devices = [device for device in new.devices if device_id(device) not in before - now]
@@ -112,7 +112,7 @@ def _allocation_faults(allocation: AllocationResult, known: RequestNames, at: st
 
 
 def binding_faults(conditions: list[str], failures: list[str], at: str) -> Faults:
-    """Conditions that a device must meet before its pod is bound, and those that say that it never will."""
+    """Yield the errors of the binding conditions of a device and of its binding failure conditions."""
     here, there = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
     yield from each(conditions, MOST_CONDITIONS, qualified, here)
     yield from each(failures, MOST_CONDITIONS, qualified, there)

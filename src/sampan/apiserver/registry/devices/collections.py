@@ -1,4 +1,4 @@
-"""Lists and maps with bounds: one that is too long is not looked into."""
+"""Validation of lists and maps with a maximum size: the items of a list that is too long are not validated."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ def each(items: Sequence[Item], most: int, check: Check[Item], at: str) -> Fault
 
 
 def distinct(items: Sequence[Item], most: int, check: Check[Item], key: Callable[[Item], Hashable], at: str) -> Faults:
-    """The same for a list whose items have keys of their own."""
+    """Yield the errors of a list whose items must have distinct keys."""
     yield from each(items, most, check, at)
     if len(items) > most:
         return
@@ -32,7 +32,7 @@ def distinct(items: Sequence[Item], most: int, check: Check[Item], key: Callable
 
 
 def entries(found: Mapping[str, Any], longest: int, key_faults: Check[str], check: Check[Any], at: str) -> Faults:
-    """Keys that are longer than `longest` are cut in the middle where faults are told."""
+    """Yield the errors of a map. In field paths, keys longer than `longest` are abbreviated in the middle."""
     for key in sorted(found):
         yield from key_faults(key, at)
         yield from check(found[key], f"{at}[{_cut(key, max(longest, _SHORTEST_KEY))}]")

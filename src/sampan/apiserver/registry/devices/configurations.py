@@ -1,4 +1,4 @@
-"""Parameters that only a driver understands, and the expressions that pick devices."""
+"""Validation of opaque driver parameters and of the CEL expressions that select devices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -51,7 +51,7 @@ def opaque_faults(found: OpaqueDeviceConfiguration | None, at: str) -> Faults:
 
 
 def object_faults(value: Any, at: str) -> Faults:
-    """A JSON object of some size."""
+    """Yield errors unless the value is a JSON object of limited size."""
     if value is None:
         yield FieldError.required(at)
     elif len(msgspec.json.encode(value)) > _LONGEST_PARAMETERS:

@@ -1,4 +1,4 @@
-"""Names of drivers, pools, requests, attributes; labels and effects of taints."""
+"""Validation of names of drivers, pools and attributes, of UIDs, and of device taints and tolerations."""
 
 import re
 
@@ -20,7 +20,7 @@ LONGEST_KEY = LONGEST_DOMAIN + 1 + LONGEST_ID
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 _OPERATORS = ("Equal", "Exists")
 driver_faults = csi_driver_name
-"""Drivers of devices are called as those of storage."""
+"""Device drivers have the same form of names as CSI drivers."""
 _is_uid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 
@@ -35,7 +35,7 @@ def pool_faults(name: str, at: str) -> Faults:
 
 
 def qualified_name_faults(name: str, at: str) -> Faults:
-    """An identifier, with the domain of its owner or without."""
+    """Yield the errors of an identifier with or without a domain."""
     parts = name.split("/")
     if len(parts) == 1:
         yield from _identifier_faults(name, at)

@@ -1,4 +1,4 @@
-"""How the capacity of a device that several claims share is given out."""
+"""Validation of the request policies of consumable device capacity."""
 
 from sampan.api.faults import FieldError
 from sampan.api.quantity import Quantity, parse
@@ -74,7 +74,9 @@ def _range_faults(found: CapacityRequestPolicyRange, default: Quantity, whole: Q
 
 
 def _step_faults(value: Quantity | None, least: Quantity, step: Quantity, at: str) -> Faults:
-    """The real server fails on a step of nothing; it is no multiple of anything here."""
+    """Yield an error for a value that is not a multiple of the step. A step of zero, on which kube-apiserver fails, is
+    always an error.
+    """
     if value is None:
         return
     if not step.value() or (value.value() - least.value()) % step.value():

@@ -1,4 +1,4 @@
-"""Devices as drivers publish them, in slices."""
+"""Validation of the devices that drivers publish in resource slices."""
 
 import re
 from collections.abc import Mapping

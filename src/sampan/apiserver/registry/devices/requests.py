@@ -1,4 +1,4 @@
-"""What a claim asks for."""
+"""Defaults and validation of the device requests in a claim."""
 
 from collections.abc import Iterable
 
@@ -41,7 +41,7 @@ def _parts(request: DeviceRequest) -> Iterable[ExactDeviceRequest | DeviceSubReq
 
 
 class RequestNames:
-    """The names that other parts of a claim can refer to: requests, and alternatives within them."""
+    """The names that other parts of a claim can refer to: requests and subrequests."""
 
     def __init__(self, claim: DeviceClaim) -> None:
         self._known = set()

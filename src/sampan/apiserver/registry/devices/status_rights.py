@@ -1,5 +1,8 @@
-"""What a change of a claim's status needs besides the right to change it: who allocates and reserves must have the
-right to bind claims, who tells of devices the right to speak for their driver."""
+"""Additional authorization of updates of a claim's status.
+
+Changes of the allocation and the reservations need permission for `resourceclaims/binding`, changes of the status of
+devices that for `resourceclaims/driver` of their driver.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _OF_NODE, _OF_ANY = "associated-node:", "arbitrary-node:"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A right that a change needs: one of those asked for is enough, of which the first is the one that is missed."""
+    """A required permission: any of `asked` is enough, and the error names the first of them."""
 
     at: str
     why: str
@@ -51,7 +54,7 @@ def _reason(decision: Decision) -> str:
 
 
 def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimStatus) -> Iterator[Need]:
-    """`request` is what the authorizers were asked for the change itself."""
+    """Yield the permissions that the change requires. `request` holds the attributes of the request that makes it."""
     if not (is_same(new.allocation, old.allocation) and is_same(new.reservedFor, old.reservedFor)):
         yield _binding(request)
     if new.allocation is not None:
@@ -60,7 +63,7 @@ def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimSt
 
 
 def _binding(request: Attributes) -> Need:
-    """Claims are bound anywhere or nowhere, whatever namespace this one is in."""
+    """Return the permission for binding, which is checked at cluster scope whatever the claim's namespace is."""
     asked = msgspec.structs.replace(request, subresource="binding", namespace="", name="")
     why = "changing status.allocation or status.reservedFor requires"
     return Need("status.allocation", f'{why} resource="resourceclaims/binding", verb="{request.verb}"', [asked])
@@ -75,14 +78,14 @@ def _driver(request: Attributes, driver: str, node: str) -> Need:
 
 
 def changed_drivers(new: Sequence[AllocatedDeviceStatus], old: Sequence[AllocatedDeviceStatus]) -> list[str]:
-    """Those of which something else is said than before, or no longer."""
+    """Return the drivers whose device status was changed, added or removed."""
     before = {device_id(device): device for device in old}
     changed = {device.driver for device in new if not is_same(before.pop(device_id(device), None), device)}
     return sorted(changed.union(device.driver for device in before.values()))
 
 
 def node_of(allocation: AllocationResult) -> str:
-    """The one node that the devices can be used on; empty if there are others or they are told in another way."""
+    """Return the only node where the devices can be used, "" if the node selector is not for a single node name."""
     terms = allocation.nodeSelector.nodeSelectorTerms if allocation.nodeSelector is not None else None
     if not terms or len(terms) != 1 or terms[0].matchExpressions or len(terms[0].matchFields) != 1:
         return ""

@@ -1,5 +1,6 @@
-"""What admission by others is configured with: webhooks, and policies of expressions with their bindings.
+"""Validation of dynamic admission: webhook configurations, admission policies and their bindings.
 
-`matching` is which requests they are for, `clients` where a webhook is, `webhooks` both kinds of webhook configuration,
-`policies` and `bindings` what both kinds of policy and of binding share. Nothing here admits anything.
+`matching` validates which requests they apply to, `clients` the address of a webhook, `webhooks` both kinds of webhook
+configuration, `policies` and `bindings` what validating and mutating policies share. Admission itself is not done here.
+The counterpart is `pkg/apis/admissionregistration/validation`.
 """

@@ -1,4 +1,4 @@
-"""Bindings of admission policies: what validating and mutating ones share."""
+"""The common behavior of ValidatingAdmissionPolicyBindings and MutatingAdmissionPolicyBindings."""
 
 from sampan.api import gotext, names
 from sampan.api.faults import FieldError
@@ -33,7 +33,7 @@ def _parameters(binding: Binding, now: float) -> str:
 
 
 def _go_selector(reference: ParamRef) -> str:
-    """The selector as Go prints it."""
+    """Return the selector as Go prints it."""
     selector = reference.selector
     assert selector is not None
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))

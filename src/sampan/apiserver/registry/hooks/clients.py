@@ -1,4 +1,4 @@
-"""Where a webhook is: an address or a service of the cluster. Conversion of custom resources is configured so, too."""
+"""Validation of a webhook's client configuration: a URL or a service. Conversion webhooks use it as well."""
 
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
@@ -64,7 +64,7 @@ def _excess_faults(url: SplitResult, at: str) -> Faults:
 
 
 def service_faults(service: Service, at: str) -> Faults:
-    """The real server takes name and namespace for each other; so do its faults."""
+    """Yield the errors of a service. As in kube-apiserver, missing name and namespace are reported for each other."""
     yield from given(service.namespace, f"{at}.name")
     yield from given(service.name, f"{at}.namespace")
     port = service.port if service.port is not None else DEFAULT_PORT

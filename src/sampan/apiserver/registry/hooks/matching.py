@@ -1,4 +1,4 @@
-"""Which requests a webhook or a policy is for: rules, selectors, conditions."""
+"""Validation of which requests a webhook or policy applies to: rules, selectors and match conditions."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES = (
 _SCOPES = ("*", "Cluster", "Namespaced")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _CHANGES = ("*", "CONNECT", "CREATE", "UPDATE")
-"""What can still be changed; a deletion cannot."""
+"""The operations that a mutating policy can match; there is no object to mutate in a DELETE."""
 _MOST_CONDITIONS = 64
 
 Rule = RuleWithOperations | NamedRuleWithOperations
@@ -55,7 +55,7 @@ def resources_faults(found: MatchResources, at: str) -> Faults:
 
 
 def change_only_faults(found: MatchResources, at: str) -> Faults:
-    """Of a policy that changes objects."""
+    """Yield errors for operations that a mutating policy cannot match."""
     for rule in found.resourceRules:
         for operation in rule.operations:
             yield from optional_one_of(operation, _CHANGES, f"{at}.resourceRules.operations")
@@ -92,7 +92,7 @@ def _alone(values: list[str], what: str, at: str) -> Faults:
 
 
 def _resource_faults(resources: list[str], at: str) -> Faults:
-    """What another one covers need not be named, and may not be."""
+    """Yield errors for resources that a wildcard in the same list covers."""
     yield from given(resources, at)
     all_parts_of: set[str] = set()
     part_of_all: set[str] = set()

@@ -1,4 +1,4 @@
-"""Admission policies: what validating and mutating ones share. Expressions are not compiled here."""
+"""The common behavior of validating and mutating admission policies. CEL expressions are not compiled here."""
 
 import re
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class PolicyStrategy(Strategy):
 
 
 def policy_columns(rules: Column) -> tuple[Column, ...]:
-    """With one that counts the policy's rules."""
+    """Return the table columns; `rules` is the column with the number of the policy's rules."""
     kind = Column(
         "ParamKind",
         lambda found, now: param_kind(found.spec),
@@ -54,7 +54,7 @@ def policy_columns(rules: Column) -> tuple[Column, ...]:
 
 
 def start_faults(spec: Spec) -> Faults:
-    """Of how it fails and what it is for."""
+    """Yield the errors of failurePolicy, paramKind and matchConstraints."""
     yield from optional_one_of(spec.failurePolicy, FAILURE_POLICIES, "spec.failurePolicy")
     if spec.paramKind is not None:
         yield from _kind_faults(spec.paramKind, "spec.paramKind")
@@ -65,7 +65,7 @@ def start_faults(spec: Spec) -> Faults:
 
 
 def expression_faults(spec: Spec, old: Spec | None) -> Faults:
-    """Of its conditions and variables; conditions that were there are not looked at again."""
+    """Yield the errors of match conditions and variables; conditions that have not changed are not validated again."""
     is_same = old is not None and (spec.paramKind, spec.matchConditions) == (old.paramKind, old.matchConditions)
     if not is_same:
         yield from condition_faults(spec.matchConditions, "spec.matchConditions")

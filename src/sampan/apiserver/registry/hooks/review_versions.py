@@ -1,4 +1,4 @@
-"""Versions of the reviews that a webhook is asked with: at least one has to be known here."""
+"""Validation of the versions of AdmissionReview and ConversionReview that a webhook accepts."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ def has_known(versions: Sequence[str]) -> bool:
 
 
 def review_faults(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> Faults:
-    """`missing` is what is said of none at all."""
+    """Yield the errors of the list. `missing` is the message if it is empty."""
     if not versions:
         yield FieldError.required(at, missing)
         return

@@ -1,4 +1,4 @@
-"""Webhook configurations: what validating and mutating ones have in common, which is nearly everything."""
+"""The common behavior of validating and mutating webhook configurations."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -83,7 +83,7 @@ def _default(hook: Hook) -> None:
 
 
 def _faults(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Faults:
-    """What an older server let pass may stay."""
+    """Yield the errors of all webhooks; some kinds of invalid values are tolerated if the old object has them."""
     before: Sequence[Hook] = old or ()
     effects = _NO_EFFECTS if all(hook.sideEffects in _NO_EFFECTS for hook in before) else _EFFECTS
     needs_review = all(has_known(hook.admissionReviewVersions) for hook in before if hook.admissionReviewVersions)

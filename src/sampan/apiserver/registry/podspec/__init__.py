@@ -1,10 +1,11 @@
-"""What a pod is, wherever it stands: defaults and validation of pod specs and pod templates, written once.
+"""Defaulting and validation of pod specs and pod templates, shared by pods and every workload kind.
 
-Pods, pod templates and every workload kind use the same functions: `defaults.default_spec` fills in what a client left
-out, `spec.spec_faults` and `template.template_faults` find every fault in the real order, `warnings.warnings_for` says
-what is deprecated. The modules below are split by concept (containers, volumes, security, scheduling ...). A check is a
-generator of faults that is given the field it stands at as plain text, and makes longer texts only for what is wrong.
+`defaults.default_spec` sets default values, `spec.spec_faults` and `template.template_faults` yield all errors in the
+order of kube-apiserver, `warnings.warnings_for` yields the warnings. The modules are split by concept (containers,
+volumes, security, scheduling ...). A check is a generator of errors that takes the path of its field as plain text and
+builds longer paths only for what is wrong. The counterparts are `pkg/apis/core/v1/defaults.go`,
+`pkg/apis/core/validation` and `pkg/api/pod`.
 
-Nothing here knows of requests or stores; the rules of the Pod resource itself (subresources, updates, deletion) are in
-`registry.kinds.pods` and use `changes`, `resizing` and `statuses` from here.
+The package does not depend on requests or stores. The behavior of the Pod resource (subresources, updates, deletion) is
+in `registry.kinds.pods`, which uses `changes`, `resizing` and `statuses` of this package.
 """

@@ -1,4 +1,4 @@
-"""Affinity and anti-affinity, and how label keys of a new pod join the selectors."""
+"""Validation of node and pod affinity, and merging of matchLabelKeys into the label selectors of a new pod."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _term(term: PodAffinityTerm, lenient: Leniency, at: str) -> Faults:
 
 
 def join_label_keys(pod: Pod) -> None:
-    """Put the pod's own values of matchLabelKeys and mismatchLabelKeys into the selectors, once, when it is made."""
+    """Add the pod's values of its matchLabelKeys and mismatchLabelKeys to the label selectors, when it is created."""
     labels = pod.metadata.labels
     for term in selectors.affinity_terms(pod.spec):
         if term.labelSelector is not None:

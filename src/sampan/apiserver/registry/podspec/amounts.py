@@ -1,4 +1,4 @@
-"""Resource lists: rounding, and what may be counted how."""
+"""Resource quantities: rounding, and which resources are counted in integers or may be overcommitted."""
 
 from functools import lru_cache
 
@@ -32,7 +32,7 @@ _STANDARD = (
 
 
 def round_up(amounts: dict[str, str]) -> None:
-    """Amounts finer than a thousandth become the next thousandth, in place."""
+    """Round quantities up to a multiple of one thousandth, in place."""
     for name, text in amounts.items():
         rounded = _rounded_short(text) if len(text) <= _SHORT else _rounded(text)
         if rounded != text:
@@ -47,7 +47,7 @@ _rounded_short = lru_cache(maxsize=8192)(_rounded)
 
 
 def is_divisible(name: str, amount: Quantity) -> bool:
-    """Whether an amount of huge pages is a whole number of them."""
+    """Whether an amount of huge pages is a whole number of pages."""
     try:
         page = quantity.parse(name.removeprefix(HUGE_PAGES))
     except quantity.QuantityError:
@@ -62,7 +62,7 @@ def may_overcommit(name: str) -> bool:
 
 
 def is_whole(name: str) -> bool:
-    """Whether the resource is counted in whole numbers."""
+    """Whether the resource is counted in integers."""
     return name in _COUNTED or is_extended(name)
 
 

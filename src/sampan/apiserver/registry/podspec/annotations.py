@@ -1,4 +1,4 @@
-"""Annotations that mean something to the server: mirror pods, deletion cost, security profiles of old."""
+"""Validation of annotations with a meaning for the server: mirror pods, deletion cost, deprecated security profiles."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def has_bad_deletion_cost(annotations: Mapping[str, str]) -> bool:
 
 
 def change_faults(new: Mapping[str, str], old: Mapping[str, str], at: str) -> Faults:
-    """Annotations that stay as they were made."""
+    """Yield errors for changes of immutable annotations."""
     for key in sorted(old):
         if new.get(key) != old[key]:
             if key.startswith(profiles.APPARMOR):

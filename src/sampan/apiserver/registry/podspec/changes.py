@@ -1,4 +1,4 @@
-"""Which parts of a pod may change after it was made."""
+"""Validation of pod updates: which fields of a pod may change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CHANGEABLE = (
 
 
 def change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
-    """Every fault of a change of the pod itself, its metadata aside. Some faults end the search."""
+    """Yield all errors of an update of the pod except those of its metadata. Some errors end the validation early."""
     yield from pod_faults(new, lenient)
     yield from annotation_change_faults(new, old, lenient)
     for part in ("containers", "initContainers"):
@@ -71,7 +71,7 @@ def _image_changes(containers: Sequence[Container], at: str) -> Faults:
 
 
 def _deadline(new: int | None, old: int | None) -> Faults:
-    """It may be set, and lowered."""
+    """Yield an error unless the deadline is unchanged, newly set or lowered."""
     at = "spec.activeDeadlineSeconds"
     if new is None:
         if old is not None:
@@ -83,7 +83,7 @@ def _deadline(new: int | None, old: int | None) -> Faults:
 
 
 def _tolerations(new: Sequence[Toleration], old: Sequence[Toleration]) -> Faults:
-    """They may be added, and their times may change."""
+    """Yield an error if tolerations are removed or changed, except for their tolerationSeconds."""
     if new == old:
         return
     kept = {_without_time(toleration) for toleration in new}
@@ -107,7 +107,7 @@ def _scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedul
 
 
 def _rest(new: PodSpec, old: PodSpec) -> Faults:
-    """Once what may change is set aside, nothing may differ."""
+    """Yield an error if the specs differ in any other field than those that may change."""
     left = _with_old_images(new, old)
     left.activeDeadlineSeconds = old.activeDeadlineSeconds
     left.schedulingGates = old.schedulingGates
@@ -136,11 +136,14 @@ def _old_images(new: list[Container], old: list[Container]) -> list[Container]:
     return copies
 
 
-# -- a pod that waits at a gate may be steered ---------------------------------------------------------------------
+# -- a pod with scheduling gates may get stricter node constraints -----------------------------------------------------
 
 
 def _gated(left: PodSpec, old: PodSpec) -> Faults:
-    """What picks its nodes may be narrowed; what is allowed, or told as a fault of its own, is set aside in `left`."""
+    """Yield errors unless nodeSelector and required node affinity only get stricter.
+
+    Whatever is allowed here or has its own error is reset in `left`, so that the comparison that follows ignores it.
+    """
     if left.nodeSelector != old.nodeSelector:
         if any(left.nodeSelector.get(key) != value for key, value in old.nodeSelector.items()):
             text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
@@ -196,7 +199,7 @@ def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
 
 
 def ephemeral_change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
-    """Ephemeral containers may be added, and nothing else may happen to them."""
+    """Yield an error for any change of ephemeral containers but additions."""
     if pod_annotations.MIRROR in old.metadata.annotations:
         yield FieldError.forbidden("[]", "static pods do not support ephemeral containers")
         return

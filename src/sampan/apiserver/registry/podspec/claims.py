@@ -1,4 +1,4 @@
-"""Claims of storage: the spec of a PersistentVolumeClaim, and templates of claims that are made for a pod."""
+"""Validation of the spec of a PersistentVolumeClaim, and of claim templates in pods and stateful sets."""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +23,7 @@ _UNSET = ObjectMeta()
 
 
 def default_claim(claim: PersistentVolumeClaim) -> None:
-    """A claim as a template holds it: whatever it calls itself, it is one."""
+    """Apply defaults to a claim in a template. Kind and apiVersion are overwritten, as in kube-apiserver."""
     claim.kind, claim.apiVersion = "PersistentVolumeClaim", "v1"
     claim.status.phase = claim.status.phase or "Pending"
     if claim.spec.volumeMode is None:
@@ -50,7 +50,7 @@ def claim_template_faults(template: PersistentVolumeClaimTemplate, at: str) -> F
 
 
 def template_metadata_faults(meta: ObjectMeta, at: str) -> Faults:
-    """Only labels and annotations mean anything in a template; all else must be left out."""
+    """Yield errors for any metadata of a template but labels and annotations."""
     yield from metadata.annotation_faults(meta.annotations, f"{at}.annotations")
     yield from label_faults(meta.labels, f"{at}.labels")
     for field in ObjectMeta.__struct_fields__:
@@ -61,7 +61,7 @@ def template_metadata_faults(meta: ObjectMeta, at: str) -> Faults:
 def claim_spec_faults(
     spec: PersistentVolumeClaimSpec, at: str, *, allow_bad_values: bool = False, allow_bad_groups: bool = False
 ) -> Faults:
-    """Values of the selector and groups of data sources may be bad where they were before."""
+    """Yield the errors of a claim's spec. The `allow_*` options tolerate invalid values that the old object has."""
     yield from _access_modes(spec, f"{at}.accessModes", at, allow_bad_values)
     yield from _storage(spec, f"{at}.resources[storage]")
     if spec.storageClassName:

@@ -1,10 +1,10 @@
-"""Conditions in a pod's status."""
+"""Conditions in the status of a pod."""
 
 from sampan.api.types.core_v1 import PodCondition, PodStatus
 
 
 def set_condition(status: PodStatus, type: str, value: str, *, now: str, reason: str = "", message: str = "") -> None:
-    """Put a condition in, in the place of an older one of its type; its time moves only with its value."""
+    """Set a condition, replacing one of the same type; its lastTransitionTime changes only with its status."""
     wanted = PodCondition(type=type, status=value, reason=reason, message=message, lastTransitionTime=now)
     for index, condition in enumerate(status.conditions):
         if condition.type == type:

@@ -1,4 +1,4 @@
-"""Containers of a pod: plain ones, init containers and ephemeral ones."""
+"""Validation of containers, init containers and ephemeral containers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEALTH = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a container's faults depend on beside the container."""
+    """The pod-level data that the validation of a container depends on."""
 
     spec: PodSpec
     volumes: Mapping[str, Volume]
@@ -73,7 +73,7 @@ def init_container_faults(around: Surroundings, at: str) -> Faults:
 
 
 def _no_sidecar(container: Container, lenient: Leniency, at: str) -> Faults:
-    """An init container that ends before the next one starts."""
+    """Yield errors for fields that an init container may only have as a sidecar."""
     for field in _HEALTH:
         if getattr(container, field) is not None:
             text = "may not be set for init containers without restartPolicy=Always"
@@ -156,7 +156,7 @@ def _any_container(container: AnyContainer, around: Surroundings, at: str) -> Fa
 
 
 def image_faults(container: AnyContainer, at: str) -> Faults:
-    """What holds for the images of a pod but not for those of a template."""
+    """Yield errors for the image of a container in a pod; pod templates are not checked for these."""
     if container.image != container.image.strip():
         text = "must not have leading or trailing whitespace"
         yield FieldError.invalid(f"{at}.image", container.image, text)

@@ -1,6 +1,6 @@
-"""What the server fills in where a client left something out; pods get a little more than templates (`default_pod`).
+"""Default values of pod specs. A pod gets some more than a pod template (`default_pod`).
 
-Defaults that belong to volumes are in `volume_defaults`.
+Defaults of volumes are in `volume_defaults`.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _TERMINATION_MESSAGE_PATH = "/dev/termination-log"
 _OLD_INIT_CONTAINERS = tuple(
     f"pod.{level}.kubernetes.io/init-container{end}" for level in ("beta", "alpha") for end in ("s", "-statuses")
 )
-"""Annotations of a time when init containers had no field; they are dropped wherever they come from."""
+"""Annotations of init containers from before they had a field; they are always dropped."""
 
 
 def default_pod(pod: Pod) -> None:
@@ -88,7 +88,7 @@ def default_spec(spec: PodSpec) -> None:
 
 
 def name_service_account(spec: PodSpec, name: str) -> None:
-    """The old field always says what the new one does."""
+    """Set the service account's name in both the field and its deprecated alias."""
     spec.serviceAccountName = spec.serviceAccount = name
 
 
@@ -107,7 +107,7 @@ def _requests_from_limits(container: Container) -> None:
 
 
 def _default_pod_resources(spec: PodSpec) -> None:
-    """Limits of huge pages come from the containers; requests from the containers, else from the limits."""
+    """Default pod-level limits of huge pages from the containers, and requests from the containers or the limits."""
     resources = spec.resources
     if resources is None or not (resources.limits or resources.requests):
         return
@@ -193,7 +193,7 @@ def _default_http_get(action: HTTPGetAction) -> None:
 
 
 def default_status(status: PodStatus) -> None:
-    """podIP and the first of podIPs are one; where they differ, podIP counts."""
+    """Make podIP and the first entry of podIPs agree, podIP taking precedence, and round quantities."""
     if status.podIP and (not status.podIPs or status.podIPs[0].ip != status.podIP):
         status.podIPs = [PodIP(ip=status.podIP)]
     elif status.podIPs:

@@ -1,4 +1,4 @@
-"""Fields that the API has but a default server has switched off: they are dropped without a word."""
+"""Fields whose feature gate is off by default: they are dropped silently."""
 
 from sampan.api.types.core_v1 import PodSpec, PodStatus
 from sampan.apiserver.registry.podspec.everywhere import containers_of
@@ -9,7 +9,7 @@ _OFF_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 
 def drop_disabled_fields(spec: PodSpec, ctx: Context) -> None:
-    """Groups of pods are kept by a server that serves PodGroups."""
+    """Drop disabled fields of a spec. The scheduling group is kept if the server serves PodGroups."""
     if spec.schedulingGroup is not None and ctx.registry.scheme.resource(*_POD_GROUPS) is None:
         spec.schedulingGroup = None
     for volume in spec.volumes:

@@ -1,4 +1,4 @@
-"""How a pod resolves names, and what it is called itself."""
+"""Validation of a pod's DNS configuration, host aliases and hostname."""
 
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError

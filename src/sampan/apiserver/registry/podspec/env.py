@@ -1,4 +1,4 @@
-"""Environment variables and where their values come from."""
+"""Validation of environment variables and their sources."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -54,7 +54,7 @@ def env_faults(variables: Sequence[EnvVar], at: str) -> Faults:
 
 
 _is_plain_name = re.compile(r"[ -<>-~]+").fullmatch
-"""Quicker than asking for faults: there are many variables, and hardly ever a fault."""
+"""A fast check: there are many variables, and nearly all names are valid."""
 
 
 def _name(name: str, at: str) -> Faults:
@@ -104,7 +104,7 @@ def field_ref_faults(ref: ObjectFieldSelector, allowed: Collection[str], at: str
 
 
 def _subscripted(path: str) -> tuple[str, str | None]:
-    """A path and its subscript: metadata.labels['app']."""
+    """Split a field path into path and subscript, as in metadata.labels['app']."""
     before, bracket, subscript = path.removesuffix("']").partition("['")
     return (before, subscript) if path.endswith("']") and bracket and before else (path, None)
 
@@ -193,7 +193,7 @@ def _object_ref(ref: ConfigMapEnvSource | SecretEnvSource, at: str) -> Faults:
 
 
 def file_volume_faults(spec: PodSpec, at: str) -> Faults:
-    """Files with environment variables lie in volumes that the pod itself fills."""
+    """Yield errors if a fileKeyRef refers to a volume that is missing or not an emptyDir."""
     volumes: dict[str, Volume] = {}
     for volume in reversed(spec.volumes):
         volumes[volume.name] = volume

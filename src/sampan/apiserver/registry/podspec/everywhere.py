@@ -1,4 +1,4 @@
-"""All containers of a pod, of whatever kind, and where each stands."""
+"""Iteration over all containers of a pod."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ AnyContainer = Container | EphemeralContainer
 
 
 def containers_of(spec: PodSpec) -> Iterator[tuple[str, AnyContainer, int]]:
-    """List, container and place in the list; init containers first."""
+    """Yield the field, the container and its index: init containers, then containers, then ephemeral containers."""
     for index, container in enumerate(spec.initContainers):
         yield "initContainers", container, index
     for index, container in enumerate(spec.containers or ()):

@@ -1,11 +1,11 @@
-"""Checks of paths inside containers and volumes."""
+"""Validation of file paths in containers and volumes."""
 
 from sampan.api.faults import FieldError
 from sampan.apiserver.registry.podspec.formats import Faults
 
 
 def climbs(path: str) -> bool:
-    """Whether one of its parts goes up."""
+    """Whether the path has a ".." segment."""
     return ".." in path and ".." in path.split("/")
 
 
@@ -15,14 +15,14 @@ def no_backsteps(path: str, at: str) -> Faults:
 
 
 def descending(path: str, at: str) -> Faults:
-    """A relative path that stays below where it starts."""
+    """Yield errors unless the path is relative and has no ".." segment."""
     if path.startswith("/"):
         yield FieldError.invalid(at, path, "must be a relative path")
     yield from no_backsteps(path, at)
 
 
 def non_reserved(path: str, at: str) -> Faults:
-    """A descending path that leaves the names free which the kubelet uses for its own."""
+    """Yield errors unless the path is descending and does not start with "..", a prefix that the kubelet reserves."""
     if "." not in path and not path.startswith("/"):
         return
     yield from descending(path, at)

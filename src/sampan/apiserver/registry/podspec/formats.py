@@ -1,4 +1,4 @@
-"""Checks of single values at a field, in the real server's words."""
+"""Validation of single values, with the messages of kube-apiserver."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -57,14 +57,14 @@ def user_or_group_id(value: int | None, at: str) -> Faults:
 
 
 def one_of(value: str, allowed: Sequence[str], at: str) -> Faults:
-    """A value that must be there and be one of these, told in this order."""
+    """Yield an error if the value is missing or not allowed. The message lists the allowed values in their order."""
     if value in allowed:
         return
     yield FieldError.not_supported(at, value, allowed) if value else FieldError.required(at)
 
 
 def optional_one_of(value: str | None, allowed: Sequence[str], at: str) -> Faults:
-    """A value that may be left out; an empty one is no exception."""
+    """Yield an error if the value is set and not allowed; "" counts as set."""
     if value is not None and value not in allowed:
         yield FieldError.not_supported(at, value, allowed)
 
@@ -75,13 +75,13 @@ def given(value: str | Collection[str] | None, at: str) -> Faults:
 
 
 def repeated(value: str, seen: set[str], at: str) -> Faults:
-    """Whether the value came before; from now on it did."""
+    """Yield an error if the value was seen before, and add it to `seen`."""
     if value in seen:
         yield FieldError.duplicate(at, value)
     seen.add(value)
 
 
 def fixed(new: Any, old: Any, at: str) -> Faults:
-    """A value that is not what it was but must be."""
+    """Yield an error if an immutable value has changed."""
     if not is_same(new, old):
         yield FieldError.invalid(at, new if isinstance(new, str) else shown(new), IMMUTABLE)

@@ -1,4 +1,4 @@
-"""Image references, as far as the server reads them: one tagged latest, or not tagged at all, is always pulled."""
+"""The default imagePullPolicy, which depends on the tag: "latest", also if implied, means Always."""
 
 import re
 from functools import lru_cache
@@ -15,7 +15,7 @@ _LONGEST = 255
 
 
 def pull_policy(image: str) -> str:
-    """What imagePullPolicy is where the pod does not say."""
+    """Return the default imagePullPolicy of an image."""
     return _pull_policy(image) if len(image) <= 2 * _LONGEST else _pull_policy.__wrapped__(image)
 
 
@@ -25,7 +25,7 @@ def _pull_policy(image: str) -> str:
 
 
 def _tag(image: str) -> str:
-    """The tag, "latest" where there is neither tag nor digest; empty for what is no reference."""
+    """Return the tag, "latest" without tag and digest, "" for an invalid reference."""
     if _is_identifier(image):
         return ""
     found = _reference(_with_host(image))

@@ -1,5 +1,8 @@
-"""Parts of a pod as the real server prints them in refusals: its own types have other names than the API, leave nothing
-out, and keep the host's namespaces in the security context."""
+"""Parts of a pod in the form that kube-apiserver prints in error messages.
+
+These messages show its internal types, which name some fields differently, omit nothing, and keep hostNetwork and the
+like in the security context.
+"""
 
 import difflib
 import re
@@ -52,17 +55,17 @@ _NAMES = {
 _RBD_NAMES = {"monitors": "CephMonitors", "image": "RBDImage", "pool": "RBDPool", "user": "RadosUser"}
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 _ELSEWHERE = {"PodSpec": (*_HOST_FIELDS, "serviceAccount")}
-"""Fields that are kept in another struct, or not at all."""
+"""Fields that the internal type has in another struct, or not at all."""
 _AFTER = {
     "PodSpec": (("setHostnameAsFQDN", "subdomain"), ("preemptionPolicy", "priority"), ("overhead", "runtimeClassName")),
     "PodSecurityContext": (("fsGroupChangePolicy", "fsGroup"),),
     "Volume": (("quobyte", "rbd"),),
 }
-"""Fields that come right after another one."""
+"""Pairs of a field and the one that it follows in the internal type."""
 
 
 def internal_view(part: Any) -> Any:
-    """The part as a JSON value whose keys are in the real server's order."""
+    """Return the part as a JSON value with the keys in the order of the internal type."""
     if isinstance(part, PodSpec):
         return _spec(part)
     if isinstance(part, PersistentVolumeClaimTemplate | PodTemplateSpec):
@@ -85,7 +88,7 @@ def _struct(part: msgspec.Struct) -> Any:
 
 
 def _meta(part: msgspec.Struct) -> dict[str, Any]:
-    """A type that the real server shares with its API: it looks the same everywhere, with its maps in order."""
+    """Return a metav1 object, whose internal type is the API type, with its maps sorted."""
     value: dict[str, Any] = msgspec.to_builtins(part)
     return {name: dict(sorted(found.items())) if isinstance(found, dict) else found for name, found in value.items()}
 
@@ -110,11 +113,11 @@ def _spec(spec: PodSpec) -> dict[str, Any]:
 
 
 _AROUND = 3
-"""Lines that are the same and shown with those that differ."""
+"""The number of unchanged context lines."""
 
 
 def difference(old: Any, new: Any) -> str:
-    """What changed from one part to the other, as the real server shows it: line by line, with some lines around."""
+    """Return a unified diff of two parts as kube-apiserver shows it."""
     before, after = (_lines(internal_view(part)) for part in (old, new))
     if max(len(before), len(after)) <= limits.COMPARED_LINES:
         lines = list(difflib.unified_diff(before, after, lineterm="", n=_AROUND))[2:]
@@ -124,8 +127,10 @@ def difference(old: Any, new: Any) -> str:
 
 
 def _one_hunk(before: list[str], after: list[str]) -> list[str]:
-    """The difference without a search for lines that are the same between the first and the last that differ: that
-    search takes the square of the number of lines."""
+    """Return the difference as one hunk from the first to the last line that differs.
+
+    Unchanged lines in between are not searched for, because the time for that grows with the square of their number.
+    """
     shorter = min(len(before), len(after))
     start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
     end = next((i for i in range(shorter - start) if before[-1 - i] != after[-1 - i]), shorter - start)
@@ -150,12 +155,12 @@ def _lines(view: Any) -> list[str]:
 
 
 def _escaped(text: bytes) -> str:
-    """With the escapes that Go's JSON has and others have not."""
+    """Return the text with the additional escapes of Go's JSON encoder."""
     return re.sub(r"[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text.decode())
 
 
 def shown(part: Any) -> msgspec.Raw:
-    """The part as the bad value of a fault."""
+    """Return the part as the value of a validation error."""
     return msgspec.Raw(_escaped(msgspec.json.encode(internal_view(part))).encode())
 
 

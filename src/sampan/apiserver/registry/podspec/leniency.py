@@ -1,6 +1,6 @@
-"""What an update may keep although it would be refused in a new object: the old object has it already.
+"""Ratcheting: invalid values that an update may keep because the old object has them already.
 
-Nothing is looked up before a check fails, so a valid object costs nothing.
+The old object is examined only when a check fails, so a valid object costs nothing.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from sampan.apiserver.registry.podspec.everywhere import containers_of
 
 
 class Leniency:
-    """Allowances for a change from `old`; None for a new object. `is_pod`: the spec is that of a pod, no template."""
+    """What to tolerate in an update of `old`; None for a new object. `is_pod` is false for a pod template."""
 
     def __init__(
         self, old: PodSpec | None = None, old_annotations: Mapping[str, str] | None = None, *, is_pod: bool = False
@@ -73,7 +73,7 @@ class Leniency:
 
     @cached_property
     def restarted_init_containers(self) -> bool:
-        """A resize policy RestartContainer on an init container that is no sidecar."""
+        """Whether an init container that is no sidecar has the resize policy RestartContainer."""
         return self._old is not None and any(
             container.restartPolicy != "Always" and policy.restartPolicy == "RestartContainer"
             for container in self._old.initContainers

@@ -1,4 +1,4 @@
-"""Where volumes are mounted in a container, as files or as devices."""
+"""Validation of volume mounts and block devices of a container."""
 
 from collections.abc import Mapping
 
@@ -49,7 +49,7 @@ def _mounted_as_device(mount: VolumeMount, devices: Mapping[str, str], at: str) 
 
 
 def _sub_paths(mount: VolumeMount, at: str, here: str) -> Faults:
-    """Faults of the paths themselves are told at the list, not at the mount."""
+    """Yield errors of sub-paths. Those of a path itself are reported at the list, as kube-apiserver does."""
     if mount.subPath:
         yield from descending(mount.subPath, f"{at}.subPath")
     if mount.subPathExpr:

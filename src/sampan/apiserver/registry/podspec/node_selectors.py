@@ -1,4 +1,4 @@
-"""Node selectors: of node affinity, and of whatever else picks nodes."""
+"""Validation of node selectors, in node affinity and elsewhere."""
 
 from sampan.api import names
 from sampan.api.faults import FieldError
@@ -25,7 +25,7 @@ def term_faults(term: NodeSelectorTerm, at: str, *, allow_bad_values: bool) -> F
 
 
 def preferred_faults(terms: list[PreferredSchedulingTerm], at: str) -> Faults:
-    """Values that are no label values are let pass: they only never match."""
+    """Yield errors of preferred terms. Invalid label values are accepted: they match no node."""
     for index, term in enumerate(terms):
         if not 1 <= term.weight <= 100:
             yield FieldError.invalid(f"{at}[{index}].weight", term.weight, "must be in the range 1-100")

@@ -1,4 +1,4 @@
-"""Files of one volume that lie on or under each other."""
+"""Warnings about files of one volume with the same path, or with one path below another."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -12,7 +12,7 @@ from sampan.apiserver.registry.podspec.token_volume import is_token_source
 class _File(NamedTuple):
     path: str
     source: str
-    """Where it comes from, empty if that goes without saying."""
+    """The kind and name of the source, empty if the volume has only one."""
 
     def __str__(self) -> str:
         quoted = gotext.quote(self.path)
@@ -62,22 +62,25 @@ def _of(items: Sequence[KeyToPath | DownwardAPIVolumeFile], source: str) -> list
 
 
 class _Place:
-    """A path that some files of a volume have, in the tree of all their paths."""
+    """A path of files in a volume, as a node of the tree of all paths."""
 
     __slots__ = ("below", "here", "parent")
 
     def __init__(self, parent: "_Place | None") -> None:
         self.parent = parent
-        """The nearest path above that is a file's too."""
+        """The nearest path above this one that a file has."""
         self.here: list[int] = []
-        """The files so far with just this path."""
+        """The indexes of the files so far with exactly this path."""
         self.below: list[int] = []
-        """The files so far with this path or one below it."""
+        """The indexes of the files so far with this path or one below it."""
 
 
 def _overlapping(files: Sequence[_File]) -> Iterator[tuple[_File, _File]]:
-    """Each file with every earlier one that lies on it, above it or below it, in order. The cost is that of sorting the
-    files plus that of what is yielded, so a caller that stops early pays no more."""
+    """Yield each file with every earlier one at, above or below its path, in order.
+
+    The cost is that of sorting the files plus that of the results, so a caller that stops early does not pay for the
+    rest.
+    """
     if len(files) < 2:
         return
     places = _places(files)
@@ -98,7 +101,7 @@ def _overlapping(files: Sequence[_File]) -> Iterator[tuple[_File, _File]]:
 
 
 def _places(files: Sequence[_File]) -> dict[str, _Place]:
-    """The places of all paths. In the order of the text with a slash at its end, what lies below a path follows it."""
+    """Return the tree nodes of all paths. Sorted with a trailing slash, a path is followed by those below it."""
     places: dict[str, _Place] = {}
     above: list[tuple[str, _Place]] = []
     for text in sorted({f"{file.path}/" for file in files if file.path}):

@@ -1,4 +1,4 @@
-"""A pod as a whole: its own annotations and spec, and what only holds for a pod, not for a template."""
+"""Validation of a pod as a whole, including what applies to pods but not to pod templates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def new_pod_faults(pod: Pod) -> Faults:
-    """Faults of a pod that is to be made, its metadata aside."""
+    """Yield the errors of a pod that is to be created, except those of its metadata."""
     spec, annotations = pod.spec, pod.metadata.annotations
     yield from pod_faults(pod, NEW_POD)
     if spec.ephemeralContainers:
@@ -30,7 +30,7 @@ def new_pod_faults(pod: Pod) -> Faults:
 
 
 def pod_faults(pod: Pod, lenient: Leniency) -> Faults:
-    """What holds for a pod at any time."""
+    """Yield the errors that creates and updates have in common."""
     meta, spec = pod.metadata, pod.spec
     yield from annotation_faults(meta.annotations, spec, lenient, "metadata.annotations")
     yield from spec_faults(spec, lenient, pod_name=meta.name, pod_annotations=meta.annotations)

@@ -1,4 +1,4 @@
-"""Ports of containers."""
+"""Validation of container ports."""
 
 from collections.abc import Iterable, Sequence
 
@@ -51,7 +51,7 @@ def port_or_name(value: int | str, at: str) -> Faults:
 
 
 def host_port_conflicts(containers: Iterable[AnyContainer], at: str) -> Faults:
-    """Two ports of the host that are the same."""
+    """Yield an error for each host port that is used twice."""
     seen: set[str] = set()
     for place, container in enumerate(containers):
         for index, port in enumerate(container.ports):
@@ -64,7 +64,7 @@ def host_port_conflicts(containers: Iterable[AnyContainer], at: str) -> Faults:
 
 
 def host_network_faults(containers: Iterable[Container], at: str, *, is_pod: bool) -> Faults:
-    """On the host's network a port is the host's own; a template may leave it open."""
+    """Yield errors if a host port differs from the container port; in a template it may be unset."""
     for place, container in enumerate(containers):
         for index, port in enumerate(container.ports):
             if (is_pod or port.hostPort != 0) and port.hostPort != port.containerPort:

@@ -1,4 +1,4 @@
-"""Probes and lifecycle hooks: what a container is asked or told, and how often."""
+"""Validation of probes and lifecycle hooks."""
 
 from sampan.api import names
 from sampan.api.faults import FieldError
@@ -12,7 +12,7 @@ _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successTh
 
 
 def health_faults(container: AnyContainer, grace_s: int | None, at: str) -> Faults:
-    """Hooks and probes of a container that may have them."""
+    """Yield the errors of the lifecycle hooks and probes of a container."""
     if container.lifecycle is not None:
         yield from _lifecycle(container.lifecycle, grace_s, f"{at}.lifecycle")
     if container.livenessProbe is not None:
@@ -24,7 +24,7 @@ def health_faults(container: AnyContainer, grace_s: int | None, at: str) -> Faul
 
 
 def _deciding_probe(probe: Probe, at: str) -> Faults:
-    """One that decides over a restart: a single success is enough."""
+    """Validate a liveness or startup probe, whose successThreshold must be 1."""
     yield from _probe(probe, at)
     if probe.successThreshold != 1:
         yield FieldError.invalid(f"{at}.successThreshold", probe.successThreshold, "must be 1")

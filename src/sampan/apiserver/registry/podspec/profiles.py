@@ -1,4 +1,4 @@
-"""Seccomp and AppArmor profiles: the fields, the annotations that were there before them, and how both agree."""
+"""Validation of seccomp and AppArmor profiles, in fields and in the deprecated annotations."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _app_armor_annotation(key: str, profile: str, spec: PodSpec, at: str) -> Fau
 
 
 def agreement_faults(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
-    """Where field and annotation are both given they must say the same."""
+    """Yield errors if a profile's field and annotation are both set and differ."""
     yield from _seccomp_agreement(annotations, spec, at)
     if spec.os is None or spec.os.name != "windows":
         yield from _app_armor_agreement(annotations, spec, at)
@@ -135,7 +135,7 @@ def _agreement(said: str, profile: SeccompProfile | AppArmorProfile, at: str, wh
 
 
 def app_armor_of(annotation: str) -> AppArmorProfile | None:
-    """The profile that an annotation means, None for one that means nothing."""
+    """Return the profile that an annotation stands for, None if it is invalid."""
     if annotation == "unconfined":
         return AppArmorProfile(type="Unconfined")
     if annotation == "runtime/default":
@@ -146,7 +146,7 @@ def app_armor_of(annotation: str) -> AppArmorProfile | None:
 
 
 def fields_from_annotations(pod: Pod) -> list[str]:
-    """Set the AppArmor fields of a new pod that has the annotations only; the warnings that this deserves."""
+    """Set the AppArmor fields of a new pod from its annotations, and return the deprecation warnings."""
     found: list[str] = []
     if pod.spec.os is not None and pod.spec.os.name == "windows":
         return found

@@ -1,4 +1,4 @@
-"""Volumes that are put together from secrets, config maps, pod fields and tokens."""
+"""Validation of projected volumes and of the items in volumes from secrets, config maps and the downward API."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def projected_faults(source: ProjectedVolumeSource, lenient: Leniency, at: str) 
 
 
 def _part(part: VolumeProjection, lenient: Leniency, paths: set[str], here: str, at: str) -> Faults:
-    """Bundles of trust and pod certificates are dropped before they get here: the server has them switched off."""
+    """Validate one source. Cluster trust bundles and pod certificates have been dropped as disabled."""
     if part.secret is not None:
         yield from _object(part.secret, paths, f"{here}.secret", at)
     if part.configMap is not None:

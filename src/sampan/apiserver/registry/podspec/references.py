@@ -1,4 +1,4 @@
-"""Other objects that a pod names."""
+"""References from a pod to other objects."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ _WITH_SECRET_REF = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi",
 
 
 def secrets_of(spec: PodSpec) -> Iterator[str]:
-    """Names of the secrets that a pod uses, once for each use."""
+    """Yield the names of the secrets that a pod uses, once per use."""
     yield from (name for name in _secrets(spec) if name)
 
 

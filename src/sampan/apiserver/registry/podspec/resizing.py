@@ -1,4 +1,4 @@
-"""Resizing a pod in place: only the cpu and memory of its containers, and of itself, may change."""
+"""Validation of in-place pod resize, which may change only the cpu and memory of containers and of the pod."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ _PARTS = ("initContainers", "containers")
 
 
 def keep_all_but_resources(new: Pod, old: Pod) -> bool:
-    """Take everything from the old pod's spec but resources and resize policies. Where containers were added or removed
-    the new spec stays (False), where they were renamed the new containers do: validation tells then."""
+    """Reset the spec to that of the old pod except for resources and resize policies.
+
+    If containers were added or removed, nothing is reset (return False); if they were renamed or reordered, the new
+    containers are kept. In both cases validation reports the change.
+    """
     wanted = new.spec
     if any(len(_part(new, part)) != len(_part(old, part)) for part in _PARTS):
         return False

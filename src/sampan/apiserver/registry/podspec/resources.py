@@ -1,4 +1,4 @@
-"""Resource requirements: what containers and pods ask for, and at most get."""
+"""Validation of resource requests, limits and claims of containers and pods."""
 
 from __future__ import annotations
 
@@ -120,8 +120,10 @@ def _claims(claims: Sequence[ResourceClaim], pod_claims: Collection[str], at: st
 
 
 def _claim_again(claim: ResourceClaim, seen: set[str], requests: Counter[str], at: str) -> Faults:
-    """Errors of a claim, or of a request of one, that is used already. `requests` counts what was seen by the part
-    before the first slash."""
+    """Yield errors if a claim, or a request of it, is used already.
+
+    `requests` counts the claims and requests seen so far by the part of their key before the first slash.
+    """
     name = claim.name
     if name in seen:
         yield FieldError.duplicate(at, name)
@@ -139,11 +141,11 @@ def _claim_again(claim: ResourceClaim, seen: set[str], requests: Counter[str], a
         requests[key.partition("/")[0]] += 1
 
 
-# -- the pod as a whole ----------------------------------------------------------------------------------------------
+# -- pod-level resources -----------------------------------------------------------------------------------------------
 
 
 def pod_resource_faults(spec: PodSpec, lenient: Leniency, pod_claims: Collection[str], at: str) -> Faults:
-    """spec.resources."""
+    """Yield the errors of `spec.resources`."""
     resources = spec.resources
     if resources is None:
         return
@@ -178,7 +180,7 @@ def _single_limits(spec: PodSpec, resources: ResourceRequirements, at: str) -> F
 
 
 def claim_faults(claims: Sequence[PodResourceClaim], pod_annotations: Mapping[str, str], at: str) -> Faults:
-    """spec.resourceClaims."""
+    """Yield the errors of `spec.resourceClaims`."""
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         if MIRROR in pod_annotations:

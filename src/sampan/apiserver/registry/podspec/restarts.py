@@ -1,4 +1,4 @@
-"""When a container is restarted: its own policy and rules, and what a resize does."""
+"""Validation of container restart policies, restart rules and resize policies."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ def restart_faults(container: AnyContainer, at: str) -> Faults:
 
 
 def init_restart_faults(container: AnyContainer, at: str) -> Faults:
-    """Of an init container: rules that no policy goes with are looked at no further."""
+    """Yield the errors of an init container; restart rules without a restartPolicy are not validated further."""
     if container.restartPolicy is not None:
         yield from restart_faults(container, at)
     elif container.restartPolicyRules:
@@ -63,7 +63,7 @@ def resize_policy_faults(policies: Sequence[ContainerResizePolicy], restart_poli
 
 
 def may_restart(container: AnyContainer, spec: PodSpec, exit_code: int) -> bool:
-    """Whether a container that ended like this is started again."""
+    """Whether a container that terminated with this exit code is restarted."""
     for rule in container.restartPolicyRules:
         if _applies(rule, exit_code):
             return rule.action in _ACTIONS
@@ -79,6 +79,6 @@ def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
 
 
 def may_all_restart(spec: PodSpec) -> bool:
-    """Whether one container's end can restart all of them."""
+    """Whether the exit of one container can restart all containers."""
     containers = [*(spec.containers or ()), *spec.initContainers]
     return any(rule.action == "RestartAllContainers" for found in containers for rule in found.restartPolicyRules)

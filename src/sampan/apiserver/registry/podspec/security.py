@@ -1,4 +1,4 @@
-"""Security contexts of pods and containers, and the operating system that they suit."""
+"""Validation of security contexts, user namespaces and `spec.os`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def pod_security_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
 
 
 def _change_policy(policy: str, lenient: Leniency, at: str) -> Faults:
-    """Mounting with a label is switched off in a default server; what had it before may keep it."""
+    """Yield an error for MountOption, whose feature gate is off by default, unless the old pod sets a policy."""
     known = ("MountOption", "Recursive") if lenient.selinux_mounts else ("Recursive",)
     yield from optional_one_of(policy, known, at)
 
@@ -92,7 +92,7 @@ def _policies(context: PodSecurityContext, at: str) -> Faults:
 
 
 def user_namespace_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
-    """A pod with users of its own shares no other namespace with its host."""
+    """Yield errors if a pod with a user namespace shares other namespaces with the host or uses block devices."""
     text = "when `hostUsers` is false"
     if spec.hostNetwork:
         yield FieldError.forbidden(f"{at}.hostNetwork", text)

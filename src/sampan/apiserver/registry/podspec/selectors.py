@@ -1,4 +1,4 @@
-"""Label selectors inside a pod, of affinity terms and spread constraints, and the label keys that join them."""
+"""Validation of label selectors in affinity terms and spread constraints, and of the label keys merged into them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ def term_selectors(term: PodAffinityTerm, at: str, *, allow_bad_values: bool) ->
 
 
 def label_keys(match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
-    """matchLabelKeys and mismatchLabelKeys; by now the server has put the match keys into the selector."""
+    """Yield the errors of matchLabelKeys and mismatchLabelKeys, after the keys were merged into the selector."""
     if not match and not mismatch:
         return
     yield from _keys(match, selector, f"{at}.matchLabelKeys")
@@ -51,7 +51,7 @@ def _keys_selected_twice(match: Sequence[str], selector: LabelSelector, at: str)
 
 
 def old_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
-    """matchLabelKeys of a spread constraint as they were checked before they joined the selector."""
+    """Yield the errors of a spread constraint's matchLabelKeys by the older rules: the keys are not in the selector."""
     if not match:
         return
     if selector is None:
@@ -63,7 +63,7 @@ def old_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str
             yield FieldError.invalid(f"{at}[{index}]", key, _IN_BOTH)
 
 
-# -- what an old object has ------------------------------------------------------------------------------------------
+# -- invalid values that an old object may have ------------------------------------------------------------------------
 
 
 def has_bad_affinity(spec: PodSpec) -> bool:
@@ -71,7 +71,7 @@ def has_bad_affinity(spec: PodSpec) -> bool:
 
 
 def affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
-    """Every term of pod affinity and anti-affinity."""
+    """Yield every term of pod affinity and anti-affinity."""
     if spec.affinity is None:
         return
     both: tuple[PodAffinity | PodAntiAffinity | None, ...] = (spec.affinity.podAffinity, spec.affinity.podAntiAffinity)

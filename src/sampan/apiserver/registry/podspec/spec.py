@@ -1,4 +1,4 @@
-"""A pod spec as a whole: every check, in the order in which the real server tells its faults."""
+"""Validation of a whole pod spec, in the order in which kube-apiserver reports errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spec_faults(
     pod_name: str = "",
     pod_annotations: Mapping[str, str] | None = None,
 ) -> Faults:
-    """Every fault of a defaulted spec. Name and annotations are those of the pod, absent for a template."""
+    """Yield all errors of a spec with defaults applied. `pod_name` and `pod_annotations` are unset for a template."""
     if spec.terminationGracePeriodSeconds is None:
         yield FieldError.required(f"{at}.terminationGracePeriodSeconds")
     claims = {claim.name for claim in spec.resourceClaims if claim.name} if spec.resourceClaims else ()

@@ -1,4 +1,4 @@
-"""The status of a pod: what a write of it may not do."""
+"""Validation of updates of a pod's status."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def _nomination(node: str, old: Pod, at: str) -> Faults:
         yield FieldError.forbidden(at, "may not be set on pods that are already bound to a node")
 
 
-# -- containers that ended -------------------------------------------------------------------------------------------
+# -- terminated containers ---------------------------------------------------------------------------------------------
 
 
 def _transitions(new: PodStatus, old: Pod) -> Faults:
-    """A container that ended for good does not come back."""
+    """Yield errors for containers that are no longer terminated although they may not be restarted."""
     if not any(found.state.terminated is not None for part in _STATUSES for found in getattr(old.status, part)):
         return
     spec = old.spec
@@ -172,7 +172,7 @@ def _addresses(new: PodStatus, old: PodStatus) -> Faults:
 
 
 def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], at: str) -> Faults:
-    """Addresses that were there are kept whatever they are; one for each family is the most."""
+    """Yield errors of new addresses, and if there is more than one address per IP family."""
     kept = {found.ip for found in old}
     for index, found in enumerate(new):
         if found.ip not in kept:
@@ -189,7 +189,7 @@ def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], 
         yield FieldError.invalid(at, shown(list(new)), "may specify no more than one IP for each IP family")
 
 
-# -- what containers run as and on -----------------------------------------------------------------------------------
+# -- users and device health -------------------------------------------------------------------------------------------
 
 
 def _users(pod: Pod) -> Faults:

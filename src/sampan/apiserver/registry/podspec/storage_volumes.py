@@ -1,4 +1,4 @@
-"""Volumes that persistent ones have as well, most of them of storage systems of old: each source and its faults."""
+"""Validation of volume sources that PersistentVolumes have as well, most of them of in-tree storage plug-ins."""
 
 import re
 import string
@@ -43,8 +43,11 @@ _not_in_iqn = re.compile(r"[,;*&$|\s]", re.ASCII).finditer
 
 
 def _has_iqn(text: str) -> bool:
-    """Whether the text ends in `iqn.yyyy-mm.naming-authority:unique-name`. The real server searches for that with one
-    expression, which takes the square of the length here: each part before a colon is looked at once instead."""
+    """Whether the text ends in `iqn.yyyy-mm.naming-authority:unique-name`.
+
+    kube-apiserver uses a regular expression, which takes quadratic time in Python. Here each part before a colon is
+    examined once.
+    """
     name_start = max([match.end() for match in _not_in_iqn(text)], default=0)
     end = 0
     for part in text.split(":")[:-1]:

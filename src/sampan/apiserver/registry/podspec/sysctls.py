@@ -1,4 +1,4 @@
-"""Kernel parameters of a pod, which must not reach into namespaces that it shares with its host."""
+"""Validation of sysctls, which must not belong to namespaces that the pod shares with the host."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def has_host_sysctl(spec: PodSpec) -> bool:
 
 
 def _shared_with_host(name: str, spec: PodSpec) -> str:
-    """The field that makes the pod share the parameter's namespace with its host, if one does."""
+    """Return the field that makes the pod share the sysctl's namespace with the host, "" if it is not shared."""
     name = _normal(name).partition("*")[0]
     if spec.hostNetwork and name.startswith("net."):
         return "hostNetwork"
@@ -55,7 +55,7 @@ def _shared_with_host(name: str, spec: PodSpec) -> str:
 
 
 def _normal(name: str) -> str:
-    """With dots between the segments: where a slash comes first, slashes separate and dots are slashes."""
+    """Return the name with dots as separators: if a slash comes first, slashes and dots are swapped."""
     slash, dot = name.find("/"), name.find(".")
     if slash == -1 or (dot != -1 and dot < slash):
         return name

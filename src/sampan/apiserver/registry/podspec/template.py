@@ -1,4 +1,4 @@
-"""Pod templates, as they stand in every workload kind."""
+"""Validation of pod templates."""
 
 from __future__ import annotations
 

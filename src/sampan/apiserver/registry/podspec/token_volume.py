@@ -1,6 +1,6 @@
-"""The volume with a service account's token that admission gives to nearly every pod.
+"""The projected volume with a service account token that admission adds to most pods.
 
-Its parts are made once and shared by all pods on their way to the store: nobody changes the inside of a volume there.
+Its parts are shared by all pods until they are stored, so they must not be modified.
 """
 
 from typing import Final
@@ -39,5 +39,5 @@ _STANDARD = token_source()
 
 
 def is_token_source(source: ProjectedVolumeSource) -> bool:
-    """Whether it is that very source, which has no fault."""
+    """Whether it is the standard token volume, which is valid."""
     return source == _STANDARD

@@ -1,4 +1,4 @@
-"""Tolerations of a pod."""
+"""Validation of tolerations."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Topology spread constraints."""
+"""Validation of topology spread constraints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults of volumes."""
+"""Default values of volumes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +40,7 @@ def default_volume(volume: Volume) -> None:
 
 
 def default_source(name: str, source: Any) -> None:
-    """Of a volume's source, by the name of its field; persistent volumes have some of them as well."""
+    """Apply defaults to a volume source of a pod or a PersistentVolume. `name` is the name of its field."""
     default = _DEFAULTS.get(name)
     if default is not None:
         default(source)

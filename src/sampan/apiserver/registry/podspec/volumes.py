@@ -1,4 +1,4 @@
-"""Volumes of a pod: one source each, and the faults of the sources that pods commonly use.
+"""Validation of a pod's volumes and of the most common volume sources.
 
 Sources of storage systems are in `storage_volumes`, projected volumes in `projected`, claim templates in `claims`.
 """
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 def volume_faults(
     volumes: Sequence[Volume], pod_name: str, lenient: Leniency, at: str, good: dict[str, Volume]
 ) -> Faults:
-    """The faults of all volumes; those without a fault are put into `good`, and only these can be mounted.
+    """Yield the errors of all volumes, and add valid volumes to `good`: only these can be mounted.
 
-    `pod_name` is empty where there is no pod yet: names of claims that are made for it are not checked then.
+    `pod_name` is empty for a template: the names of claims of ephemeral volumes are not validated then.
     """
     claims = {f"{pod_name}-{volume.name}" for volume in volumes if pod_name and volume.ephemeral is not None}
     for index, volume in enumerate(volumes):
@@ -151,7 +151,7 @@ _SOURCES: Mapping[str, Callable[[Any, Leniency, str], Faults]] = {
     "ephemeral": _ephemeral,
     "image": _image,
 }
-"""In the order in which sources are looked at: the first is the volume's, all others are one too many."""
+"""The sources in the order in which they are checked: the first is validated, all others are rejected."""
 
 _TOLD_AS = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""How the real server spells a source that is one too many."""
+"""Spellings in kube-apiserver's message about more than one source."""

@@ -1,4 +1,4 @@
-"""What the server accepts in a pod or a template but warns of."""
+"""Warnings about pods and pod templates."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NO_SELECTOR = "a null labelSelector results in matching no pod"
 
 
 def warnings_for(spec: PodSpec, meta: ObjectMeta, at: str = "") -> Warnings:
-    """Everything worth a warning. `at` is where a template stands, empty for a pod."""
+    """Yield all warnings. `at` is the path of a template, empty for a pod."""
     start, is_template = (f"{at}." if at else ""), bool(at)
     here = f"{start}spec"
     if spec.nodeSelector or spec.affinity is not None:
@@ -147,7 +147,7 @@ def _repeated(spec: PodSpec, at: str) -> Warnings:
 
 
 def _again(values: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Values that came before, and where they come again."""
+    """Yield index and value of each value that occurred before."""
     seen: set[str] = set()
     for index, value in enumerate(values):
         if value in seen:
@@ -162,7 +162,7 @@ def _fractions(found: dict[str, str], at: str, counted: Sequence[str] = ("memory
 
 
 def _is_fraction(text: str) -> bool:
-    """Whether an amount, in the form that defaults give it, is no whole number."""
+    """Whether a quantity in canonical form is not an integer."""
     return (text.endswith("m") or "e-" in text) and quantity.parse(text).milli_value() % 1000 != 0
 
 
@@ -196,7 +196,7 @@ def _profile_annotations(
 
 
 def _hidden_variables(container: AnyContainer, at: str) -> Warnings:
-    """A variable again, unless it builds on what it was."""
+    """Yield a warning for each variable that is defined again without a reference to its previous value."""
     if len({variable.name for variable in container.env}) == len(container.env):
         return
     for index, name in _again([variable.name for variable in container.env]):
@@ -233,15 +233,17 @@ def _ports(spec: PodSpec, at: str) -> Warnings:
 
 
 class _EarlierPorts:
-    """The numbers of the ports so far with one container port and protocol, arranged so that those that clash with
-    another port are found without comparing it with each of them. A pod may have thousands."""
+    """The ports so far with the same container port and protocol, as their numbers.
+
+    They are indexed so that conflicting ports are found without comparing all pairs: a pod may have thousands of ports.
+    """
 
     def __init__(self) -> None:
         self._all: list[int] = []
         self._equal: dict[tuple[int, str], list[int]] = {}
-        """By host port and host IP."""
+        """All ports by host port and host IP."""
         self._with_address: dict[int, list[int]] = {}
-        """By host port: those with a host IP."""
+        """The ports with a host IP, by host port."""
         self._without_host_port: list[int] = []
 
     def add(self, number: int, port: ContainerPort) -> None:
@@ -253,7 +255,7 @@ class _EarlierPorts:
             self._with_address.setdefault(port.hostPort, []).append(number)
 
     def clashes(self, port: ContainerPort, most: int) -> list[tuple[int, str]]:
-        """The first ports that clash with this one, in order, and how."""
+        """Return the first `most` ports that conflict with this one, in order, each with the text of the warning."""
         key = (port.hostPort, port.hostIP)
         duplicates = self._equal.get(key, [])
         if port.hostPort == 0:
@@ -305,7 +307,7 @@ def _affinity(spec: PodSpec, at: str) -> Warnings:
 
 
 def address_warnings(value: str, at: str) -> Warnings:
-    """An IPv6 address that is not written in its canonical form."""
+    """Yield a warning for an IPv6 address that is not in canonical form."""
     address = parse_address(value)
     if address is not None and address.version == 6 and str(address) != value:
         text = f"IPv6 address {gotext.quote(value)} should be in RFC 5952 canonical format"

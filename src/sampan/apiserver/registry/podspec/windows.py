@@ -1,4 +1,4 @@
-"""What only pods on Windows have."""
+"""Validation of Windows security options and HostProcess containers."""
 
 import re
 
@@ -36,7 +36,7 @@ def windows_faults(options: WindowsSecurityContextOptions, at: str) -> Faults:
 
 
 def _user_faults(name: str) -> list[str]:
-    """What is wrong with a user name, after the word runAsUserName."""
+    """Return the errors of a user name; the caller puts the word runAsUserName before them."""
     if not name:
         return [" cannot be an empty string"]
     if _control(name):
@@ -59,7 +59,7 @@ def _user_faults(name: str) -> list[str]:
 
 
 def host_process_faults(spec: PodSpec, at: str) -> Faults:
-    """If one container is a process of the host, all are, and the pod uses its network."""
+    """Yield errors unless all containers or none are HostProcess containers, and the former use the host network."""
     options = spec.securityContext.windowsOptions if spec.securityContext is not None else None
     of_pod = options.hostProcess if options is not None else None
     found: list[bool] = []

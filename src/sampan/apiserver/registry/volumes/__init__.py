@@ -1,5 +1,5 @@
-"""Persistent volumes wherever they stand: as an object, and inline in an attachment. Defaults, sources, the faults of a
-spec and of a change, and what volumes and claims say of their class.
+"""Defaults and validation of PersistentVolumes and of the volumes inlined in VolumeAttachments.
 
-Sources that pods have as well are in `registry.podspec`, claims in `registry.podspec.claims`.
+Volume sources that pods have as well are in `registry.podspec`, claims in `registry.podspec.claims`. The counterpart is
+`ValidatePersistentVolumeSpec` in `pkg/apis/core/validation`.
 """

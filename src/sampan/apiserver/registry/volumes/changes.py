@@ -1,4 +1,4 @@
-"""What may change of a persistent volume."""
+"""Validation of PersistentVolume updates."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ _Sources = msgspec.defstruct("PersistentVolumeSource", [(name, Any) for name in 
 
 
 def _is_same_place(new: VolumeNodeAffinity | None, old: VolumeNodeAffinity) -> bool:
-    """Whether nothing changed but labels that got newer names."""
+    """Whether the node affinity is unchanged except that beta labels were replaced by their GA names."""
     if new is None or (new.required is None) != (old.required is None):
         return False
     new_terms, old_terms = _terms(new), _terms(old)

@@ -1,10 +1,10 @@
-"""What volumes and claims say of their storage class."""
+"""The storage class of volumes and claims."""
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.meta_v1 import ObjectMeta
 
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""Where the class was named before there was a field for it; it still counts more."""
+"""The annotation from before `spec.storageClassName`; it takes precedence over the field."""
 OLD_CLASS_WARNING = 'deprecated since v1.8; use "storageClassName" attribute instead'
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
@@ -14,12 +14,12 @@ def class_of(found: PersistentVolume | PersistentVolumeClaim) -> str:
 
 
 def names_class(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim says anything of its class, be it that it wants none."""
+    """Whether the claim specifies a storage class, including "" for none."""
     return OLD_CLASS in claim.metadata.annotations or claim.spec.storageClassName is not None
 
 
 def is_default(meta: ObjectMeta) -> bool:
-    """Whether a storage class is that of claims that name none."""
+    """Whether a storage class is marked as the default."""
     return any(meta.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
 
 

@@ -1,4 +1,4 @@
-"""What the spec of a persistent volume gets where its client said nothing."""
+"""Default values of PersistentVolume specs."""
 
 from sampan.api.types.core_v1 import PersistentVolumeSpec
 from sampan.apiserver.registry.podspec.amounts import round_up

@@ -1,4 +1,4 @@
-"""Drivers and what classes tell them: parameters that only the driver understands."""
+"""Validation of driver names and parameters in storage and volume attributes classes."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ _MOST, _LARGEST = 512, 256 * 1024
 
 
 def driver_faults(name: str, at: str) -> Faults:
-    """A driver's name by which classes call it; case does not matter."""
+    """Yield the errors of the name of a provisioner or driver, which is case-insensitive."""
     if not name:
         yield FieldError.required(at)
     else:

@@ -1,4 +1,4 @@
-"""The sources of persistent volumes: one each, and the faults of those that are not the same in a pod."""
+"""Validation of the volume sources of PersistentVolumes, where they differ from those of pods."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ _LONG_NAME = (
 
 
 def source_faults(spec: PersistentVolumeSpec, name: str, at: str) -> Faults:
-    """`name` is that of the volume, empty if it has none."""
+    """Yield the errors of the volume's sources. `name` is the name of the volume, "" for an inline volume."""
     found = [field for field in _SOURCES if getattr(spec, field) is not None]
     for place, field in enumerate(found):
         if place and field != "flexVolume":
@@ -139,4 +139,4 @@ _SOURCES: dict[str, Callable[[Any, str], Faults]] = {
     "storageos": _storage_os,
     "csi": _csi,
 }
-"""In the order in which sources are looked at: the first is the volume's, all others are one too many."""
+"""The sources in the order in which they are checked: the first is validated, all others are rejected."""

@@ -1,4 +1,4 @@
-"""Faults of the spec of a persistent volume; an attachment may hold one inline, of which little may be said."""
+"""Validation of PersistentVolume specs, and of those inlined in a VolumeAttachment."""
 
 import posixpath
 
@@ -17,7 +17,7 @@ _NOT_INLINE = f"may not be specified {_INLINE}"
 
 
 def volume_faults(spec: PersistentVolumeSpec, name: str, at: str, *, allow_bad_values: bool = False) -> Faults:
-    """`allow_bad_values`: the node affinity had values that are no label values before."""
+    """Yield the errors of a spec. `allow_bad_values` tolerates invalid label values in the node affinity."""
     yield from given(spec.accessModes, f"{at}.accessModes")
     yield from access_mode_faults(spec.accessModes, f"{at}.accessModes")
     yield from _capacity(spec.capacity, f"{at}.capacity")
@@ -56,7 +56,7 @@ def inline_faults(spec: PersistentVolumeSpec, at: str) -> Faults:
 
 
 def has_bad_affinity(spec: PersistentVolumeSpec) -> bool:
-    """Whether the node affinity has values that no label can have."""
+    """Whether the node affinity has invalid label values."""
     required = spec.nodeAffinity.required if spec.nodeAffinity is not None else None
     terms = required.nodeSelectorTerms if required is not None else None
     expressions = (expression for term in terms or () for expression in term.matchExpressions)

@@ -1,3 +1,4 @@
-"""What the kinds that make pods share: selectors of their pods, templates, numbers of a rolling update, counts in a
-status, columns. What a pod itself may be is in `registry.podspec`; what a single kind says is in its own module.
+"""What workload kinds share: selectors, pod templates, rolling update parameters, status counts and columns.
+
+The pod spec itself is in `registry.podspec`; what is specific to a kind is in its own module.
 """

@@ -1,4 +1,4 @@
-"""Columns of kinds with a pod template."""
+"""Table columns of kinds with a pod template."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ def _containers(found: Any) -> list[Container]:
 
 
 def container_columns(containers: Callable[[Any], list[Container]] = _containers) -> tuple[Column, Column]:
-    """Names and images, from where the kind has its containers."""
+    """Return the columns with the names and images of the containers that `containers` returns."""
     return (
         Column(
             "Containers",
@@ -34,5 +34,5 @@ SELECTOR = Column("Selector", lambda found, now: cells.selector(found.spec.selec
 
 
 def count(name: str, field: str) -> Column:
-    """A number of the status."""
+    """Return a column with a number from the status."""
     return Column(name, lambda found, now: getattr(found.status, field), type="integer", field=f"status.{field}")

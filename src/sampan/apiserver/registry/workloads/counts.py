@@ -1,4 +1,4 @@
-"""Numbers of pods in a status: none is negative, and no part is more than the whole."""
+"""Validation of the pod counts in a status."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ _ABOVE_ALL = "cannot be greater than status.replicas"
 
 
 def negative_counts(status: Any, fields: Iterable[str]) -> Faults:
-    """`fields` in the order in which they are told; one that is not set is fine."""
+    """Yield an error for each negative count, in the order of `fields`; unset counts are valid."""
     for field in fields:
         value: int | None = getattr(status, field)
         if value is not None and value < 0:
@@ -24,14 +24,14 @@ def counts_above_all(status: Any, fields: Iterable[str]) -> Faults:
 
 
 def available_above_ready(status: Any, *, ready: str = "readyReplicas") -> Faults:
-    """`ready` is what the ready pods are called in the text."""
+    """Yield an error if there are more available than ready pods. `ready` is the name of the field in the message."""
     if status.availableReplicas > status.readyReplicas:
         text = f"cannot be greater than {ready}"
         yield FieldError.invalid("status.availableReplicas", status.availableReplicas, text)
 
 
 def fewer_collisions(new: Any, old: Any) -> Faults:
-    """Names that were found to be taken stay taken: their count only rises."""
+    """Yield an error if the count of hash collisions decreases."""
     before, after = old.collisionCount, new.collisionCount
     if before is not None and (after is None or after < before):
         yield FieldError.invalid("status.collisionCount", after or 0, "cannot be decremented")

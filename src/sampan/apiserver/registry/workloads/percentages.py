@@ -1,4 +1,4 @@
-"""Numbers of pods that may be given as a percentage: how many may be missing, or too many, during an update."""
+"""Validation of numbers of pods that may be percentages: maxUnavailable and maxSurge."""
 
 from sampan.api import int_or_string, names
 from sampan.api.faults import FieldError
@@ -15,7 +15,7 @@ def amount_faults(value: IntOrString, at: str) -> Faults:
 
 
 def above_all(value: IntOrString, at: str) -> Faults:
-    """More than there is."""
+    """Yield an error for a percentage above 100%."""
     if (percent := _percent(value)) is not None and percent > 100:
         yield FieldError.invalid(at, value, "must not be greater than 100%")
 

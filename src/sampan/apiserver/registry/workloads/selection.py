@@ -1,4 +1,4 @@
-"""The selector by which a workload knows its pods, and whether its template makes such pods."""
+"""Validation of a workload's selector, and whether it matches the pod template."""
 
 from sampan.api.faults import FieldError
 from sampan.api.label_grammar import SelectorError
@@ -13,7 +13,7 @@ _MISMATCH = "`selector` does not match template `labels`"
 
 
 def required_selector(selector: LabelSelector | None, at: str, *, of: str) -> Faults:
-    """A selector that must be there and say something; `of` is the kind in the text."""
+    """Yield errors unless the selector is set, valid and not empty. `of` is the kind in the message."""
     if selector is None:
         yield FieldError.required(at)
         return
@@ -27,7 +27,10 @@ def empty_selector(selector: LabelSelector, at: str, *, of: str) -> Faults:
 
 
 def selector_faults_of_change(new: LabelSelector | None, old: LabelSelector | None, at: str) -> list[FieldError]:
-    """Bad values may stay where there were faults before; `old` is None for a new object."""
+    """Return the errors of the selector; invalid values are tolerated if the old selector has errors too.
+
+    `old` is None for a new object.
+    """
     faults = selector_faults(new, at)
     if faults and selector_faults(old, at):
         return selector_faults(new, at, allow_bad_values=True)
@@ -35,7 +38,7 @@ def selector_faults_of_change(new: LabelSelector | None, old: LabelSelector | No
 
 
 def parsed(selector: LabelSelector | None) -> Selector | None:
-    """What is selected, None for a selector that cannot be read. A selector that is not there selects nothing."""
+    """Return the parsed selector, None if it is invalid. A missing selector matches nothing."""
     try:
         return selector_of(selector)
     except SelectorError:
@@ -43,7 +46,7 @@ def parsed(selector: LabelSelector | None) -> Selector | None:
 
 
 def mismatch(selector: Selector, template: PodTemplateSpec, at: str) -> Faults:
-    """Whether the template at `at` makes pods that are not selected."""
+    """Yield an error if the selector does not match the labels of the template at `at`."""
     labels = template.metadata.labels
     if not selector.matches(labels):
         yield FieldError.invalid(f"{at}.metadata.labels", labels or None, _MISMATCH)
@@ -55,6 +58,6 @@ def changed_selector(new: LabelSelector | None, old: LabelSelector | None, at: s
 
 
 def expression(selector: LabelSelector | None) -> str:
-    """The selector as text, for a scale; empty for one that selects nothing or everything."""
+    """Return the selector as text for the scale subresource; "" if it matches everything or nothing, or is invalid."""
     found = parsed(selector)
     return str(found) if found is not None else ""

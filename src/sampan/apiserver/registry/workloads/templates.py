@@ -1,4 +1,4 @@
-"""The pod template of a workload, and the strategy that all kinds with one have in common."""
+"""The pod template of a workload, and the common strategy of kinds with one."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,12 +16,12 @@ _SURPRISE = "this is used in Pod names and hostnames, which can result in surpri
 
 
 def allowances(old: PodTemplateSpec) -> Leniency:
-    """What a change of the template may keep."""
+    """Return what an update of the template may keep although it is invalid."""
     return Leniency(old.spec, old.metadata.annotations)
 
 
 def ends_faults(template: PodTemplateSpec, at: str, *, of: str) -> Faults:
-    """Pods that are meant to run for ever may not end; `of` is the kind in the text."""
+    """Yield errors if pods of the template could complete, although those of the kind (`of`) must not."""
     if template.spec.restartPolicy != "Always":
         yield FieldError.not_supported(f"{at}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
     if template.spec.activeDeadlineSeconds is not None:
@@ -36,12 +36,12 @@ def name_warnings(name: str) -> Iterable[str]:
 
 
 class TemplateStrategy(Strategy):
-    """A kind whose objects make pods of the template at `template_at`."""
+    """The strategy of a kind with a pod template at `template_at`."""
 
     counts_generation = True
     template_at = "spec.template"
     warns_of_names = True
-    """Whether a name that is no DNS label is worth a warning, or refused anyway."""
+    """Whether to warn of a name that is no DNS label; false for kinds that reject such names."""
 
     def template_of(self, obj: Any) -> PodTemplateSpec:
         found: PodTemplateSpec = obj.spec.template
@@ -64,5 +64,5 @@ class TemplateStrategy(Strategy):
             yield from warnings_for(template.spec, template.metadata, self.template_at)
 
     def spec_warnings(self, obj: Any) -> Iterable[str]:
-        """Of what surrounds the template."""
+        """Yield warnings about the spec outside the template."""
         return ()

@@ -1,4 +1,4 @@
-"""Numbers that were fields in older versions of an API and live on in annotations."""
+"""Annotations that hold numbers which were fields in older versions of an API."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def number_annotation(obj: Any, key: str) -> None:
-    """The annotation, if it is there, must be a number; it is written in its shortest form."""
+    """Normalize the number in the annotation, if present. Raise BadRequest if it is not a 64-bit integer."""
     text: str | None = obj.metadata.annotations.get(key)
     if text is None:
         return
