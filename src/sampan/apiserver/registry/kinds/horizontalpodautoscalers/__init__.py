@@ -1,6 +1,7 @@
-"""HorizontalPodAutoscaler, in the form of its version 2, which is stored; `sampan.api.conversion` knows version 1.
+"""HorizontalPodAutoscaler in its storage version autoscaling/v2; v1 is converted by `sampan.api.conversion`.
 
-`defaults`, `metrics` and `behavior` are its parts, `targets` the column that shows the metrics.
+`defaults`, `metrics` and `behavior` default and validate its parts, `targets` prints the metrics in the table. The
+counterparts are `pkg/registry/autoscaling` and `pkg/apis/autoscaling/validation`.
 """
 
 from collections.abc import Iterable
@@ -73,7 +74,7 @@ def _faults(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -
 
 
 def _range_faults(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> Faults:
-    """An autoscaler may keep a minimum of zero that it has already."""
+    """Yield the errors of minReplicas and maxReplicas. An existing minReplicas of zero may be kept."""
     least, most, at = obj.spec.minReplicas, obj.spec.maxReplicas, "spec.maxReplicas"
     bound = 0 if old is not None and old.spec.minReplicas == 0 else 1
     if least is not None and least < bound:
@@ -87,7 +88,7 @@ def _range_faults(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | N
 
 
 def _target_group(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> Group:
-    """How the group of the target is checked: not at all if it stays as it is."""
+    """Return how to validate the API group of the scale target: not at all if the target's kind is unchanged."""
     target = obj.spec.scaleTargetRef
     if old is not None:
         before = old.spec.scaleTargetRef

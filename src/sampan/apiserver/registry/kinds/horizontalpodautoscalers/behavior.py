@@ -1,4 +1,4 @@
-"""How fast an autoscaler may go up and down."""
+"""Validation of the scaling behavior of an autoscaler."""
 
 from sampan.api import quantity
 from sampan.api.faults import FieldError

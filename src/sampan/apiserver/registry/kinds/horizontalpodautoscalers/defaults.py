@@ -1,4 +1,4 @@
-"""What the server fills in of an autoscaler."""
+"""Default values of HorizontalPodAutoscalers."""
 
 from sampan.api.types.autoscaling_v2 import (
     HorizontalPodAutoscaler,
@@ -26,7 +26,7 @@ def default_autoscaler(obj: HorizontalPodAutoscaler) -> None:
 
 
 def _completed(rules: HPAScalingRules | None, wanted: HPAScalingRules) -> HPAScalingRules:
-    """The rules with what they lack."""
+    """Return the rules with the fields that are unset taken from `wanted`."""
     if rules is None:
         return wanted
     for field in HPAScalingRules.__struct_fields__:
@@ -36,13 +36,13 @@ def _completed(rules: HPAScalingRules | None, wanted: HPAScalingRules) -> HPASca
 
 
 def _up() -> HPAScalingRules:
-    """Four pods or as many as there are, whichever is more, without waiting."""
+    """Return the default for scaling up: by 4 pods or 100% per 15 seconds, whichever is more, without stabilization."""
     policies = [_policy("Pods", 4), _policy("Percent", 100)]
     return HPAScalingRules(stabilizationWindowSeconds=0, selectPolicy="Max", policies=policies)
 
 
 def _down() -> HPAScalingRules:
-    """All, after a time that the controller knows."""
+    """Return the default for scaling down: by 100% per 15 seconds, with the controller's default stabilization window."""
     return HPAScalingRules(selectPolicy="Max", policies=[_policy("Percent", 100)])
 
 

@@ -1,4 +1,4 @@
-"""The metrics that an autoscaler goes by: each has a type, and the source of that type."""
+"""Validation of metrics: the source that belongs to the metric's type must be the only one."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -134,4 +134,4 @@ _SOURCES: dict[str, Callable[[Any, str], Faults]] = {
     "resource": _resource,
     "containerResource": _container_resource,
 }
-"""In the order in which the first one that is there is looked at."""
+"""The sources in the order in which they are checked: only the first one that is set is validated."""

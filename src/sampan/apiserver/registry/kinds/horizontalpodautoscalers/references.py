@@ -1,4 +1,4 @@
-"""References to the object that is scaled, and to objects that metrics describe."""
+"""Validation of references to the scale target and to the objects of object metrics."""
 
 from enum import Enum
 
@@ -9,7 +9,7 @@ from sampan.apiserver.registry.podspec.formats import Faults
 
 
 class Group(Enum):
-    """What is asked of the group in a reference's apiVersion."""
+    """How the API group in a reference's apiVersion is validated."""
 
     REQUIRED = "there must be one"
     OPTIONAL = "there may be none"
@@ -28,7 +28,7 @@ def reference_faults(reference: CrossVersionObjectReference, at: str, group: Gro
 
 
 def group_fault(reference: CrossVersionObjectReference, group: Group) -> str:
-    """What is wrong with the apiVersion; empty if nothing is."""
+    """Return what is wrong with the apiVersion, "" if nothing is."""
     version = reference.apiVersion
     if group is Group.ANYTHING:
         return ""

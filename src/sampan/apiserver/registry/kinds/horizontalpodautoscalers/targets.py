@@ -1,4 +1,4 @@
-"""The metrics of an autoscaler as a cell: what each is now, and what it should be."""
+"""The Targets column of the table: the current and target value of each metric."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,8 +1,9 @@
-"""Job: pods that run until enough of them have succeeded.
+"""Job: runs pods until enough of them have succeeded.
 
-`spec` checks what a job says of itself, `policies` when it counts as failed or successful, `indexes` reads lists of its
-pods' numbers, `selectors` is about the selector that the server makes for it, `changes` about what may change of it,
-`status` about its status; `strategy` puts them together. Cron jobs use `spec` for their templates.
+`spec` validates the spec, `policies` the pod failure and success policies, `indexes` parses lists of completion
+indexes, `selectors` generates the selector, `changes` validates updates, `status` status updates; `strategy` combines
+them. Cron jobs use `spec` for their job template. The counterparts are `pkg/registry/batch/job` and
+`pkg/apis/batch/validation`.
 """
 
 from sampan.apiserver.registry.kinds.jobs.status import JobStatusStrategy

@@ -1,4 +1,4 @@
-"""What may change of a job: little, but more while it is suspended."""
+"""Validation of job updates: the pod template is mutable only while the job is suspended."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.workloads.selection import IMMUTABLE, changed_selector
 
 _PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")
-"""Where pods run; node affinity counts as well."""
+"""The scheduling fields of a pod template that are mutable; node affinity is handled apart."""
 
 
 def change_faults(spec: JobSpec, old: Job) -> Faults:
@@ -31,7 +31,7 @@ def _fixed(value: Any, old: Any, at: str) -> Faults:
 
 
 def _completions(spec: JobSpec, old: JobSpec) -> Faults:
-    """An indexed job may be scaled."""
+    """Yield an error if completions changed, unless an indexed job is scaled together with parallelism."""
     at = "spec.completions"
     if spec.completionMode != INDEXED:
         yield from _fixed(spec.completions, old.completions, at)
@@ -51,12 +51,12 @@ def _template(spec: JobSpec, old: Job) -> Faults:
 
 
 def _is_at_rest(job: Job) -> bool:
-    """The job is suspended, and all its pods are gone."""
+    """Whether the job is suspended and has no active pods."""
     return job.spec.suspend is True and is_true(job, "Suspended") and job.status.active == 0
 
 
 def _with_changes(old: PodSpec, new: PodSpec) -> PodSpec:
-    """The old spec with everything from the new one that may change at rest: placement and resources."""
+    """Return the old spec with all mutable fields of the new one: scheduling directives and resources."""
     return msgspec.structs.replace(
         old,
         affinity=_affinity(old.affinity, new.affinity),

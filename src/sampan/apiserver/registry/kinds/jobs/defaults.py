@@ -1,4 +1,4 @@
-"""What the server fills in of a job."""
+"""Default values of jobs."""
 
 from sampan.api.int_or_string import MAX_INT32
 from sampan.api.types.batch_v1 import Job, JobSpec
@@ -8,7 +8,10 @@ _BACKOFF_LIMIT = 6
 
 
 def default_job(job: Job) -> None:
-    """A job without labels shares those of its pods, so that what is added to these later is added to both."""
+    """Apply the defaults of a job.
+
+    A job without labels shares the dict with the pod template's labels, so that generated labels are added to both.
+    """
     spec = job.spec
     default_job_template(spec)
     if spec.parallelism is None:
@@ -30,7 +33,7 @@ def default_job(job: Job) -> None:
 
 
 def default_job_template(spec: JobSpec) -> None:
-    """What a job has in common with the template of a cron job."""
+    """Apply the defaults that a job and the template of a cron job have in common."""
     default_template(spec.template)
     policy = spec.podFailurePolicy
     for rule in (policy.rules or ()) if policy is not None else ():

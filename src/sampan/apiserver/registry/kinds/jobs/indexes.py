@@ -1,4 +1,4 @@
-"""Lists of indexes of an indexed job's pods, as text: `1,3-5,7`."""
+"""Lists of completion indexes of an indexed job as text: `1,3-5,7`."""
 
 import re
 from itertools import product
@@ -9,11 +9,11 @@ _is_number = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII).fullmatch
 
 
 class IndexesError(ValueError):
-    """A list that cannot be read; the message is the API server's."""
+    """Raised for an invalid list, with the message of kube-apiserver."""
 
 
 def count(text: str, completions: int) -> int:
-    """How many indexes the list has, all of them below `completions`."""
+    """Return the number of indexes in the list. Raise IndexesError if it is invalid or has an index >= `completions`."""
     total, last = 0, -1
     for part in text.split(",") if text else ():
         first, end = _interval(part, completions)
@@ -25,7 +25,7 @@ def count(text: str, completions: int) -> int:
 
 
 def overlap(completed: str, failed: str, completions: int) -> int | None:
-    """The first index that is in both lists. Parts that cannot be read are passed over."""
+    """Return the first index that is in both lists, None if there is none. Invalid parts are ignored."""
     both = product(_intervals(completed, completions), _intervals(failed, completions))
     shared = [max(a[0], b[0]) for a, b in both if a[0] <= b[1] and b[0] <= a[1]]
     return min(shared, default=None)

@@ -1,4 +1,4 @@
-"""When a job counts as failed or as successful before all its pods have run: its two policies."""
+"""Validation of the pod failure policy and the success policy of a job."""
 
 from collections.abc import Collection, Sequence
 

@@ -1,4 +1,4 @@
-"""The selector and the labels that the server makes for a job, so that no other job has the same."""
+"""The selector and labels that the server generates from the job's UID, so that no two jobs share pods."""
 
 from sampan.api.faults import FieldError
 from sampan.api.types.batch_v1 import Job
@@ -11,7 +11,7 @@ _OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
 
 
 def generate_selector(job: Job) -> None:
-    """What the client set already stays, to be refused if it is not the same."""
+    """Add the generated selector and labels. Existing values are kept, and rejected by validation if they differ."""
     labels, meta = job.spec.template.metadata.labels, job.metadata
     for key in (_OLD_NAME_LABEL, NAME_LABEL):
         labels.setdefault(key, meta.name)
@@ -23,7 +23,7 @@ def generate_selector(job: Job) -> None:
 
 
 def generated_faults(job: Job, *, has_new_labels: bool) -> Faults:
-    """Whether selector and labels are as they were made. Old jobs lack the labels with a prefix."""
+    """Yield errors unless selector and labels are as generated. Old jobs lack the labels with a prefix."""
     selector, meta = job.spec.selector, job.metadata
     if job.spec.manualSelector or selector is None:
         return

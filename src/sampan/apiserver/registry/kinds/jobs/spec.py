@@ -1,4 +1,4 @@
-"""What a job says of itself, whether it stands alone or in the template of a cron job."""
+"""Validation of the spec of a job or of the job template of a cron job."""
 
 from sampan.api.domains import domain_prefixed_path
 from sampan.api.faults import FieldError
@@ -13,13 +13,15 @@ INDEXED = "Indexed"
 _MODES = ("NonIndexed", INDEXED)
 _MANAGER_MOST = 63
 _MANY, _HIGH = 100_000, 10_000
-"""Indexed jobs: the most parallelism and failed indexes, and the most of them with more than `_MANY` completions."""
+"""Limits of indexed jobs: parallelism and maxFailedIndexes are at most `_MANY`, and at most `_HIGH` if there are more
+than `_MANY` completions with a backoffLimitPerIndex.
+"""
 _NEEDS_INDEXES = "requires indexed completion mode"
 _NUMBERS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
 
 
 def job_spec_faults(spec: JobSpec, lenient: Leniency, at: str) -> Faults:
-    """Everything but the selector."""
+    """Yield all errors of the spec except those of the selector."""
     yield from _numbers(spec, at)
     if spec.managedBy is not None:
         yield from domain_prefixed_path(spec.managedBy, f"{at}.managedBy")

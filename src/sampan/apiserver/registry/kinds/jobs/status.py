@@ -1,7 +1,6 @@
-"""The status of a job, which controllers of other makers may write: it must make sense, and may not go back.
+"""Validation of job status updates, which external job controllers (`spec.managedBy`) make as well.
 
-Most rules are only looked at when something that they speak of has changed, so that a status from an older server can
-still be worked on.
+Most rules apply only if a field that they concern has changed, so that a status from an older server stays writable.
 """
 
 from collections.abc import Iterable
@@ -108,7 +107,10 @@ def _is_before(end: str | None, start: str | None) -> bool:
 
 
 def _reasons(change: _Change) -> Faults:
-    """A job says first what it will be, while its last pods end, and then that it is so."""
+    """Yield errors if a job becomes Failed without FailureTarget, or Complete without SuccessCriteriaMet.
+
+    The latter conditions are set first, while the last pods terminate.
+    """
     is_failed_new = change.of(_FAILED) or change.in_fields("failedIndexes")
     if is_failed_new and change.is_now(_FAILED) and not change.is_now(_FAILING):
         yield _condition("cannot set Failed=True condition without the FailureTarget=true condition")

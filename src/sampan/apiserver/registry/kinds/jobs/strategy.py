@@ -1,4 +1,4 @@
-"""How jobs are made, changed, deleted and shown."""
+"""The strategy and the table columns of jobs."""
 
 from collections.abc import Iterable, Iterator
 
@@ -82,7 +82,7 @@ def _spec_faults(spec: JobSpec, old: JobSpec | None, lenient: Leniency) -> Fault
 
 
 def _hostname_faults(job: Job) -> Faults:
-    """The pods of an indexed job have their index in their host names."""
+    """Yield an error if the hostnames of an indexed job's pods, which end in the index, would be invalid."""
     if job.spec.completionMode != INDEXED or (job.spec.completions or 0) <= 0:
         return
     longest = f"{job.metadata.name}-{(job.spec.completions or 0) - 1}"
@@ -91,7 +91,7 @@ def _hostname_faults(job: Job) -> Faults:
         yield FieldError.invalid("metadata.name", job.metadata.name, text)
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table -------------------------------------------------------------------------------------------------------------
 
 
 def _status(job: Job, now: float) -> str:

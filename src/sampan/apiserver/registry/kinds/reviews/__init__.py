@@ -1,1 +1,4 @@
-"""Reviews: questions about users that are posted like objects, answered, and not kept."""
+"""Review kinds: requests about users and permissions that are answered in the response and not stored.
+
+The counterparts are `pkg/registry/authentication` and `pkg/registry/authorization`.
+"""

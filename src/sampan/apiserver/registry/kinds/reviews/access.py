@@ -1,4 +1,4 @@
-"""What the three access reviews share: what is wrong with their question, and its answer."""
+"""What the access reviews share: validation of the spec, and the status from the authorizers' decision."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _asked(spec: Spec, user: User) -> Attributes:
 
 
 def _field_selector(asked: ResourceAttributes) -> str:
-    """The terms that select one value, which are all that an authorizer can use."""
+    """Return the requirements with a single value as a field selector; authorizers cannot use others."""
     selector = asked.fieldSelector
     if selector is None:
         return ""
@@ -83,7 +83,7 @@ def _label_term(term: Any) -> str:
     return str({**forms, "Exists": term.key, "DoesNotExist": f"!{term.key}"}.get(term.operator, ""))
 
 
-# -- faults ----------------------------------------------------------------------------------------------------------
+# -- validation --------------------------------------------------------------------------------------------------------
 
 
 def attribute_faults(spec: Spec) -> Iterator[FieldError]:
@@ -137,7 +137,7 @@ def _term_faults(term: Any, at: str, is_labels: bool) -> Iterator[FieldError]:
 
 
 def metadata_faults(meta: ObjectMeta, *, may_have_namespace: bool = False) -> Iterator[FieldError]:
-    """Reviews have no metadata; which managers they have is the server's own doing."""
+    """Yield an error if a review has metadata; managedFields are set by the server itself and ignored."""
     bare = msgspec.structs.replace(meta, managedFields=[], namespace="" if may_have_namespace else meta.namespace)
     if bare != ObjectMeta():
         text = "must be empty except for namespace" if may_have_namespace else "must be empty"

@@ -1,4 +1,4 @@
-"""LocalSubjectAccessReview: may that user do that in this namespace? For those who may ask about theirs alone."""
+"""LocalSubjectAccessReview: whether a user may perform an action in the review's namespace."""
 
 from __future__ import annotations
 

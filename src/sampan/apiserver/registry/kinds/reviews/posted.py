@@ -1,4 +1,4 @@
-"""What all reviews share: reading the question, admission, and the answer."""
+"""What all reviews share: decoding, admission and the response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def posted(endpoints: Endpoints, call: Call) -> Any:
-    """The review in the body, admitted."""
+    """Return the review in the request body after admission."""
     resource = call.resource
     assert resource is not None
     opts = options.write_options("CreateOptions", call.query)
@@ -40,7 +40,7 @@ def answer(review: Any) -> ValueAnswer:
 
 
 def refuse(group: str, faults: Sequence[FieldError]) -> None:
-    """Invalid if there are faults; the real server does not say of which kind."""
+    """Raise Invalid if there are errors; like kube-apiserver, without naming the kind."""
     if faults:
         raise errors.invalid("", "", faults, group=group)
 

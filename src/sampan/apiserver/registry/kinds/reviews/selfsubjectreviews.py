@@ -1,4 +1,4 @@
-"""SelfSubjectReview: who am I? Whatever else the question says is passed over."""
+"""SelfSubjectReview: the attributes of the requesting user. The content of the request is ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SelfSubjectRulesReview: what may I do in this namespace? As far as rules of roles say so."""
+"""SelfSubjectRulesReview: the rules that apply to the requesting user in a namespace, as far as they can be listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SubjectAccessReview: may that user do that?"""
+"""SubjectAccessReview: whether a user may perform an action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TokenReview: whose token is this, and is it good for these audiences?"""
+"""TokenReview: the user that a bearer token authenticates, for the requested audiences."""
 
 from __future__ import annotations
 

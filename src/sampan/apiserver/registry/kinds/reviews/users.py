@@ -1,4 +1,4 @@
-"""Users as reviews show them."""
+"""Conversion of users to UserInfo."""
 
 from sampan.api.types.authentication_v1 import UserInfo
 from sampan.apiserver.call import User

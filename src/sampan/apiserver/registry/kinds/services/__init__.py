@@ -1,8 +1,8 @@
-"""Service: a stable address for pods that come and go.
+"""Service: a stable address for a changing set of pods.
 
-`defaults` and `changes` say what the server fills in, `families` settles which address families a service has,
-`holdings` takes and gives back addresses and node ports, `validation` and `cluster_ips` find faults, `columns` are its
-table.
+`defaults` sets default values, `changes` completes updates, `families` decides the IP families, `needs` which addresses
+and ports to allocate, `holdings` allocates and releases them, `validation` and `cluster_ips` validate, `columns` is the
+table. The counterparts are `pkg/registry/core/service` and `ValidateService` in `pkg/apis/core/validation`.
 """
 
 from sampan.apiserver.proxy.proxied import proxy_to_service

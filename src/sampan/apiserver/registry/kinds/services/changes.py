@@ -1,4 +1,4 @@
-"""What the server makes of an update whose writer does not know, or no longer needs, what a service was given."""
+"""Completes service updates: values that the client omits are kept, values that no longer apply are cleared."""
 
 from sampan.api.types.core_v1 import LoadBalancerStatus, Service
 from sampan.apiserver.registry.kinds.services import traits
@@ -6,7 +6,7 @@ from sampan.apiserver.registry.kinds.services.traits import LOAD_BALANCER
 
 
 def keep_given(new: Service, old: Service) -> None:
-    """Who sends the same manifest again, without the values that the server gave, means to keep them."""
+    """Keep allocated cluster IPs and node ports if the client omits them, as when a manifest is applied again."""
     if not traits.is_external_name(old) and not traits.is_external_name(new):
         if not new.spec.clusterIP:
             new.spec.clusterIP = old.spec.clusterIP
@@ -28,7 +28,7 @@ def _keep_node_ports(new: Service, old: Service) -> None:
 
 
 def match_addresses(new: Service, old: Service | None) -> None:
-    """Bring clusterIPs in line with clusterIP where the client spoke of one of them only."""
+    """Make clusterIPs agree with clusterIP if the client set only one of them."""
     spec = new.spec
     if old is None:
         if spec.clusterIP and not spec.clusterIPs:
@@ -42,7 +42,7 @@ def match_addresses(new: Service, old: Service | None) -> None:
 
 
 def drop_unneeded(new: Service, old: Service) -> None:
-    """A service of another type has no use for some fields: those go, unless the client has just changed them."""
+    """Clear fields that do not apply to the new type of the service, unless the client has changed them too."""
     spec, before = new.spec, old.spec
     if traits.is_external_name(new) and not traits.is_external_name(old):
         _drop_addresses(new, old)

@@ -1,4 +1,4 @@
-"""Faults of clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, which depend on each other."""
+"""Validation of clusterIP, clusterIPs, ipFamilies and ipFamilyPolicy, which depend on each other."""
 
 from collections.abc import Iterator
 
@@ -65,7 +65,7 @@ def _address_faults(service: Service, before: list[str] | tuple[()]) -> Iterator
 
 
 def _mismatches(service: Service) -> Iterator[FieldError]:
-    """What fits together badly, of addresses that are good as such."""
+    """Yield errors if valid addresses do not fit each other or the IP families."""
     spec = service.spec
     if is_headless(service):
         return
@@ -82,7 +82,7 @@ def _mismatches(service: Service) -> Iterator[FieldError]:
 
 
 def change_faults(new: Service, old: Service) -> Iterator[FieldError]:
-    """The first address and family stay, the second may come and go."""
+    """Yield errors if the primary address or family changes. The secondary one may be added and released."""
     if is_external_name(new) or is_external_name(old):
         return
     if is_headless(new) and is_headless(old):

@@ -1,4 +1,4 @@
-"""The table of services."""
+"""The table columns of services."""
 
 from sampan.api.types.core_v1 import Service, ServicePort
 from sampan.apiserver.registry.kinds.services import traits

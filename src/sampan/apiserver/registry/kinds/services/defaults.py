@@ -1,4 +1,4 @@
-"""What a client may leave out of a service."""
+"""Default values of services."""
 
 from sampan.api.types.core_v1 import ClientIPConfig, Service, ServiceSpec, SessionAffinityConfig
 from sampan.apiserver.registry.kinds.services import traits

@@ -1,4 +1,4 @@
-"""Which address families a service has: what it asks for, what its addresses say, what the cluster can give."""
+"""The IP families of a service, from its spec, its addresses and the configuration of the cluster."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +20,7 @@ _OTHER = {"IPv4": "IPv6", "IPv6": "IPv4"}
 
 
 def settle(service: Service, old: Service | None, configured: Sequence[str]) -> list[FieldError]:
-    """Fill in ipFamilyPolicy and ipFamilies, or say why there can be none. `configured` are the cluster's families."""
+    """Set ipFamilyPolicy and ipFamilies, or return the errors. `configured` are the families of the cluster."""
     if is_external_name(service) or is_undisturbed(service, old):
         return []
     spec = service.spec
@@ -42,8 +42,10 @@ def settle(service: Service, old: Service | None, configured: Sequence[str]) -> 
 
 
 def is_undisturbed(service: Service, old: Service | None) -> bool:
-    """A service that prefers two families keeps what it has, whatever became of the cluster, as long as nothing about
-    it changes."""
+    """Whether the update of a PreferDualStack service leaves type, addresses and families unchanged.
+
+    Such a service keeps its families even if those of the cluster have changed.
+    """
     if old is None or service.spec.ipFamilyPolicy != PREFER_DUAL_STACK or service.spec.type != old.spec.type:
         return False
     if old.spec.ipFamilyPolicy not in (None, PREFER_DUAL_STACK) or is_external_name(service):
@@ -58,12 +60,12 @@ def _default_policy(service: Service, old: Service | None) -> str:
 
 
 def _selects_nothing(service: Service) -> bool:
-    """Headless and without a selector: whoever writes its endpoints knows their families, not the cluster."""
+    """Whether the service is headless without a selector, so that its families do not depend on the cluster."""
     return service.spec.clusterIP == NONE and not service.spec.selector
 
 
 def _reduce(service: Service, old: Service | None) -> Iterator[FieldError]:
-    """Asking for a single stack is enough to give up the second family; anything else must be said clearly."""
+    """Release the secondary address and family if the policy became SingleStack; otherwise doing so is an error."""
     if old is None:
         return
     spec, before = service.spec, old.spec
@@ -92,7 +94,7 @@ def _policy_faults(service: Service) -> Iterator[FieldError]:
 
 
 def _families_of_addresses(service: Service, configured: Sequence[str]) -> Iterator[FieldError]:
-    """Families that are not named follow from the addresses."""
+    """Add the families of the addresses for which no family is specified."""
     spec = service.spec
     for index, text in enumerate(spec.clusterIPs):
         address = addresses.parse(text)

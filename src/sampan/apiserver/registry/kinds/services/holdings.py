@@ -1,4 +1,4 @@
-"""What a service holds of the cluster: taken before it is written, given back when it has no more use for it."""
+"""Allocation of a service's addresses and node ports before it is written, and their release."""
 
 import logging
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ async def begin(ctx: Context, service: Service, old: Service | None) -> Finish |
 
 
 async def give_back(ctx: Context, service: Service) -> None:
-    """The service is gone."""
+    """Release the allocations of a service that was removed."""
     has_addresses = not traits.is_external_name(service) and not traits.is_headless(service)
     ports = set(traits.node_ports(service))
     if traits.needs_health_check(service) and service.spec.healthCheckNodePort:
@@ -95,7 +95,7 @@ async def _take_ports(ctx: Context, service: Service, old: Service | None) -> Po
 
 
 async def _release(ctx: Context, addresses: Iterable[str], ports: Iterable[int]) -> None:
-    """The write it belongs to is decided: what cannot be given back now is found by the repair."""
+    """Release allocations. The write itself is over, so errors are only logged: the repair loop releases leaks."""
     try:
         for address in addresses:
             await ctx.registry.addresses.release(ctx, address)

@@ -1,4 +1,4 @@
-"""What a service needs and no longer needs, of addresses and node ports. Pure; `holdings` carries it out."""
+"""Which addresses and node ports a service needs, and no longer needs. `holdings` allocates them."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -13,7 +13,7 @@ from sampan.machinery import errors
 
 @dataclass(frozen=True, slots=True)
 class AddressNeeds:
-    """`take`: the places in clusterIPs that must be taken; `release`: addresses to give back when the write is done."""
+    """`take` are the indexes in clusterIPs to allocate, `release` the addresses to release after a successful write."""
 
     take: tuple[int, ...] = ()
     release: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ def of_addresses(service: Service, old: Service | None) -> AddressNeeds:
 
 @dataclass(slots=True)
 class PortNeeds:
-    """`given`: the node port of each port, 0 for none; `health_check`: the same for the health check port."""
+    """`given` is the node port of each port, 0 for none; `health_check` is the health check node port."""
 
     given: list[int]
     health_check: int
@@ -43,7 +43,7 @@ class PortNeeds:
 
 
 def needs_ports(service: Service, old: Service | None) -> bool:
-    """Whether the record of node ports has to be looked at."""
+    """Whether node ports must be allocated or released."""
     before = set(traits.node_ports(old)) if old is not None and traits.has_node_ports(old) else set()
     now = set(traits.node_ports(service)) if traits.has_node_ports(service) else set()
     is_asking = traits.wants_node_ports(service) and any(not port.nodePort for port in service.spec.ports)
@@ -52,7 +52,7 @@ def needs_ports(service: Service, old: Service | None) -> bool:
 
 
 def of_ports(service: Service, old: Service | None, bitmap: PortBitmap, random: Random) -> PortNeeds:
-    """Take from the bitmap what the service needs; an ApiError says what cannot be had."""
+    """Allocate from the bitmap what the service needs. Raise ApiError if that is impossible."""
     needs = PortNeeds([port.nodePort for port in service.spec.ports], service.spec.healthCheckNodePort)
     taking = _Taking(service, needs, bitmap, random)
     if traits.has_node_ports(service):
@@ -71,7 +71,7 @@ class _Taking:
         self._is_asking = traits.wants_node_ports(service)
 
     def for_new(self) -> None:
-        """Ports of the same number (of other protocols) share a node port."""
+        """Allocate for a new service. Ports with the same number but different protocols share a node port."""
         shared: dict[int, int] = {}
         named: dict[int, int] = {}
         for port in self._ports:

@@ -1,4 +1,4 @@
-"""Faults of what a load balancer reports."""
+"""Validation of the load balancer status."""
 
 from sampan.api import addresses
 from sampan.api.faults import FieldError

@@ -1,4 +1,4 @@
-"""The rules of the Service resource and of its status."""
+"""The strategies of services and of their status."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ class ServiceStrategy(Strategy):
     async def release(self, ctx: Context, obj: Service) -> None:
         await holdings.give_back(ctx, obj)
         endpoints = ctx.registry.store_of("", "v1", "Endpoints")
-        try:  # else a new service of that name would begin with the endpoints of this one
+        try:  # otherwise a new service with this name would start with the endpoints of this one
             await endpoints.delete(ctx, obj.metadata.name, DeleteOptions())
         except errors.NotFound:
             return
 
 
 def _drop_hidden(service: Service) -> None:
-    """An external name has no traffic in the cluster."""
+    """Clear internalTrafficPolicy, which does not apply to ExternalName services."""
     if traits.is_external_name(service):
         service.spec.internalTrafficPolicy = None
 

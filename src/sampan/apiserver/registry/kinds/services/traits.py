@@ -1,11 +1,11 @@
-"""What a service is: the questions that its rules keep asking."""
+"""Predicates about services."""
 
 from sampan.api.types.core_v1 import Service
 
 CLUSTER_IP, NODE_PORT, LOAD_BALANCER, EXTERNAL_NAME = "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"
 SINGLE_STACK, PREFER_DUAL_STACK, REQUIRE_DUAL_STACK = "SingleStack", "PreferDualStack", "RequireDualStack"
 NONE = "None"
-"""The address of a headless service, and the affinity of one that has none."""
+"""The clusterIP of a headless service, and the default session affinity."""
 
 
 def is_headless(service: Service) -> bool:
@@ -25,13 +25,13 @@ def has_node_ports(service: Service) -> bool:
 
 
 def wants_node_ports(service: Service) -> bool:
-    """Whether ports that ask for no node port get one."""
+    """Whether a node port is allocated for ports that specify none."""
     spec = service.spec
     return spec.type == NODE_PORT or (spec.type == LOAD_BALANCER and spec.allocateLoadBalancerNodePorts is not False)
 
 
 def is_external(service: Service) -> bool:
-    """Whether it can be reached from outside of the cluster."""
+    """Whether the service is reachable from outside the cluster."""
     spec = service.spec
     return spec.type in (NODE_PORT, LOAD_BALANCER) or (spec.type == CLUSTER_IP and bool(spec.externalIPs))
 

@@ -1,4 +1,4 @@
-"""Faults of a service, in the real order."""
+"""Validation of services, in the order in which kube-apiserver reports errors."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What is allowed in a service but better left out."""
+"""Warnings about services."""
 
 from collections.abc import Iterator
 
