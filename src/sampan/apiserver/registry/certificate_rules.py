@@ -1,6 +1,6 @@
 """Validation of certificate signing requests: signer names, the PEM-encoded request and the issued certificates.
 
-`cryptography` is imported on first use because loading it is slow.
+`cryptography` is imported on first use.
 """
 
 from __future__ import annotations

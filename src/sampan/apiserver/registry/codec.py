@@ -49,7 +49,7 @@ class ResourceCodec:
         return codec.decode(body, self.type)
 
     def from_value(self, value: Any) -> tuple[Any, list[str]]:
-        """Return the object for a JSON value (a patch result) and its unknown fields. Raise DecodeError if malformed."""
+        """Return the object for a JSON value (a patch result) and its unknown fields. Raise DecodeError if invalid."""
         if self.type is not None:
             return codec.decode_value(value, self.type)
         if not isinstance(value, dict):

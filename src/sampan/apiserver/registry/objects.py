@@ -1,4 +1,4 @@
-"""Re-export of the type of objects without a Struct."""
+"""Re-exports `Unstructured`, the type of objects of kinds without a Struct."""
 
 from sampan.api.unstructured import Unstructured
 

@@ -29,7 +29,7 @@ def refuse_version_of_new(text: str) -> None:
 
 
 def check_version(resource: Resource, obj: Any, revision: int, *, may_be_missing: bool) -> None:
-    """Raise Conflict if the resource version in an updated object is not that of the stored one."""
+    """Raise Conflict if the resource version in an updated object is outdated, Invalid if a required one is missing."""
     wanted = version_number(obj.metadata.resourceVersion)
     if wanted == 0:
         if not may_be_missing:

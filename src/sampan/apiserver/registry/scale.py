@@ -31,7 +31,7 @@ Change = Callable[[Scale, Entries], tuple[Scale, Entries]]
 
 
 class Scaled:
-    """The scale subresource of one kind with the given strategy. `selector` returns the label selector of its pods."""
+    """The scale subresource of one kind. `selector` returns the label selector of an object's pods as text."""
 
     def __init__(self, *, strategy: Strategy, selector: Callable[[Any], str]) -> None:
         self._strategy, self._selector = strategy, selector

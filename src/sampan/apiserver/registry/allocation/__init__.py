@@ -1,8 +1,9 @@
-"""Allocation of cluster IPs and node ports for services; the counterpart is `pkg/registry/core/service`.
+"""Allocation of cluster IPs and node ports for services.
 
 Nothing is kept in memory: an address is allocated by creating its IPAddress object, a port by a compare-and-swap of the
 bitmap in the store. So several API servers on one store never allocate the same value twice, and data can be moved to
-and from a kube-apiserver. This package records allocations; `kinds.services` decides what a service needs.
+and from a kube-apiserver. This package records allocations; `kinds.services` decides what a service needs. The
+counterparts are `ipallocator` and `portallocator` in `pkg/registry/core/service`.
 """
 
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator

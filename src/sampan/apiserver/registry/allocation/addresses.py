@@ -1,4 +1,4 @@
-"""Allocation of cluster IPs. An address belongs to whoever creates the IPAddress object with its name."""
+"""Allocation of cluster IPs. An address is allocated by creating the IPAddress object with its name."""
 
 from __future__ import annotations
 

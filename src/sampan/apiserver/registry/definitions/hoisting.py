@@ -21,7 +21,7 @@ _FIELDS = ("schema", "subresources", "additionalPrinterColumns", "selectableFiel
 
 
 class Hoisted(msgspec.Struct, frozen=True):
-    """A spec in that form: `versions` without the common values, which are in the other fields."""
+    """A spec with the common values of all versions at the top level, and removed from `versions`."""
 
     versions: Sequence[CustomResourceDefinitionVersion]
     schema: CustomResourceValidation | None = None

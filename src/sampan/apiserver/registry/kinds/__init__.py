@@ -1,6 +1,7 @@
-"""One module per kind: its `SERVED` says what is special about it. A kind without a module is served generically.
+"""One module per kind, whose `SERVED` declares what is special about it; other kinds are served generically.
 
-The table names the modules, so that a server that never sees a kind never imports it.
+The table names the modules, so that a kind that is never used is never imported. The counterpart is `pkg/registry`,
+with the defaults of `pkg/apis/*/v1` and the validation of `pkg/apis/*/validation`.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""APIService: who serves a version of a group, this server or a service of the cluster."""
+"""APIService: whether a group version is served by this server or by a service in the cluster."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ class APIServiceStrategy(Strategy):
             obj.spec.service.port = _PORT
 
     def prepare_create(self, ctx: Context, obj: APIService) -> None:
-        """What this server serves itself is always there."""
+        """Reset the status; an APIService of this server itself is available from the start."""
         obj.status = APIServiceStatus()
         if obj.spec.service is None:
             told = "Local APIServices are always available"
@@ -100,7 +100,7 @@ def _service_faults(service: ServiceReference, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(faults)}")
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _service(found: APIService, now: float) -> str:

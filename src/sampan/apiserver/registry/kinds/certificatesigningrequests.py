@@ -1,6 +1,6 @@
-"""CertificateSigningRequest: who asked for a certificate, whether it was approved, and the certificate.
+"""CertificateSigningRequest: who requests a certificate, whether it is approved, and the issued certificate.
 
-Three paths write it: its own changes metadata only, `approval` says yes or no, `status` has the rest.
+Updates of the object change only its metadata; `approval` approves or denies, `status` sets the rest.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class CertificateSigningRequestStrategy(Strategy):
         return names.path_segment(name, prefix=is_prefix)
 
     def prepare_create(self, ctx: Context, obj: CertificateSigningRequest) -> None:
-        """Whoever asks is written down by the server."""
+        """Set the requesting user in the spec, whatever the client sent."""
         spec, user = obj.spec, ctx.user
         spec.username, spec.uid, spec.groups = user.name, user.uid, list(user.groups)
         spec.extra = {key: list(values) for key, values in user.extra.items()}
@@ -91,7 +91,7 @@ class IssueStrategy(StatusStrategy):
 
 
 def _keep(conditions: list[CertificateSigningRequestCondition], old: Conditions, kind: str) -> None:
-    """Whether a request was approved is as it was, if the client speaks of it at all."""
+    """Restore the conditions of a type from the old object if their number is unchanged."""
     places = [index for index, condition in enumerate(conditions) if condition.type == kind]
     before = _of(old, kind)
     if len(places) == len(before):
@@ -109,11 +109,11 @@ def _put_times(conditions: Conditions, old: Conditions, now: str) -> None:
             condition.lastTransitionTime = before.lastTransitionTime if before is not None else now
 
 
-# -- faults ----------------------------------------------------------------------------------------------------------
+# -- validation --------------------------------------------------------------------------------------------------------
 
 
 def _spec_faults(spec: CertificateSigningRequestSpec, old: CertificateSigningRequestSpec | None) -> Faults:
-    """What an older server let pass may stay."""
+    """Yield the errors of the spec; some kinds of invalid values are tolerated if the old object has them."""
     if fault := request_fault(spec.request or b""):
         yield FieldError.invalid("spec.request", shown(spec.request), fault)
     if not spec.usages:
@@ -198,7 +198,7 @@ def _of(conditions: Conditions, kind: str) -> list[CertificateSigningRequestCond
     return [condition for condition in conditions if condition.type == kind]
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _condition(request: CertificateSigningRequest, now: float) -> str:

@@ -1,4 +1,4 @@
-"""ClusterRoleBinding: who has a role everywhere."""
+"""ClusterRoleBinding: grants a cluster role in the whole cluster."""
 
 from sampan.apiserver.registry.rbac_rules import BindingStrategy
 from sampan.apiserver.registry.served import Served

@@ -1,4 +1,4 @@
-"""ClusterRole: what may be done anywhere. One with an aggregation rule gets the rules of those that it selects."""
+"""ClusterRole: permissions in the whole cluster. An aggregation rule adds the rules of the roles that it selects."""
 
 from collections.abc import Iterable
 

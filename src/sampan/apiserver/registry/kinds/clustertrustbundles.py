@@ -1,4 +1,4 @@
-"""ClusterTrustBundle: CA certificates that everybody in the cluster may read, of a signer or of nobody special."""
+"""ClusterTrustBundle: CA certificates that all users in the cluster can read, optionally of one signer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClusterTrustBundleStrategy(Strategy):
     columns = (NAME, Column("SignerName", lambda found, now: found.spec.signerName or "<none>"))
 
     def name_faults(self, name: str, is_prefix: bool) -> list[str]:
-        """What a name must be depends on the signer: `validate_create` looks at it."""
+        """Accept any path segment; `validate_create` checks the rest, which depends on the signer."""
         return names.path_segment(name, prefix=is_prefix)
 
     def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
@@ -30,7 +30,7 @@ class ClusterTrustBundleStrategy(Strategy):
         yield from _bundle_faults(obj.spec.trustBundle)
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
-        """A bundle that stays as it is may be one that would be refused now."""
+        """Yield the errors of an update; an unchanged bundle is not validated again."""
         yield from _own_faults(obj)
         if obj.spec.trustBundle != old.spec.trustBundle:
             yield from _bundle_faults(obj.spec.trustBundle)
@@ -50,7 +50,7 @@ def _own_faults(obj: Any) -> Faults:
 
 
 def bundle_name_faults(name: str, signer: str, *, is_prefix: bool = False) -> list[str]:
-    """The name of a signer's bundle begins with the signer's."""
+    """Return the errors of a bundle's name, which must start with the name of its signer."""
     if not signer:
         if ":" in name:
             return ['ClusterTrustBundle without signer name must not have ":" in its name']

@@ -1,5 +1,7 @@
-"""ComponentStatus: whether the parts of the control plane that this server knows of are healthy. Nothing of it is
-stored: every part is asked when somebody asks."""
+"""ComponentStatus: the health of the control plane components that this server knows.
+
+Nothing is stored: each request runs the health checks.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from sampan.storage.cacher.selection import Selection
 
 Probe = Callable[[], Awaitable[None]]
-"""Raises what is wrong."""
+"""A health check, which raises what is wrong."""
 
 STORE = "etcd-0"
 _HEALTHY = "Healthy"
@@ -61,7 +63,7 @@ async def _status(name: str, probe: Probe) -> ComponentStatus:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             await probe()
-    except Exception as fault:  # whatever is wrong with a component is what was asked for
+    except Exception as fault:  # any error of a component is what its status reports
         condition = ComponentCondition(type=_HEALTHY, status="False", error=str(fault) or type(fault).__name__)
     return ComponentStatus(metadata=ObjectMeta(name=name), conditions=[condition])
 
@@ -94,7 +96,7 @@ def _list(endpoints: Endpoints, call: Call, found: list[ComponentStatus]) -> Val
     return ValueAnswer({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items})
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _condition(status: ComponentStatus) -> ComponentCondition | None:

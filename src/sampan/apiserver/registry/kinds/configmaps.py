@@ -1,4 +1,4 @@
-"""ConfigMap: texts and bytes that pods read."""
+"""ConfigMap: configuration data for pods."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,7 +10,7 @@ from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 LARGEST = 1024 * 1024
-"""Bytes that a ConfigMap or a Secret may hold."""
+"""The maximum size in bytes of the data of a ConfigMap or Secret."""
 FROZEN = "field is immutable when `immutable` is set"
 
 

@@ -1,4 +1,4 @@
-"""ControllerRevision: a state that a controller can go back to."""
+"""ControllerRevision: a snapshot of state to which a controller can roll back."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""CronJob: jobs that are made at the times of a schedule."""
+"""CronJob: creates jobs on a schedule."""
 
 from collections.abc import Iterable, Iterator
 
@@ -20,7 +20,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES = ("Allow", "Forbid", "Replace")
 _NAME_MOST = 52
-"""The name of a job has 11 characters more."""
+"""The maximum length of a name; the names of the jobs are 11 characters longer."""
 _KEPT, _KEPT_FAILED = 3, 1
 _ZONE_WARNING = (
     "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
@@ -115,7 +115,7 @@ def _template_faults(template: JobTemplateSpec, lenient: Leniency, at: str) -> F
         yield FieldError.not_supported(f"{at}.manualSelector", spec.manualSelector, ("nil", "false"))
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _suspend(found: CronJob, now: float) -> str:

@@ -1,4 +1,4 @@
-"""CSIDriver: what a storage driver can do and wants to be told."""
+"""CSIDriver: the capabilities and requirements of a CSI driver."""
 
 from collections.abc import Iterable, Sequence
 
@@ -38,7 +38,7 @@ class CSIDriverStrategy(Strategy):
         obj.spec.volumeLifecycleModes = obj.spec.volumeLifecycleModes or ["Persistent"]
 
     def prepare_create(self, ctx: Context, obj: CSIDriver) -> None:
-        """A new driver has no generation yet, and limits of volumes cannot hold pods back."""
+        """Start with generation 0, as kube-apiserver does; drop preventPodSchedulingIfMissing, a disabled feature."""
         obj.metadata.generation = 0
         obj.spec.preventPodSchedulingIfMissing = None
 

@@ -1,4 +1,4 @@
-"""CSINode: the storage drivers of a node."""
+"""CSINode: the CSI drivers on a node."""
 
 from collections.abc import Iterable, Sequence
 
@@ -41,7 +41,7 @@ class CSINodeStrategy(Strategy):
         return _driver_faults(obj.spec.drivers or ())
 
     def validate_update(self, ctx: Context, obj: CSINode, old: CSINode) -> Iterable[FieldError]:
-        """A driver that stays may only change how many volumes it can take."""
+        """Yield the errors of an update: for a driver that remains, only `allocatable` may change."""
         yield from self.validate_create(ctx, obj)
         for before in old.spec.drivers or ():
             for driver in obj.spec.drivers or ():

@@ -1,4 +1,4 @@
-"""CSIStorageCapacity: how much a driver can still give of a class in a part of the cluster."""
+"""CSIStorageCapacity: the available capacity of a storage class in a part of the cluster."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""CustomResourceDefinition: a kind that users make."""
+"""CustomResourceDefinition: a resource type that users define."""
 
 from collections.abc import Iterable
 
@@ -123,7 +123,7 @@ def _faults(found: CustomResourceDefinition, old: CustomResourceDefinition | Non
 
 
 def _change_faults(spec: CustomResourceDefinitionSpec, old: CustomResourceDefinition) -> Faults:
-    """What objects are stored by stays."""
+    """Yield errors if fields change that determine how objects are stored."""
     before, conditions = old.spec, old.status.conditions or ()
     if any((found.type, found.status) == (ESTABLISHED, "True") for found in conditions):
         yield from fixed(spec.scope, before.scope, "spec.scope")

@@ -1,4 +1,4 @@
-"""DaemonSet: one pod on every node that fits."""
+"""DaemonSet: runs a pod on every matching node."""
 
 from collections.abc import Iterable
 
@@ -148,7 +148,7 @@ def _amounts(update: RollingUpdateDaemonSet) -> tuple[int | str, int | str]:
 
 
 def _internal(strategy: DaemonSetUpdateStrategy) -> DaemonSetUpdateStrategy:
-    """With zeros for amounts that were left out, as the real server shows it."""
+    """Return the strategy with zeros for unset numbers, as kube-apiserver prints it."""
     update = strategy.rollingUpdate
     if update is None:
         return strategy

@@ -1,4 +1,4 @@
-"""Deployment: equal pods, and how one version of them gives way to the next."""
+"""Deployment: replicated pods with rolling updates."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +23,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 _ROLLING, _RECREATE = "RollingUpdate", "Recreate"
 _HISTORY, _DEADLINE_S, _SHARE = 10, 600, "25%"
 _ROLLBACK = "deprecated.deployment.rollback.to"
-"""The annotation that asks for an older version."""
+"""The annotation that requests a rollback, once a field of extensions/v1beta1."""
 
 
 class DeploymentStrategy(TemplateStrategy):
@@ -57,7 +57,7 @@ class DeploymentStrategy(TemplateStrategy):
         number_annotation(obj, _ROLLBACK)
 
     def spec_of(self, obj: Deployment) -> Any:
-        """Annotations count: they are copied to the replica sets."""
+        """Return the spec and the annotations, which are copied to the replica sets."""
         return obj.spec, obj.metadata.annotations
 
     def validate_create(self, ctx: Context, obj: Deployment) -> Iterable[FieldError]:
@@ -131,7 +131,7 @@ def _amounts(update: RollingUpdateDeployment) -> tuple[int | str, int | str]:
 
 
 def _internal(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrategy:
-    """With zeros for amounts that were left out, as the real server shows it."""
+    """Return the strategy with zeros for unset numbers, as kube-apiserver prints it."""
     update = strategy.rollingUpdate
     if update is None:
         return strategy

@@ -1,4 +1,4 @@
-"""DeviceClass: a kind of device by name, and what its driver is told."""
+"""DeviceClass: a named selection of devices with configuration for their driver."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""What a disruption budget says to the eviction of a pod. Pure; `pod_eviction` carries it out."""
+"""Whether a pod disruption budget allows the eviction of a pod. `pod_eviction` writes the result."""
 
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import Condition
@@ -13,8 +13,10 @@ _DISRUPTED_MOST = 2000
 
 
 def is_guarded(pod: Pod, budget: PodDisruptionBudget) -> bool:
-    """Whether the pod counts for the budget. One that is not ready does not, where the budget always lets such pods go,
-    or is met without it."""
+    """Whether evicting the pod requires an allowed disruption of the budget.
+
+    It does not for a pod that is not ready if the budget's policy is AlwaysAllow, or if enough other pods are healthy.
+    """
     if is_true(pod.status, "Ready"):
         return True
     if budget.spec.unhealthyPodEvictionPolicy == "AlwaysAllow":
@@ -24,7 +26,10 @@ def is_guarded(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
 
 def allow_disruption(budget: PodDisruptionBudget, pod: str, now: str) -> None:
-    """Take one disruption from the budget, in place; refuse if it has none left."""
+    """Take one allowed disruption from the budget, in place.
+
+    Raise TooManyRequests if none is left or the budget's status is outdated, Forbidden if its status makes no sense.
+    """
     status, name = budget.status, budget.metadata.name
     if status.observedGeneration < budget.metadata.generation:
         raise still_processed(budget)

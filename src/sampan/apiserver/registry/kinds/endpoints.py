@@ -1,4 +1,4 @@
-"""Endpoints: the addresses behind a service, as it was before EndpointSlices."""
+"""Endpoints: the addresses of a service's pods, the predecessor of EndpointSlice."""
 
 from collections.abc import Iterable, Sequence
 
@@ -78,7 +78,7 @@ def _port_faults(port: EndpointPort, at: str, *, needs_name: bool) -> Faults:
         yield from qualified(port.appProtocol, f"{at}.appProtocol")
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _endpoints(endpoints: Endpoints, now: float) -> str:

@@ -1,4 +1,4 @@
-"""EndpointSlice: a part of the addresses behind a service."""
+"""EndpointSlice: a subset of the endpoints of a service."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ class EndpointSliceStrategy(Strategy):
         obj.ports = obj.ports or None
 
     def prepare_create(self, ctx: Context, obj: EndpointSlice) -> None:
-        """The topology of an older version is written by nobody any more."""
+        """Clear deprecatedTopology, which clients of discovery.k8s.io/v1 cannot set."""
         for endpoint in obj.endpoints or ():
             endpoint.deprecatedTopology = {}
 
@@ -153,7 +153,7 @@ def _hint_faults(hints: EndpointHints, at: str) -> Faults:
             yield FieldError.invalid(f"{at}.forNodes[{index}].name", node.name, text)
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _some(found: Sequence[str]) -> str:

@@ -1,5 +1,7 @@
-"""Event of the core group: what happened to an object. Written in the old way (counted) or the new one (with a time of
-its own); the checks of the new way are shared with events.k8s.io."""
+"""Event of the core group: a report about an object.
+
+Events without an eventTime are validated by the old rules, others by those of events.k8s.io.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -17,7 +19,7 @@ _NOT_MATCHING = "does not match event.namespace"
 
 
 class EventStrategy(Strategy):
-    """`reporter` is what this version calls the field that says who reports."""
+    """`reporter` is the name of the reportingController field in this API version."""
 
     create_on_update = True
     reporter = "reportingComponent"
@@ -36,12 +38,12 @@ class EventStrategy(Strategy):
     def mark_deleted(
         self, ctx: Context, obj: Event, *, asked_s: int | None, policy: deletion.Policy, now: float
     ) -> deletion.Fate:
-        """Events own nothing, whatever a client wants to become of it."""
+        """Delete with the policy Background, whatever the client requests: events have no dependents."""
         return super().mark_deleted(ctx, obj, asked_s=asked_s, policy="Background", now=now)
 
 
 def _old_faults(event: Event) -> Iterator[FieldError]:
-    """An event and the object that it is about are in one namespace; those of cluster objects in `default`."""
+    """Yield an error unless the event is in the namespace of its object, `default` for cluster-scoped objects."""
     about = event.involvedObject.namespace
     if event.metadata.namespace != (about or "default"):
         yield FieldError.invalid("involvedObject.namespace", about, _NOT_MATCHING)
@@ -63,7 +65,7 @@ def _new_faults(event: Event, reporter: str) -> Iterator[FieldError]:
         yield FieldError.invalid("message", "", f"can have at most {_LONGEST_MESSAGE} characters")
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _first_seen(event: Event, now: float) -> str:

@@ -1,4 +1,4 @@
-"""Event of events.k8s.io: the same objects, but only written in the new way, and fixed but for the series."""
+"""Event of events.k8s.io: the same stored objects with stricter validation; only the series is mutable."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ _FIXED = (
     *("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count"),
     *("reason", "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance"),
 )
-"""In the order, and as often, as the real server looks at them."""
+"""The immutable fields in the order of kube-apiserver, which checks one of them twice."""
 _SHOWN_AS = {"reportingComponent": "reportingController"}
 
 

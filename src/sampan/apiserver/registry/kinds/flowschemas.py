@@ -1,4 +1,4 @@
-"""FlowSchema: which requests go to which priority level, and how they are told apart there."""
+"""FlowSchema: assigns requests to a priority level and to flows within it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -55,7 +55,7 @@ MANDATORY = {
     _EXEMPT: _mandatory(_EXEMPT, 1, ["system:masters"]),
     _CATCH_ALL: _mandatory(_CATCH_ALL, _LAST, ["system:unauthenticated", "system:authenticated"], "ByUser"),
 }
-"""Schemas that must be as they are, or requests could match none."""
+"""The specs of the mandatory flow schemas, which cannot be changed; without them a request could match none."""
 
 
 class FlowSchemaStrategy(Strategy):
@@ -204,7 +204,7 @@ def _path_fault(path: str) -> str:
     return "wildcard can only do suffix matching" if stars > 1 or (stars and not path.endswith("/*")) else ""
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _method(schema: FlowSchema, now: float) -> str:

@@ -1,4 +1,4 @@
-"""IngressClass: which controller serves an ingress."""
+"""IngressClass: the controller that implements an ingress."""
 
 from collections.abc import Iterable
 

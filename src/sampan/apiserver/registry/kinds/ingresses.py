@@ -1,4 +1,4 @@
-"""Ingress: what reaches services from outside by host and path."""
+"""Ingress: routes external HTTP requests to services by host and path."""
 
 from collections.abc import Iterable, Sequence
 
@@ -48,7 +48,7 @@ class IngressStrategy(Strategy):
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: Ingress, old: Ingress) -> Iterable[FieldError]:
-        """What an older server let pass may stay."""
+        """Yield the errors of an update; some kinds of invalid values are tolerated if the old object has them."""
         had_bad_secrets = any(tls.secretName and names.dns1123_subdomain(tls.secretName) for tls in old.spec.tls)
         had_bad_wildcards = any("*" in rule.host and any(_paths_faults(rule, "")) for rule in old.spec.rules)
         return _spec_faults(obj.spec, "spec", allow_bad_secrets=had_bad_secrets, allow_bad_wildcards=had_bad_wildcards)
@@ -178,7 +178,7 @@ def _resource_faults(reference: TypedLocalObjectReference, at: str) -> Faults:
             yield FieldError.invalid(f"{at}.{field}", value, text)
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _hosts(ingress: Ingress, now: float) -> str:

@@ -1,4 +1,4 @@
-"""IPAddress: that an address is taken, and by whom. Its name is the address."""
+"""IPAddress: an allocated address, which is the object's name, and the object that uses it."""
 
 from collections.abc import Iterable
 

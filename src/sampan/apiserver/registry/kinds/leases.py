@@ -1,4 +1,4 @@
-"""Lease: who leads, and until when."""
+"""Lease: a lock with an expiry, for leader election and heartbeats."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ class LeaseStrategy(Strategy):
     )
 
     def prepare_create(self, ctx: Context, obj: Lease) -> None:
-        """Leader election that the server coordinates is off."""
+        """Drop the fields of coordinated leader election, which is disabled."""
         obj.spec.strategy = obj.spec.preferredHolder = None
 
     def prepare_update(self, ctx: Context, obj: Lease, old: Lease) -> None:

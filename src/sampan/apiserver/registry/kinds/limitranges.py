@@ -1,4 +1,4 @@
-"""LimitRange: bounds and defaults for what a single pod, container or claim asks for."""
+"""LimitRange: limits and defaults for the resources of single pods, containers and claims."""
 
 import uuid
 from collections.abc import Iterable
@@ -43,7 +43,7 @@ class LimitRangeStrategy(Strategy):
 
 
 def _default_container(item: LimitRangeItem) -> None:
-    """The limit by default is the highest one, the request is the limit, or the lowest one where there is none."""
+    """Default the limit to the maximum, and the request to the limit, else to the minimum."""
     item.default = {**item.max, **item.default}
     item.defaultRequest = {**item.min, **item.default, **item.defaultRequest}
 
@@ -84,8 +84,11 @@ def _name_faults(item: LimitRangeItem, field: str, at: str) -> Faults:
 
 
 def _order_faults(name: str, found: dict[str, Quantity], at: str) -> Faults:
-    """What lies on the wrong side of what. Each rule: the smaller one, the greater one, where it is told and with which
-    of the two, how both are called."""
+    """Yield errors for values in the wrong order, such as a minimum above the maximum.
+
+    Each rule consists of the lower and the upper field, the field of the error and of its value, and the words for
+    both.
+    """
     for low, high, field, shown, low_word, high_word in (
         ("min", "max", "min", "min", "min value", "max value"),
         ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value", "default request value"),

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicy: expressions that change what is written."""
+"""MutatingAdmissionPolicy: CEL expressions that modify objects on admission."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicyBinding: where a mutating policy holds, and with which parameters."""
+"""MutatingAdmissionPolicyBinding: applies a mutating policy to resources, with parameters."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""MutatingWebhookConfiguration: who else may change what is written."""
+"""MutatingWebhookConfiguration: webhooks that modify objects on admission."""
 
 from sampan.apiserver.registry.hooks.webhooks import WebhookStrategy
 from sampan.apiserver.registry.served import Served

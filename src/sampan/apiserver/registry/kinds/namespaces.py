@@ -1,5 +1,8 @@
-"""Namespace. It goes in two steps: marked, until its content is gone and the finalizers of its spec with it; then
-really, with the update that takes the last one away."""
+"""Namespace, which is deleted in two steps.
+
+A deletion sets the deletionTimestamp and the phase Terminating. The object is removed by the update that removes the
+last finalizer of its spec, after the content of the namespace is deleted.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -37,7 +40,7 @@ class NamespaceStrategy(Strategy):
         obj.status = NamespaceStatus(phase=ACTIVE)
         if _FINALIZER not in obj.spec.finalizers:
             obj.spec.finalizers.append(_FINALIZER)
-        self.default(obj)  # a generated name is known only now
+        self.default(obj)  # a generated name is only known now
 
     def validate_create(self, ctx: Context, obj: Namespace) -> Iterable[FieldError]:
         return [fault for name in obj.spec.finalizers for fault in _finalizer_faults(name, "spec.finalizers")]

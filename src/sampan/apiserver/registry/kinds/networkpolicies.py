@@ -1,4 +1,4 @@
-"""NetworkPolicy: who may talk to which pods, and to whom these may talk."""
+"""NetworkPolicy: which network traffic is allowed to and from pods."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
@@ -22,7 +22,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 _TYPES, _PROTOCOLS = ("Ingress", "Egress"), ("TCP", "UDP", "SCTP")
 
 Rule = tuple[str, Sequence[NetworkPolicyPort], str, Sequence[NetworkPolicyPeer]]
-"""Where a rule stands, its ports, and what its peers are called and are."""
+"""The path of a rule, its ports, and the field name of its peers with the peers."""
 
 
 class NetworkPolicyStrategy(Strategy):
@@ -73,7 +73,7 @@ def _blocks(spec: NetworkPolicySpec) -> Iterator[tuple[str, IPBlock]]:
 def _faults(
     spec: NetworkPolicySpec, start: str, *, allow_bad_values: bool = False, known: Collection[str] = ()
 ) -> Faults:
-    """`known` are networks that the policy had before, which are not looked at again."""
+    """Yield the errors of a spec. `known` are CIDRs of the old object, which are not validated again."""
     yield from selector_faults(spec.podSelector, f"{start}.podSelector", allow_bad_values=allow_bad_values)
     for at, ports, name, peers in _rules(spec):
         for index, port in enumerate(ports):

@@ -54,7 +54,7 @@ class NodeStrategy(Strategy):
 
 
 def _match_pod_cidrs(node: Node) -> None:
-    """The first of podCIDRs is podCIDR; where they differ, podCIDR counts."""
+    """Make podCIDR and the first of podCIDRs agree; podCIDR takes precedence."""
     spec = node.spec
     if spec.podCIDR:
         if spec.podCIDRs[:1] != [spec.podCIDR]:
@@ -73,7 +73,7 @@ class NodeStatusStrategy(StatusStrategy):
         return change_faults(obj, old)
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _status(node: Node, now: float) -> str:

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: a wish for storage. It stays as it is made, but for size and attributes once it is bound."""
+"""PersistentVolumeClaim: a request for storage, immutable except for size and attributes class once bound."""
 
 from collections.abc import Iterable
 
@@ -82,7 +82,7 @@ class PersistentVolumeClaimStrategy(Strategy):
                 )
 
 
-# -- where the data comes from ---------------------------------------------------------------------------------------
+# -- data sources ------------------------------------------------------------------------------------------------------
 
 
 def _sources(spec: PersistentVolumeClaimSpec) -> tuple[TypedLocalObjectReference | TypedObjectReference | None, ...]:
@@ -90,7 +90,11 @@ def _sources(spec: PersistentVolumeClaimSpec) -> tuple[TypedLocalObjectReference
 
 
 def _settle_sources(spec: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpec | None) -> None:
-    """Two fields say the same, the older one for claims and snapshots only; sources in other namespaces are off."""
+    """Make dataSource and dataSourceRef agree.
+
+    A reference to another namespace is dropped because that feature is disabled, and a dataSource without a
+    dataSourceRef is kept only for claims and snapshots.
+    """
     ref = spec.dataSourceRef
     if ref is not None and ref.namespace and (old is None or old.dataSourceRef is None):
         ref = spec.dataSourceRef = None
@@ -109,7 +113,7 @@ def _is_claim_or_snapshot(source: TypedLocalObjectReference | None) -> bool:
     return source is not None and (source.kind, source.apiGroup or "") in known
 
 
-# -- what may change -------------------------------------------------------------------------------------------------
+# -- validation of updates ---------------------------------------------------------------------------------------------
 
 
 def _change_faults(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Faults:
@@ -138,7 +142,7 @@ def _change_faults(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
 
 
 def _moves_class(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
-    """Whether the class moves from the annotation of old to its field."""
+    """Whether the storage class moves from the deprecated annotation to the field."""
     annotation = old.metadata.annotations.get(OLD_CLASS)
     is_moved = (
         annotation is not None and old.spec.storageClassName is None and claim.spec.storageClassName == annotation
@@ -149,7 +153,7 @@ def _moves_class(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bo
 def _comparable(
     claim: PersistentVolumeClaim, old: PersistentVolumeClaim, *, may_name_class: bool
 ) -> PersistentVolumeClaimSpec:
-    """The new spec with everything taken back that was allowed to change."""
+    """Return the new spec with all permitted changes undone."""
     is_bound, spec, before = claim.status.phase == _BOUND, claim.spec, old.spec
     requests = _with_old_spelling(spec.resources.requests, before.resources.requests)
     if is_bound and requests:
@@ -164,7 +168,7 @@ def _comparable(
 
 
 def _with_old_spelling(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
-    """Amounts that are only spelled otherwise are the same."""
+    """Return the new quantities with the old text where only the notation differs."""
     return {name: old[name] if name in old and parse(text) == parse(old[name]) else text for name, text in new.items()}
 
 
@@ -173,7 +177,7 @@ def _amount(spec: PersistentVolumeClaimSpec) -> Quantity:
 
 
 def _attributes_faults(wanted: str | None, status: PersistentVolumeClaimStatus) -> Faults:
-    """A class of attributes that was put into effect can be replaced, but not taken away."""
+    """Yield an error if a volume attributes class that is in effect is removed; it can only be replaced."""
     if status.currentVolumeAttributesClassName is None or wanted:
         return
     what = "nil" if wanted is None else "empty string"
@@ -181,7 +185,7 @@ def _attributes_faults(wanted: str | None, status: PersistentVolumeClaimStatus) 
     yield FieldError.forbidden(_ATTRIBUTES, text)
 
 
-# -- the status ------------------------------------------------------------------------------------------------------
+# -- status ------------------------------------------------------------------------------------------------------------
 
 
 class PersistentVolumeClaimStatusStrategy(StatusStrategy):
@@ -216,7 +220,7 @@ def _resource_name_faults(name: str, at: str) -> Faults:
         yield FieldError.not_supported(at, name, [_STORAGE])
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _phase(claim: PersistentVolumeClaim, now: float) -> str:

@@ -1,4 +1,4 @@
-"""PersistentVolume: storage that outlives pods."""
+"""PersistentVolume: storage with a lifecycle independent of pods."""
 
 from collections.abc import Iterable
 
@@ -25,7 +25,7 @@ _MOUNTED = (
     *("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder"),
     *("cephfs", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk"),
 )
-"""Sources whose mount options may be in an annotation."""
+"""Volume sources whose mount options may be in an annotation."""
 _OLD_SOURCES = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
@@ -55,7 +55,7 @@ class PersistentVolumeStrategy(Strategy):
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume) -> Iterable[FieldError]:
-        """The real server looks at the whole volume twice."""
+        """Yield the errors of an update; like kube-apiserver, validate the whole volume twice."""
         is_lenient = has_bad_affinity(old.spec)
         yield from volume_faults(obj.spec, obj.metadata.name, "spec", allow_bad_values=is_lenient)
         yield from _mount_option_faults(obj)
@@ -93,7 +93,7 @@ class PersistentVolumeStatusStrategy(StatusStrategy):
             new.lastPhaseTransitionTime = ctx.now
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _phase(volume: PersistentVolume, now: float) -> str:

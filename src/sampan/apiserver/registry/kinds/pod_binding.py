@@ -1,4 +1,4 @@
-"""Binding a pod to a node: the subresource pods/binding, and the old resource bindings that does the same."""
+"""The pods/binding subresource, and the legacy resource `bindings`, which bind a pod to a node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BINDING = GroupVersionKind(group="", version="v1", kind="Binding")
 
 
 class _BindingStrategy(Strategy):
-    """A binding is no change of the spec by a client: it is not validated and counts no generation."""
+    """The strategy of a binding, which is neither validated as an update of the spec nor changes the generation."""
 
 
 _STRATEGY = _BindingStrategy()

@@ -1,4 +1,4 @@
-"""What `kubectl get pods` shows."""
+"""The table columns of pods."""
 
 from collections.abc import Iterator, Sequence
 
@@ -40,12 +40,12 @@ def _ended_well(status: ContainerStatus) -> bool:
 
 
 def _is_past(status: ContainerStatus, sidecars: set[str]) -> bool:
-    """Whether an init container lets the next one start."""
+    """Whether the init container lets the next one start."""
     return _ended_well(status) or (status.name in sidecars and status.started is True)
 
 
 def _starting(pod: Pod, sidecars: set[str]) -> tuple[int, ContainerStatus] | None:
-    """The init container that the pod is at."""
+    """Return index and status of the first init container that has not completed or, as a sidecar, started."""
     for index, status in enumerate(pod.status.initContainerStatuses):
         if not _is_past(status, sidecars):
             return index, status
@@ -90,7 +90,11 @@ def _end_reason(ended: ContainerStateTerminated) -> str:
 
 
 def _container_reason(pod: Pod, reason: str) -> str:
-    """The first container that has something to say decides; one that still runs speaks against Completed."""
+    """Return the reason for the Status column from the containers, else `reason`.
+
+    The first container that is waiting with a reason or has terminated decides. Completed is replaced by Running or
+    NotReady if another container still runs, or by the reason of a failed one.
+    """
     error, is_running = "", False
     for status in reversed(pod.status.containerStatuses):
         state = status.state
@@ -148,7 +152,7 @@ def _gates(pod: Pod, now: float) -> str:
 
 
 def row_conditions(pod: Pod) -> list[dict[str, str]]:
-    """What a table says of a pod that is done, so that clients can leave it out."""
+    """Return the condition that marks the row of a terminated pod, so that clients can filter it."""
     told = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = pod.status.phase
     if phase not in told:

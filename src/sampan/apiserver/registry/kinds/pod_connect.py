@@ -1,7 +1,6 @@
-"""Subresources of a pod that lead to its node: log, exec, attach, portforward.
+"""The log, exec, attach and portforward subresources of pods, which are proxied to the kubelet.
 
-What can be said without the node is decided here: which container is meant, whether the options make sense, whether
-there is a node at all.
+The container name, the options and the existence of the node are checked before the request is forwarded.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 
 async def read_log(endpoints: Endpoints, call: Call) -> Answer:
-    """The log of a pod that has no node yet is empty."""
+    """Stream the log of a container; empty for a pod without a node."""
     if faults := _log_faults(call.query):
         raise errors.invalid("PodLogOptions", call.name, faults)
     pod = await _pod(endpoints, call.namespace, call.name)
@@ -65,7 +64,7 @@ _KUBELET_PATHS = {"exec": "exec", "attach": "attach", "portforward": "portForwar
 
 
 def stream_query(call: Call) -> list[tuple[str, str]]:
-    """What the kubelet is told, in its words."""
+    """Return the query for the kubelet, which names the options differently."""
     query = call.query
     if call.subresource == "portforward":
         ports = [port for value in query.all("ports") for port in value.split(",")]
@@ -102,7 +101,7 @@ async def _to_node(endpoints: Endpoints, pod: Pod) -> Upstream:
 
 
 def _container(pod: Pod, asked: str) -> str:
-    """The container that is meant: the one that was asked for, or the only one."""
+    """Return the requested container, or the only one. Raise BadRequest if it is missing or ambiguous."""
     known = [container.name for _, container, _ in containers_of(pod.spec)]
     if asked:
         if asked not in known:

@@ -1,4 +1,4 @@
-"""Evicting a pod: deleting it, if its disruption budget allows that."""
+"""The pods/eviction subresource: deletes a pod if its disruption budget allows it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ATTEMPTS = 20
 
 
 class _OwnWrite(Strategy):
-    """A write of the server itself, made of what is there: nothing to prepare or to check."""
+    """The strategy of the server's own writes, which need no preparation or validation."""
 
 
 _STRATEGY = _OwnWrite()
@@ -66,8 +66,11 @@ def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOp
 
 
 async def _evict(endpoints: Endpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
-    """Again with a pod that changed meanwhile, as long as nothing was taken from a budget and the client does not
-    insist on a version."""
+    """Evict the pod.
+
+    A pod to which budgets do not apply is deleted, with retries if it changes in the meantime: nothing was taken from a
+    budget that a retry could take again. If the client requires a resourceVersion, a conflict is returned instead.
+    """
     store = endpoints.registry.store_of("", "v1", "Pod")
     for attempts_left in reversed(range(_ATTEMPTS)):
         item = await store.get(ctx.namespace, name)
@@ -83,7 +86,12 @@ async def _evict(endpoints: Endpoints, ctx: Context, name: str, deletion: Delete
 
 
 async def _evict_serving(endpoints: Endpoints, ctx: Context, pod: Pod, deletion: DeleteOptions) -> None:
-    """Evict a pod that counts, if its budget has a disruption left for it, or can do without it as it is now."""
+    """Evict a pod to which a budget may apply.
+
+    If its budget guards it, one disruption is taken first. Otherwise the pod is not ready, and only that state of it
+    may be deleted: a pod that became ready in the meantime counts, so a conflict is answered like a budget that is
+    outdated.
+    """
     name, budget = pod.metadata.name, await _budget(endpoints, pod)
     if budget is None:
         return await _delete(endpoints, ctx, name, deletion)
@@ -99,7 +107,7 @@ async def _evict_serving(endpoints: Endpoints, ctx: Context, pod: Pod, deletion:
 
 
 def _pinned(deletion: DeleteOptions, pod: Pod) -> DeleteOptions:
-    """Only the pod as it was seen."""
+    """Return the options with the pod's resourceVersion as a precondition."""
     return replace(deletion, resource_version=deletion.resource_version or pod.metadata.resourceVersion)
 
 
@@ -108,7 +116,7 @@ def _may_get_ready(pod: Pod) -> bool:
 
 
 def _ignores_budgets(pod: Pod) -> bool:
-    """A pod that serves nobody: not yet, or no more."""
+    """Whether budgets do not apply, because the pod is pending, terminated or being deleted."""
     return pod.metadata.deletionTimestamp is not None or pod.status.phase in ("Pending", *_ENDED)
 
 
@@ -140,7 +148,7 @@ async def _decrement(endpoints: Endpoints, ctx: Context, pod: str, name: str) ->
 
 
 async def _delete(endpoints: Endpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
-    """Say in the pod's status why it goes, then delete it."""
+    """Set the DisruptionTarget condition in the pod's status, then delete the pod."""
     store = endpoints.registry.store_of("", "v1", "Pod")
 
     async def change(pod: Any) -> Any:

@@ -1,4 +1,4 @@
-"""PodDisruptionBudget: how many of some pods may be missing at a time. `disruption` is what it says to an eviction."""
+"""PodDisruptionBudget: how many pods of an application must stay available. `disruption` applies it to evictions."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 _OLD_MARK = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
-"""A label by which an older version told an empty selector that matches all pods from one that matches none."""
+"""A label by which policy/v1beta1 distinguished an empty selector that matches all pods from one that matches none."""
 _MARKED = tuple(
     LabelSelector(matchExpressions=[LabelSelectorRequirement(key=_OLD_MARK, operator=operator)])
     for operator in ("Exists", "DoesNotExist")

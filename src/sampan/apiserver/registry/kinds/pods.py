@@ -1,4 +1,4 @@
-"""Pods: how they are made, changed and deleted. What a pod is lies in `registry.podspec`."""
+"""Pod: creation, updates, deletion and subresources. The pod spec is in `registry.podspec`."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class PodStrategy(Strategy):
         return changes.change_faults(obj, old, _lenient(old))
 
     def warnings(self, ctx: Context, obj: Pod, old: Pod | None) -> Iterator[str]:
-        """New pods only: nobody reads those of the many updates."""
+        """Yield warnings about new pods only: most updates are made by components, which ignore warnings."""
         if old is not None:
             return
         if found := names.dns1123_label(obj.metadata.name):
@@ -86,7 +86,7 @@ def _lenient(old: Pod) -> Leniency:
 
 
 class PodStatusStrategy(PodStrategy):
-    """Labels, annotations and finalizers may change with the status."""
+    """The status subresource; labels, annotations and finalizers are mutable with the status."""
 
     counts_generation = False
     validates_whole = False
@@ -116,7 +116,7 @@ def _keep_metadata(new: ObjectMeta, old: ObjectMeta) -> None:
 
 
 def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
-    """A condition that does not say which generation it is about is about the one that it was about."""
+    """Keep the observedGeneration of conditions that are sent without one."""
     known: dict[str, deque[int]] = {}
     for condition in old.conditions:
         known.setdefault(condition.type, deque()).append(condition.observedGeneration)
@@ -127,7 +127,7 @@ def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
 
 
 class EphemeralContainersStrategy(PodStrategy):
-    """Everything but the ephemeral containers stays as it is."""
+    """The ephemeralcontainers subresource, which changes only the ephemeral containers."""
 
     def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)
@@ -141,7 +141,7 @@ class EphemeralContainersStrategy(PodStrategy):
 
 
 class ResizeStrategy(PodStrategy):
-    """Everything but the resources of containers stays as it is."""
+    """The resize subresource, which changes only the resources and resize policies."""
 
     def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)

@@ -1,4 +1,4 @@
-"""PodTemplate: a template that stands on its own."""
+"""PodTemplate: a pod template as an object of its own."""
 
 from collections.abc import Iterable
 from typing import Any

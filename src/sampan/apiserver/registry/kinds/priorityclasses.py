@@ -1,4 +1,4 @@
-"""Priority classes: a number by name, fixed once and for all."""
+"""PriorityClass: maps a name to an immutable priority."""
 
 from collections.abc import Iterable
 

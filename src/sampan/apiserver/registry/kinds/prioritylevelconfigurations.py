@@ -1,4 +1,4 @@
-"""PriorityLevelConfiguration: how many requests of a level are served at a time, and what becomes of the others."""
+"""PriorityLevelConfiguration: the concurrency limit of a priority level, and what happens to excess requests."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -42,7 +42,7 @@ MANDATORY = {
         ),
     ),
 }
-"""Levels that must be as they are."""
+"""The specs of the mandatory priority levels, which are immutable except for `spec.exempt` of the level `exempt`."""
 
 
 class PriorityLevelStrategy(Strategy):
@@ -168,7 +168,7 @@ def _queuing_faults(queuing: QueuingConfiguration, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.handSize", hand, f"{start} should not be greater than {_MOST_BITS}")
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _shares(level: PriorityLevelConfiguration, now: float) -> Any:

@@ -1,4 +1,4 @@
-"""ReplicaSet: a number of equal pods."""
+"""ReplicaSet: maintains a number of identical pods."""
 
 from collections.abc import Iterable
 
@@ -59,7 +59,7 @@ def _spec_faults(spec: ReplicaSetSpec, lenient: Leniency) -> Faults:
 
 
 def selector_and_template(selector: LabelSelector | None, template: PodTemplateSpec, lenient: Leniency) -> Faults:
-    """The part that Deployments have as well, word for word."""
+    """Yield the errors of selector and template, which Deployments have with the same messages."""
     at = "spec.template"
     yield from selection.required_selector(selector, "spec.selector", of="deployment")
     selected = selection.parsed(selector)

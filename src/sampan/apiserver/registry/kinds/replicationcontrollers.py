@@ -1,4 +1,4 @@
-"""ReplicationController: a number of equal pods, from the time before ReplicaSets."""
+"""ReplicationController: maintains a number of identical pods, the predecessor of ReplicaSet."""
 
 from collections.abc import Iterable
 
@@ -109,7 +109,7 @@ def _template_faults(template: PodTemplateSpec, selector: dict[str, str], lenien
         yield FieldError.forbidden(f"{at}.spec.activeDeadlineSeconds", text)
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _containers(found: ReplicationController) -> list[object]:

@@ -1,4 +1,4 @@
-"""ResourceClaim: a wish for devices, and what was given."""
+"""ResourceClaim: a request for devices, and their allocation."""
 
 from collections.abc import Iterable, Sequence
 
@@ -85,7 +85,7 @@ def admin_faults(ctx: Context, requests: Sequence[DeviceRequest]) -> Faults:
 
 
 def _marked_faults(ctx: Context, wanted: Sequence[int], at: str) -> Faults:
-    """Access to devices that others use is for namespaces that are marked for it."""
+    """Yield an error if admin access to devices is requested in a namespace without the label that permits it."""
     if not wanted:
         return
     namespace = ctx.registry.store_of("", "v1", "Namespace").peek("", ctx.namespace)

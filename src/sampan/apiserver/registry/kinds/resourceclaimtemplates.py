@@ -1,4 +1,4 @@
-"""ResourceClaimTemplate: the claims that are made for each pod that names it."""
+"""ResourceClaimTemplate: the template of resource claims that are created for each pod."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""ResourceQuota: what a namespace may use in total."""
+"""ResourceQuota: limits the total resource consumption of a namespace."""
 
 from collections.abc import Iterable, Mapping
 
@@ -31,7 +31,7 @@ _APPLIES_TO = {
     "PriorityClass": _OF_PODS,
     "VolumeAttributesClass": {"persistentvolumeclaims", "requests.storage"},
 }
-"""Scopes, and the standard resources that each can be a scope of."""
+"""The scopes, and the standard resources to which each can be applied."""
 _WITH_VALUES = ("PriorityClass", "VolumeAttributesClass")
 _OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _NOT_EXISTS = (
@@ -102,12 +102,12 @@ def _is_standard(name: str) -> bool:
 
 
 def _is_plain(scope: str) -> bool:
-    """Whether a pod is in the scope or not, without a value."""
+    """Whether the scope takes no values."""
     return scope in _APPLIES_TO and scope not in _WITH_VALUES
 
 
 def _misapplied(scope: str, hard: Mapping[str, str]) -> int:
-    """How many of the limited resources the scope cannot be a scope of."""
+    """Return how many of the limited resources the scope cannot be applied to."""
     fitting = _APPLIES_TO.get(scope)
     return 0 if fitting is None else sum(_is_standard(name) and name not in fitting for name in hard)
 
@@ -155,7 +155,7 @@ def _operator_faults(operator: str, values: list[str], at: str) -> Faults:
         yield FieldError.invalid(f"{at}.operator", operator, "not a valid selector operator")
 
 
-# -- the table -------------------------------------------------------------------------------------------------------
+# -- table columns -----------------------------------------------------------------------------------------------------
 
 
 def _usage(quota: ResourceQuota, *, of_limits: bool) -> str:

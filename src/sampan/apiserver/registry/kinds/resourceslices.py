@@ -1,4 +1,4 @@
-"""ResourceSlice: devices that a driver has to give."""
+"""ResourceSlice: devices that a driver publishes."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ class ResourceSliceStrategy(Strategy):
     )
 
     def prepare_create(self, ctx: Context, obj: ResourceSlice) -> None:
-        """A taint counts from when it was first seen; what only newer servers understand goes."""
+        """Set timeAdded of new taints, and drop the fields of disabled features."""
         for device in obj.spec.devices:
             device.nodeAllocatableResourceMappings = {}
             for attribute in device.attributes.values():

@@ -1,4 +1,4 @@
-"""RoleBinding: who has a role in a namespace."""
+"""RoleBinding: grants a role in a namespace."""
 
 from sampan.apiserver.registry.rbac_rules import BindingStrategy
 from sampan.apiserver.registry.served import Served

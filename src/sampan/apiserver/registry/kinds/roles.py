@@ -1,4 +1,4 @@
-"""Role: what may be done in a namespace."""
+"""Role: permissions in a namespace."""
 
 from collections.abc import Iterable
 

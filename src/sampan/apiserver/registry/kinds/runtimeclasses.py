@@ -1,4 +1,4 @@
-"""RuntimeClass: how pods are run, by the name of a handler that the node's runtime knows."""
+"""RuntimeClass: selects the container runtime configuration (handler) for pods."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""Secret: a ConfigMap for what not everybody may read, with types that say which keys it must have."""
+"""Secret: confidential data for pods, with types that require certain keys."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -84,12 +84,12 @@ def _json(secret: Secret, key: str) -> Faults:
 
 
 def _object_fault(text: bytes) -> str:
-    """Why the text is no JSON object; empty if it is one."""
+    """Return why the text is not a JSON object, "" if it is one."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         return syntax.fault(text) or str(error)
-    except RecursionError:  # deeper than Python goes, but perhaps not deeper than Go does
+    except RecursionError:  # nested deeper than Python supports, but maybe not deeper than Go does
         if (fault := syntax.fault(text)) is not None:
             return fault
         value = {} if text.lstrip().startswith(b"{") else []

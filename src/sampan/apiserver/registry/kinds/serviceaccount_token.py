@@ -1,4 +1,4 @@
-"""A token for a service account: valid for a time, for an audience, and as long as what it is bound to."""
+"""The serviceaccounts/token subresource: issues tokens bound to an audience, a time and optionally an object."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ _KIND = GroupVersionKind(group="authentication.k8s.io", version="v1", kind="Toke
 _DEFAULT_S = 3600
 _LEAST_S, _MOST_S = 600, 2**32
 _PROJECTED_S = 3607
-"""What pods ask for that know nothing of tokens that end: theirs last a year, and warn after this time."""
+"""The lifetime that admission requests for the tokens of pods.
+
+Such a token is extended to a year, for clients that do not reload it, and causes warnings after this time.
+"""
 _EXTENDED_S = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """What a token is bound to: as it is called in the claims, the object, and where a pod runs."""
+    """The object that a token is bound to: its name in the claims, the object, and the node of a pod."""
 
     kind: str
     obj: Any
@@ -75,7 +78,7 @@ async def _account(endpoints: Endpoints, call: Call, request: TokenRequest) -> S
 
 
 async def _read(endpoints: Endpoints, kind: str, namespace: str, name: str) -> Any:
-    """An object as it is now; read-only."""
+    """Return the current object, read-only."""
     store = endpoints.registry.store_of("", "v1", kind)
     return (await store.get(namespace, name)).object(store.codec.decode)
 

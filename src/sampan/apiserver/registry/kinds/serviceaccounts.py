@@ -1,4 +1,4 @@
-"""ServiceAccount: who a pod is."""
+"""ServiceAccount: the identity of a pod."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""ServiceCIDR: a network that services get their addresses from."""
+"""ServiceCIDR: ranges from which cluster IPs are allocated."""
 
 from collections.abc import Iterable, Sequence
 
@@ -27,7 +27,7 @@ class ServiceCIDRStrategy(Strategy):
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: ServiceCIDR, old: ServiceCIDR) -> Iterable[FieldError]:
-        """A second family may join; nothing else changes."""
+        """Yield errors for any change but the addition of a second IP family."""
         new, before = obj.spec.cidrs, old.spec.cidrs
         if len(new) not in (len(before), 2) or len(new) < len(before):
             yield FieldError.invalid(_AT, new or None, _FIXED)

@@ -1,4 +1,4 @@
-"""StatefulSet: pods with names and storage of their own."""
+"""StatefulSet: pods with stable names and storage."""
 
 from collections.abc import Iterable
 
@@ -93,7 +93,7 @@ class StatefulSetStatusStrategy(StatusStrategy):
         yield from counts.fewer_collisions(obj.status, old.status)
 
 
-# -- defaults --------------------------------------------------------------------------------------------------------
+# -- defaults ----------------------------------------------------------------------------------------------------------
 
 
 def _default_spec(spec: StatefulSetSpec) -> None:
@@ -122,18 +122,18 @@ def _default_update(strategy: StatefulSetUpdateStrategy) -> None:
 
 
 def _drop_max_unavailable(spec: StatefulSetSpec, old: StatefulSetSpec | None) -> None:
-    """A default server does not know the field, unless an object has it from a time when it did."""
+    """Drop maxUnavailable, whose feature gate is off by default, unless the old object has it."""
     before = old.updateStrategy.rollingUpdate if old is not None else None
     update = spec.updateStrategy.rollingUpdate
     if update is not None and (before is None or before.maxUnavailable is None):
         update.maxUnavailable = None
 
 
-# -- faults ----------------------------------------------------------------------------------------------------------
+# -- validation --------------------------------------------------------------------------------------------------------
 
 
 def _changed_spec_faults(spec: StatefulSetSpec, old: StatefulSetSpec) -> Faults:
-    """A template that was faulty before is not looked at."""
+    """Yield the errors of an update; the pod template is not validated if the old spec is invalid already."""
     lenient = allowances(old.template)
     faults = list(_spec_faults(spec, lenient, is_new=False))
     if faults and any(_spec_faults(old, lenient, is_new=False)):
@@ -178,7 +178,7 @@ def _update_faults(strategy: StatefulSetUpdateStrategy, at: str) -> Faults:
 
 
 def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
-    """With a zero for a partition that was left out, as the real server shows it."""
+    """Return the strategy with zero for an unset partition, as kube-apiserver prints it."""
     update = strategy.rollingUpdate
     if update is None:
         return strategy
@@ -202,7 +202,7 @@ def _template_faults(spec: StatefulSetSpec, lenient: Leniency, checks_template: 
 
 
 def _as_run(spec: StatefulSetSpec) -> PodTemplateSpec:
-    """The template as the pods will have it: with a volume for each claim, and names that the set gives them."""
+    """Return the template with a volume per claim template, without hostname and subdomain, which the set assigns."""
     template, claims = spec.template, spec.volumeClaimTemplates
     if not (claims or template.spec.hostname or template.spec.subdomain):
         return template

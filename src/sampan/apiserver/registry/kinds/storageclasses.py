@@ -1,4 +1,4 @@
-"""StorageClass: a kind of storage by name, and who makes it."""
+"""StorageClass: a named type of storage and its provisioner."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

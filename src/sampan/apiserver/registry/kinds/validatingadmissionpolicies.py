@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: expressions that a write must satisfy."""
+"""ValidatingAdmissionPolicy: CEL expressions that validate requests on admission."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicyBinding: where a validating policy holds, with which parameters, and what follows."""
+"""ValidatingAdmissionPolicyBinding: applies a validating policy to resources, with parameters and actions."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""ValidatingWebhookConfiguration: who else may refuse a write."""
+"""ValidatingWebhookConfiguration: webhooks that validate requests on admission."""
 
 from sampan.apiserver.registry.hooks.webhooks import WebhookStrategy
 from sampan.apiserver.registry.served import Served

@@ -1,4 +1,4 @@
-"""VolumeAttachment: a volume that is to be attached to a node, and whether it is."""
+"""VolumeAttachment: the intent to attach a volume to a node, and its status."""
 
 from collections.abc import Iterable
 
@@ -103,7 +103,7 @@ def _error_faults(error: VolumeError | None, at: str) -> Faults:
     if error is None:
         return
     if names.size(error.message) > _LONGEST_MESSAGE:
-        yield FieldError.too_long(f"{at}.message", _LARGEST)  # the real server names the wrong bound
+        yield FieldError.too_long(f"{at}.message", _LARGEST)  # kube-apiserver reports the wrong limit
     if error.errorCode is not None and error.errorCode < 0:
         yield FieldError.invalid(f"{at}.errorCode", error.errorCode, names.out_of_range(0, 2**31 - 1))
 

@@ -1,4 +1,4 @@
-"""VolumeAttributesClass: attributes of volumes by name, that a driver can give a volume at any time."""
+"""VolumeAttributesClass: named mutable attributes of volumes."""
 
 from collections.abc import Iterable
 

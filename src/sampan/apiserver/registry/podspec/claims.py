@@ -23,7 +23,7 @@ _UNSET = ObjectMeta()
 
 
 def default_claim(claim: PersistentVolumeClaim) -> None:
-    """Apply defaults to a claim in a template. Kind and apiVersion are overwritten, as in kube-apiserver."""
+    """Apply defaults to a claim in a template. Kind and apiVersion are always overwritten."""
     claim.kind, claim.apiVersion = "PersistentVolumeClaim", "v1"
     claim.status.phase = claim.status.phase or "Pending"
     if claim.spec.volumeMode is None:

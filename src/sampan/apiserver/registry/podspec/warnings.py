@@ -233,9 +233,10 @@ def _ports(spec: PodSpec, at: str) -> Warnings:
 
 
 class _EarlierPorts:
-    """The ports so far with the same container port and protocol, as their numbers.
+    """The indexes of the ports so far that have one container port and protocol.
 
-    They are indexed so that conflicting ports are found without comparing all pairs: a pod may have thousands of ports.
+    They are arranged so that conflicting ports are looked up without comparing all pairs: a pod may have thousands of
+    ports.
     """
 
     def __init__(self) -> None:

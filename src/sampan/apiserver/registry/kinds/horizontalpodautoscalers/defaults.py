@@ -42,7 +42,7 @@ def _up() -> HPAScalingRules:
 
 
 def _down() -> HPAScalingRules:
-    """Return the default for scaling down: by 100% per 15 seconds, with the controller's default stabilization window."""
+    """Return the default for scaling down: by 100% per 15 seconds, with the controller's stabilization window."""
     return HPAScalingRules(selectPolicy="Max", policies=[_policy("Percent", 100)])
 
 

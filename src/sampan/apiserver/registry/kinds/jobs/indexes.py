@@ -13,7 +13,7 @@ class IndexesError(ValueError):
 
 
 def count(text: str, completions: int) -> int:
-    """Return the number of indexes in the list. Raise IndexesError if it is invalid or has an index >= `completions`."""
+    """Return the number of indexes in the list. Raise IndexesError if it is invalid or an index >= `completions`."""
     total, last = 0, -1
     for part in text.split(",") if text else ():
         first, end = _interval(part, completions)
