@@ -320,7 +320,11 @@ class Store:
         return await self._remove_marked(ctx, marked) if fate is Fate.MARKED_AND_GONE else marked
 
     async def _remove_marked(self, ctx: Context, marked: Written) -> Written:
-        """Remove an object that was just marked as deleted, unless another request has removed it in the meantime."""
+        """Remove an object that was marked as deleted just now, and return its last state.
+
+        If it was updated in the meantime, the newer state is removed. If it was removed, or another object has its name
+        now, there is nothing left to do.
+        """
         if ctx.dry_run:
             return Written(marked.obj, marked.raw, deleted=True)
         meta = marked.obj.metadata

@@ -15,7 +15,8 @@ _DISRUPTED_MOST = 2000
 def is_guarded(pod: Pod, budget: PodDisruptionBudget) -> bool:
     """Whether evicting the pod requires an allowed disruption of the budget.
 
-    It does not for a pod that is not ready if the budget's policy is AlwaysAllow, or if enough other pods are healthy.
+    It does not for a pod that is not ready if the budget's policy is AlwaysAllow, or if the budget is met without the
+    pod.
     """
     if is_true(pod.status, "Ready"):
         return True
