@@ -1,4 +1,4 @@
-"""PATCH with an applied object: how its body is read, and what it makes of the object that is there, if there is."""
+"""Server-side apply requests: decoding the applied configuration and merging it into the live object."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _INTO = "Go value of type map[string]interface {}"
 
 
 class Applied:
-    """The applied object of one request. Its body is read when it first meets an object: that there is none, where
-    there must be one, is told first."""
+    """The applied configuration of one request. The body is decoded only when it is first applied, because a missing
+    object must be reported before an invalid body."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Applied:
         self._repeated: list[str] = []
 
     def over(self, present: Present) -> Any:
-        """The object after the apply, in the path's version, with its managers."""
+        """Return the live object after the apply, in the version of the request path, with its managed fields."""
         live = self._ownership.complete(self._resource, self._versions.shown_value(self._resource, present.raw))
         value, entries = self._applied(live, present.obj.metadata.managedFields)
         obj = self._object(live if value is None else value)
@@ -50,7 +50,7 @@ class Applied:
         return obj
 
     def new(self) -> Any:
-        """The object where there is none."""
+        """Return the object that the apply creates when there is no live object."""
         value, entries = self._applied(None, [])
         obj = self._object(value or {})
         obj.metadata.managedFields = entries
@@ -86,7 +86,8 @@ class Applied:
 
 
 def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
-    """The value in a body, and its repeated keys as YAML tells them. JSON is YAML, and read faster."""
+    """Return the decoded body and the messages for its duplicate keys. JSON is valid YAML, but is decoded faster as
+    JSON."""
     if body.lstrip()[:1] == b"{":
         try:
             value, repeated = json_codec.decode_any(body)
@@ -100,7 +101,7 @@ def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 def complain(call: Call, repeated: list[str], validation: str) -> None:
-    """Of keys that are there twice, when everything else is well."""
+    """Report duplicate keys according to the field validation; called after the apply itself has succeeded."""
     if not repeated or validation == "Ignore":
         return
     if validation == "Strict":

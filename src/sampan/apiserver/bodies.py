@@ -1,4 +1,4 @@
-"""Request bodies: from bytes in any of the accepted forms to an object, with the real server's complaints."""
+"""Decoding of request bodies from any accepted media type, with the error messages of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPTIONS_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/regi
 
 
 def is_large(call: Call) -> bool:
-    """Whether the body takes so long to decode that it must not be done on the event loop."""
+    """Whether decoding the body takes so long that it must not happen on the event loop."""
     size = len(call.body)
     if size <= limits.INLINE_YAML_BYTES:
         return False
@@ -29,7 +29,8 @@ def is_large(call: Call) -> bool:
 
 
 def media_type(call: Call) -> str:
-    """The form of the body; an empty Content-Type is JSON."""
+    """Return the media type of the body; an empty Content-Type means JSON. Raise UnsupportedMediaType for any other
+    type."""
     declared = call.headers.get("Content-Type", "")
     media = declared.partition(";")[0].strip().lower()
     if not media:
@@ -40,8 +41,8 @@ def media_type(call: Call) -> str:
 
 
 def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
-    """The object in the body, of the kind that the path says. Unknown and repeated fields are refused, told as warnings
-    or passed over, as `validation` (Strict, Warn, Ignore) says."""
+    """Return the object in the body, which must be of the codec's kind. Unknown and duplicate fields are rejected,
+    reported as warnings or ignored, according to `validation` (Strict, Warn, Ignore)."""
     body, repeated = _as_json(call, media_type(call), codec.kind.kind)
     wanted = codec.kind
     try:
@@ -62,7 +63,7 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
 
 
 def _refusal(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiError | None:
-    """The refusal of a body whose kind is not the wanted one."""
+    """Return the error for a body whose kind is not the expected one, or None if the kind is acceptable."""
     if kind != wanted and is_same_kind(kind, wanted):
         there, here = kind.api_version, wanted.api_version
         text = f"the API version in the data ({there}) does not match the expected API version ({here})"
@@ -72,14 +73,15 @@ def _refusal(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiErro
 
 
 def kind_fault(api_version: str, kind: str, wanted: GroupVersionKind) -> str | None:
-    """Why an object that calls itself so is not of the wanted kind; None if it is, or says nothing."""
+    """Return why an object with this apiVersion and kind is not of the expected kind; None if it is, or if both are
+    empty."""
     if (api_version, kind) == (wanted.api_version, wanted.kind):
         return None
     return _mismatch(_completed(api_version, kind, wanted), wanted)
 
 
 def read_delete_options(call: Call) -> dict[str, Any]:
-    """DeleteOptions in a body, which may call itself by any group and version."""
+    """Return the DeleteOptions in the body as a JSON value. The body may declare any group and version."""
     media = media_type(call)
     try:
         body = call.body if media == JSON else _as_json(call, media, "DeleteOptions")[0]
@@ -101,7 +103,8 @@ def read_delete_options(call: Call) -> dict[str, Any]:
 
 
 def _complain(call: Call, repeated: list[str], strict: list[str], validation: str, subject: str) -> None:
-    """`repeated` are the keys that YAML has twice, which one error tells; `strict` the faults of any form."""
+    """Report decoding errors according to the field validation. `repeated` are duplicate YAML keys, which are combined
+    into one error; `strict` are the strict decoding errors of any media type."""
     if validation == "Strict":
         faults = [_yaml().strict_message(repeated), *strict] if repeated else strict
         raise errors.bad_request(f"{subject}: strict decoding error: {', '.join(faults)}")
@@ -115,7 +118,7 @@ def _subject(kind: GroupVersionKind, wanted: GroupVersionKind) -> str:
 
 
 def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
-    """The body as JSON, and the repeated keys that only its own form could tell."""
+    """Return the body as JSON, with the duplicate keys that can only be detected in the original YAML."""
     if media == JSON:
         return call.body, []
     if media == YAML:
@@ -136,7 +139,7 @@ def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
 
 
 def _yaml() -> Any:
-    """Loaded when the first YAML arrives."""
+    """Import the YAML codec lazily, when the first YAML body arrives."""
     from sampan.api.codec import yaml
 
     return yaml
@@ -165,7 +168,7 @@ def unrecognized(wanted: str, why: str, body: bytes) -> errors.ApiError:
 
 
 def _shown(body: bytes) -> str:
-    """The start of the body: as text where it looks like JSON, else in hexadecimal digits."""
+    """Return the start of the body for an error message: as text if it looks like JSON, in hexadecimal otherwise."""
     if not body:
         return "<empty>"
     if body.lstrip()[:1] == b"{":

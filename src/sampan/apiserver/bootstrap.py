@@ -1,10 +1,10 @@
-"""What a cluster has from its first moment: namespaces, priority classes, and the service that leads to the server.
+"""The objects that every cluster has from the start: namespaces, priority classes and the `kubernetes` service.
 
-Everything goes through the pipeline like a client's request; what is there already is left alone, except the endpoints
-of the `kubernetes` service, which follow the server. `SystemObjects` is also the counterpart of the controllers of
-`pkg/controlplane/controller` (kubernetesservice, systemnamespaces, defaultservicecidr, legacytokentracking): what users
-delete of these objects comes back. Priority classes and RBAC defaults are seen to at the start only, flow schemas by
-`sampan.apiserver.fairness.feed`.
+They are written through the pipeline like a client's requests. Existing objects are left alone, except the endpoints of
+the `kubernetes` service, which follow the server's address. `SystemObjects` is also the counterpart of the controllers
+of `pkg/controlplane/controller` (kubernetesservice, systemnamespaces, defaultservicecidr, legacytokentracking): it
+recreates these objects when users delete them. Priority classes and RBAC defaults are only reconciled at the start,
+flow schemas by `sampan.apiserver.fairness.feed`.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sampan.storage.cacher import CacheError
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 10.0
-"""How often the `kubernetes` service and what belongs to it is looked after, as in the real server."""
+"""How often the `kubernetes` service and its related objects are reconciled, as in kube-apiserver."""
 NAMESPACES_INTERVAL_S = 60.0
-"""How often the system namespaces are, as in the real server."""
+"""How often the system namespaces are reconciled, as in kube-apiserver."""
 SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES = (
@@ -48,9 +48,9 @@ _PRIORITIES = (
     ),
 )
 _TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
-"""Tells since when the use of old tokens of service accounts is noted."""
+"""The ConfigMap that records since when the use of legacy service account tokens is tracked."""
 Wanted = tuple[str, dict[str, Any]]
-"""A collection's path and an object for it."""
+"""The path of a collection and the object to create in it."""
 
 
 _SERVICES = "/api/v1/namespaces/default/services"
@@ -60,14 +60,14 @@ _NAME = "kubernetes"
 
 
 class SystemObjects:
-    """`ensure()` makes them when the server starts; `run()` puts back what is deleted later."""
+    """`ensure()` creates the objects when the server starts; `run()` recreates those that are deleted later."""
 
     def __init__(self, *, pipeline: Pipeline, cluster_ip_range: str, address: str, port: int) -> None:
         """`address` and `port` are where clients reach this server."""
         self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
         self._cluster_ip_range, self._address, self._port = cluster_ip_range, address, port
         self._complaint = ""
-        """The last failure, which is logged once however often it is met."""
+        """The last error; the same error is logged only once."""
 
     async def ensure(self) -> None:
         await self._ensure_namespaces()
@@ -83,7 +83,7 @@ class SystemObjects:
             await _follow(self._pipeline, _SLICES, _endpoint_slice([self._address], self._port))
 
     async def run(self, clock: Clock) -> None:
-        """Until cancelled."""
+        """Reconcile periodically until cancelled."""
         namespaces_due = clock.monotonic() + NAMESPACES_INTERVAL_S
         while True:
             await clock.sleep(INTERVAL_S)
@@ -97,7 +97,8 @@ class SystemObjects:
                 self._complain(str(error))
 
     async def restore(self, *, with_namespaces: bool) -> None:
-        """Create what is missing, by what the caches show: when nothing is, this costs next to nothing."""
+        """Create missing objects. Existence is checked in the watch caches, so that the usual case costs next to
+        nothing."""
         if with_namespaces and any(not self._exists("", "v1", "Namespace", name) for name in NAMESPACES):
             await self._ensure_namespaces()
         if not self._exists("", "v1", "ConfigMap", _TOKEN_TRACKING, "kube-system"):
@@ -110,7 +111,7 @@ class SystemObjects:
             await self._restore_endpoints()
 
     async def _restore_endpoints(self) -> None:
-        """See that this server's address is among them. Those of other servers on the same store stay."""
+        """Add this server's address if it is missing. The addresses of other servers that share the storage are kept."""
         endpoints = self._peek("", "v1", "Endpoints", _NAME, "default")
         subsets = (endpoints.subsets or ()) if endpoints is not None else ()
         ours = [subset for subset in subsets if self._has_port(subset.ports)]
@@ -135,7 +136,8 @@ class SystemObjects:
 
     @property
     def _has_endpoints(self) -> bool:
-        """False on a machine without a network: there is no address that endpoints could lead to."""
+        """Whether there are endpoints to publish: none on a machine without a network, whose only address is the
+        loopback."""
         return not ipaddress.ip_address(self._address).is_loopback
 
     def _exists(self, group: str, version: str, kind: str, name: str, namespace: str = "") -> bool:
@@ -156,29 +158,30 @@ class SystemObjects:
 
 
 def first_address(cluster_ip_range: str) -> str:
-    """The address of the `kubernetes` service: the first of the range."""
+    """Return the address of the `kubernetes` service, which is the first of the range."""
     return str(ipaddress.ip_network(cluster_ip_range.partition(",")[0])[1])
 
 
 async def _ensure(pipeline: Pipeline, wanted: Iterable[Wanted]) -> None:
-    """Create what is missing; together, so that the writes share a commit."""
+    """Create missing objects concurrently, so that the writes share a commit."""
     await asyncio.gather(*(_create(pipeline, path, body) for path, body in wanted))
 
 
 async def _ensure_service(pipeline: Pipeline, body: dict[str, Any]) -> None:
-    """A service that is there holds its address, so that creating it again would be refused for that."""
+    """Create the service unless it exists. It is read first: an existing service holds its cluster IP, so that a second
+    create would fail because of the address and not with AlreadyExists."""
     path = _SERVICES
     try:
         await _send(pipeline, "GET", f"{path}/{body['metadata']['name']}")
     except errors.NotFound:
         try:
             await _create(pipeline, path, body)
-        except errors.Invalid:  # another server of this store may have been faster
+        except errors.Invalid:  # another server that shares the storage may have created it first
             await _send(pipeline, "GET", f"{path}/{body['metadata']['name']}")
 
 
 async def _ensure_service_cidr(pipeline: Pipeline, cluster_ip_range: str, now: str) -> None:
-    """The networks of services as an object, ready from the start."""
+    """Create the default ServiceCIDR and mark it ready at once."""
     path, name = "/apis/networking.k8s.io/v1/servicecidrs", "kubernetes"
     cidrs = [text.strip() for text in cluster_ip_range.split(",")]
     if not await _create(pipeline, path, {"metadata": {"name": name}, "spec": {"cidrs": cidrs}}):
@@ -197,7 +200,7 @@ async def _create(pipeline: Pipeline, path: str, body: dict[str, Any]) -> bool:
 
 
 async def _follow(pipeline: Pipeline, path: str, body: dict[str, Any]) -> None:
-    """Create the object, or bring it up to date."""
+    """Create the object, or replace an existing one."""
     if not await _create(pipeline, path, body):
         await _send(pipeline, "PUT", f"{path}/{body['metadata']['name']}", body)
 

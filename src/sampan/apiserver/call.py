@@ -1,4 +1,4 @@
-"""One request on its way through the pipeline, whatever transport brought it."""
+"""One API request on its way through the pipeline, independent of the transport."""
 
 import re
 from collections.abc import Awaitable, Iterable, Mapping
@@ -17,7 +17,7 @@ MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 PASSED_ON = frozenset({"attach", "exec", "portforward", "proxy"})
-"""Subresources that answer with whatever lies behind them, and get the body of the request as it comes."""
+"""Subresources that are proxied to a backend: they return its response and stream the request body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class User:
 
 
 class Query:
-    """The query string: the first value of a key wins, as with the real server; all of them are kept."""
+    """The query string. The first value of a key wins, as in kube-apiserver; `all` returns every value."""
 
     __slots__ = ("_values",)
 
@@ -41,7 +41,7 @@ class Query:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]]) -> "Query":
-        """From pairs that need no decoding."""
+        """Create a query from pairs that are already decoded."""
         query = cls("")
         for key, value in pairs:
             query._values.setdefault(key, []).append(value)
@@ -64,52 +64,53 @@ class Query:
         return ((key, value) for key, values in self._values.items() for value in values)
 
     def flag(self, key: str) -> bool:
-        """As the real server reads a boolean: anything but "0" and "false" is true, even nothing behind the key."""
+        """Return a boolean as kube-apiserver reads it: anything but "0" and "false" is true, even an empty value."""
         return key in self._values and self.get(key).lower() not in ("0", "false")
 
 
 class Trail(Protocol):
-    """What is noted of a call on its way, for the audit log."""
+    """The audit record of one request, filled in while the request is served."""
 
     @property
     def id(self) -> str:
-        """By which the client finds it there."""
+        """The audit ID, which the client receives in the Audit-ID header."""
 
     def impersonating(self, user: User) -> None:
-        """The call is carried out as somebody else."""
+        """Record that the request is executed as an impersonated user."""
 
     def decided(self, decision: Any) -> None:
-        """What the authorizers said."""
+        """Record the decision of the authorizers."""
 
     def annotate(self, key: str, value: str) -> None:
-        """Something that is worth noting about the call."""
+        """Add an audit annotation."""
 
     def answered(self, answer: Any) -> None:
-        """The call was carried out."""
+        """Record the response of a request that succeeded."""
 
     def failed(self, fault: BaseException) -> None:
-        """It was refused, or could not be carried out."""
+        """Record that the request was rejected or failed."""
 
     def complete(self) -> None:
-        """An answer that lasts, a watch, is at its end."""
+        """Record that a long-running response, a watch, has completed."""
 
 
 class Gate(Protocol):
-    """What the transport that brought a call does on its way."""
+    """What the transport contributes while a request is served."""
 
     @property
     def target(self) -> str:
-        """Path and query as the client wrote them."""
+        """The path and query exactly as the client sent them."""
 
     @property
     def remote(self) -> str:
-        """The address that the call came from."""
+        """The address of the client."""
 
     def enter(self, call: "Call") -> Awaitable[None] | None:
-        """The call has been classified; what to await where others come first, TooManyRequests where those are many."""
+        """Admit the classified request to flow control. Return None if it may run at once, or an awaitable that ends
+        when it is its turn; raise TooManyRequests if too many requests are waiting."""
 
     async def receive(self, call: "Call") -> None:
-        """The call is allowed: give it its body."""
+        """Read the body, once the request is authorized."""
 
 
 class Warnings(list[str]):
@@ -155,7 +156,7 @@ class Warnings(list[str]):
 
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-"""The real server drops warnings with control characters, which a header cannot carry."""
+"""kube-apiserver drops warnings with control characters, which a header cannot carry."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -166,25 +167,26 @@ class Call:
     headers: Mapping[str, str]
     body: bytes = b""
     peer: PeerCertificate | None = None
-    """The client's certificate, if TLS has verified it against the CA of users."""
+    """The client certificate, if it was verified against the client CA."""
     proxy: PeerCertificate | None = None
-    """The client's certificate, if TLS has verified it against the CA of proxies."""
+    """The client certificate, if it was verified against the CA of front proxies (request header CA)."""
     gate: Gate | None = None
     trail: Trail | None = None
-    """None: nothing of the call is written to the audit log."""
+    """None if nothing of the request is written to the audit log."""
     user: User = User(ANONYMOUS)
     verb: str = ""
-    """get, list, watch, create, update, patch, delete, deletecollection, connect; or the lower-case method."""
+    """get, list, watch, create, update, patch, delete, deletecollection or connect; the lower-case method for
+    non-resource URLs."""
     resource: Resource | None = None
     namespace: str = ""
     name: str = ""
     subresource: str = ""
     tail: str = ""
-    """What follows a subresource that takes a path (proxy)."""
+    """The rest of the path after a subresource that takes a path (proxy)."""
     form: Form = PLAIN
-    """What the answer is to be written in."""
+    """The negotiated form of the response."""
     is_old_watch: bool = False
-    """The path is one of the old ones for watches, /api/v1/watch/…"""
+    """Whether the path is one of the deprecated watch paths, /api/v1/watch/…"""
     warnings: Warnings = field(default_factory=Warnings)
 
     def warn(self, text: str) -> None:
@@ -200,9 +202,9 @@ class Call:
 
 
 def request_in_frame(frame: FrameType) -> str:
-    """The request that a frame of the stack serves, for a log; empty if it serves none.
+    """Return a description of the request that a stack frame serves, for a log; empty if it serves none.
 
-    The query is left out, as it can hold credentials.
+    The query is left out, as it can contain credentials.
     """
     call = frame.f_locals.get("call")
     return f"{call.method} {call.path[:256]!r} by {call.user.name[:256]!r}" if isinstance(call, Call) else ""

@@ -1,4 +1,4 @@
-"""gzip for large responses, as the real server does it: level 1, from 128 KiB on, where the client says `gzip`."""
+"""gzip compression of large responses as in kube-apiserver: level 1, from 128 KiB on, if the client accepts gzip."""
 
 import asyncio
 import zlib
@@ -16,8 +16,8 @@ def wants_gzip(accept_encoding: str) -> bool:
 
 
 async def gzipped(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """The compressed form of a body in chunks. Large chunks are compressed in a thread: zlib releases the interpreter
-    lock, and compression took 40% of the event loop's time under lists."""
+    """Compress a body chunk by chunk. Large chunks are compressed in a thread: zlib releases the interpreter lock, and
+    compression took 40% of the event loop's time while serving lists."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     for chunk in chunks:
         if len(chunk) <= limits.INLINE_GZIP_BYTES:

@@ -1,4 +1,4 @@
-"""What an API server is told when it starts."""
+"""The configuration of an API server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sampan.storage.encryption import Encryption
 
 ISSUER = "https://kubernetes.default.svc"
-"""Who tokens of service accounts say they come from, unless told otherwise."""
+"""The default issuer of service account tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class TlsFiles:
     key: Path
     client_ca: Path | None = None
     is_strict: bool = False
-    """Nothing older than TLS 1.3 is spoken; otherwise 1.2."""
+    """Whether TLS 1.3 is the minimum version; otherwise TLS 1.2 is."""
 
     @property
     def all(self) -> list[Path]:
@@ -38,13 +38,13 @@ class TlsFiles:
 class AuditConfig:
     policy: "Policy"
     path: str
-    """The file that is written; "-" for the standard output."""
+    """The log file; "-" for the standard output."""
     max_size_mb: int = 100
-    """When the file has grown so large it is put aside."""
+    """The size at which the file is rotated."""
     max_backups: int = 0
-    """How many of those are kept; 0: all."""
+    """How many rotated files are kept; 0: all."""
     max_age_days: int = 0
-    """How long; 0: for ever."""
+    """How long rotated files are kept; 0: forever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,74 +55,75 @@ class ServerConfig:
     secure_port: int = 6443
     """0: no TLS listener."""
     any_secure_port: bool = False
-    """Take a free port instead of `secure_port`."""
+    """Whether to listen on a free port instead of `secure_port`."""
     insecure_bind_address: str = "127.0.0.1"
     insecure_port: int = 0
     """0: no plain HTTP."""
     any_insecure_port: bool = False
-    """Serve plain HTTP on a free port instead of `insecure_port`."""
+    """Whether to serve plain HTTP on a free port instead of `insecure_port`."""
     advertise_address: str = ""
-    """Where clients in the cluster reach the server; empty: found out."""
+    """The address at which clients in the cluster reach the server; empty: detected."""
     tls: TlsFiles | None = None
     tokens: Mapping[str, User] = field(default_factory=dict)
     allows_anonymous: bool = True
     anonymous_paths: Sequence[str] = ()
-    """Where the anonymous may go; none: everywhere."""
+    """The paths on which anonymous requests are allowed; none: all paths."""
     front_proxy: "FrontProxySettings | None" = None
-    """Which proxies are believed about who calls."""
+    """Which front proxies are trusted to name the user in request headers."""
     jwt_issuers: "Sequence[JwtIssuer]" = ()
-    """Whose tokens are believed besides those of service accounts."""
+    """OIDC issuers whose tokens are accepted besides those of service accounts."""
     authentication_config: Path | None = None
-    """The file that the issuers come from, which is followed."""
+    """The AuthenticationConfiguration file with the issuers, which is reloaded when it changes."""
     token_webhook: "TokenWebhookSettings | None" = None
     basic_users: Sequence[tuple[str, User]] = ()
-    """By their passwords."""
+    """Pairs of a password and its user, for HTTP basic authentication."""
     has_bootstrap_tokens: bool = False
-    """Secrets of kube-system may be tokens for nodes that join."""
+    """Whether bootstrap token secrets in kube-system authenticate joining nodes."""
     abac_policies: Sequence[AbacPolicy] = ()
     authorization_modes: "Sequence[Mode]" = ("Node", "RBAC")
     authorization_config: Path | None = None
-    """The file that the modes come from, which is followed."""
+    """The AuthorizationConfiguration file with the modes, which is reloaded when it changes."""
     service_cluster_ip_range: str = "10.96.0.0/16"
     service_node_port_range: tuple[int, int] = (30000, 32767)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     event_ttl_s: float = 3600
     audit: AuditConfig | None = None
     encryption: "Encryption | None" = None
-    """Which resources are encrypted in the store, and how."""
+    """Which resources are encrypted at rest, and how."""
     encryption_config: Path | None = None
-    """The file that says so, if it is followed; `encryption` is a changing one then."""
+    """The EncryptionConfiguration file, if it is reloaded when it changes; `encryption` is then a `ChangingEncryption`.
+    """
     service_account_issuer: str = ISSUER
     other_service_account_issuers: Sequence[str] = ()
-    """Whose tokens are believed as well, while issuers change."""
+    """Further issuers whose tokens are accepted, for a change of the issuer."""
     service_account_jwks_uri: str = ""
-    """Where others find the keys, if not here."""
+    """Where relying parties find the JWKS, if not at this server."""
     service_account_max_token_s: float = 0
-    """How long tokens are good for at most; 0: as long as is asked for."""
+    """The maximum lifetime of tokens; 0: as long as requested."""
     extends_account_tokens: bool = True
-    """Tokens of pods are good for a year, for programs that do not look for new ones."""
+    """Whether pod tokens are valid for a year, for clients that do not reload them."""
     service_account_key: Path | None = None
-    """Signs tokens."""
+    """The private key that signs tokens."""
     service_account_public_keys: Sequence[Path] = ()
-    """Verify tokens besides the key that signs them."""
+    """Public keys that verify tokens, besides the signing key."""
     api_audiences: Sequence[str] = ()
-    """What the server goes by in tokens; empty: the issuer."""
+    """The audiences of tokens for this server; empty: the issuer."""
     enabled_admission_plugins: Sequence[str] = ()
-    """Besides those that are on anyway."""
+    """Admission plugins that are enabled besides the default ones."""
     disabled_admission_plugins: Sequence[str] = ()
     admission_configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What single plug-ins are told."""
+    """The configuration of individual admission plugins, by name."""
     kubelets: "KubeletAccess | None" = None
-    """How the server shows itself to kubelets; None: not at all, and it believes them."""
+    """How the server authenticates to kubelets; None: it does not, and does not verify their certificates."""
     proxy_client: tuple[Path, Path] | None = None
-    """The certificate and the key by which services that serve a part of the API know this server."""
+    """The client certificate and key that the server presents to extension API servers."""
     has_fairness: bool = True
-    """Requests are told apart and queue by their flows; otherwise only counted."""
+    """Whether API Priority and Fairness is enabled; otherwise only the limits of requests in flight apply."""
     max_in_flight: int = 400
-    """Requests at once that only read."""
+    """The maximum number of concurrent read-only requests."""
     max_mutating_in_flight: int = 200
 
     @property
     def proxy_ca(self) -> Path | None:
-        """Who vouches for proxies in front."""
+        """The CA that signs the client certificates of front proxies; None if there is no front proxy."""
         return self.front_proxy.ca if self.front_proxy is not None else None

@@ -1,4 +1,4 @@
-"""Configuration files of the API server in YAML or JSON: read strictly, with faults that name the field."""
+"""Configuration files of the API server in YAML or JSON, decoded strictly, with errors that name the field."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Content = TypeVar("Content")
 
 
 class ConfigFault(ValueError):
-    """What is wrong with a configuration file; begins with the field."""
+    """A configuration file is invalid. The message starts with the field."""
 
 
 def refuse(faults: Sequence[FieldError]) -> None:
-    """`ConfigFault` that tells of them all, if there are any."""
+    """Raise a `ConfigFault` that reports all errors, if there are any."""
     texts = [str(fault) for fault in faults]
     if texts:
         raise ConfigFault(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 def read_config(path: Path, form: type[Content], *, group: str, versions: Sequence[str], kind: str) -> Content:
-    """The file as `form`; `ConfigFault` if it is none, or is of another kind or version."""
+    """Return the decoded file. Raise `ConfigFault` if it cannot be decoded, or is of another kind or version."""
     import yaml
 
     try:
@@ -52,7 +52,7 @@ def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> N
 
 
 def _told(fault: msgspec.ValidationError) -> str:
-    """With the field first: `jwt[0].issuer: Expected ...`."""
+    """Return the error with the field first: `jwt[0].issuer: Expected ...`."""
     what, _, where = str(fault).partition(" - at `$")
     return f"{where.rstrip('`').lstrip('.')}: {what}" if where.rstrip("`") else what
 

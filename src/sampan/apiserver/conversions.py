@@ -1,4 +1,4 @@
-"""Showing stored objects in the version that a path asks for, and back."""
+"""Conversion of objects between the storage version and the version of the request path."""
 
 from typing import Any
 
@@ -13,19 +13,19 @@ class Versions:
         self._registry = registry
 
     def is_stored(self, resource: Resource) -> bool:
-        """Whether the path's version is the one that is stored, so that bytes can go through."""
+        """Whether the version of the path is the storage version, so that bytes can be passed through unchanged."""
         stored = resource.storage
         return stored is None or (stored.version == resource.version and stored.group == resource.group)
 
     def show(self, resource: Resource, raw: bytes) -> bytes:
-        """Stored bytes in the path's version."""
+        """Return stored bytes converted to the version of the path."""
         if self.is_stored(resource):
             return raw
         codec = self._registry.codec_of(resource)
         return codec.encode(codec.from_value(self.shown_value(resource, raw))[0])
 
     def shown_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
-        """The JSON value of stored bytes in the path's version, for the caller to change."""
+        """Return the JSON value of stored bytes in the version of the path. The caller may change it."""
         value: dict[str, Any] = json_codec.read_any(raw)
         return value if self.is_stored(resource) else conversion.convert(value, resource.gvk)
 

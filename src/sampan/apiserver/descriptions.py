@@ -1,7 +1,7 @@
-"""What the published API says about its own fields, where a package that holds the texts is installed.
+"""Field descriptions of the published Kubernetes API, if a package that contains them is installed.
 
-The texts are no part of Sampan: they come from `kubernetes-validate`, if it is there, and are read when somebody asks
-for them (`kubectl explain`, the header of a table). Without it descriptions are empty.
+The texts are not part of Sampan: they come from `kubernetes-validate` and are loaded when they are first needed
+(`kubectl explain`, the column descriptions of a table). Without that package descriptions are empty.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FILE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
 
 
 class Definition(msgspec.Struct, gc=False):
-    """The texts of one definition; everything else in it is passed over."""
+    """The descriptions of one OpenAPI definition; everything else in it is ignored."""
 
     description: str = ""
     properties: dict[str, Described] = {}
@@ -41,7 +41,7 @@ class _File(msgspec.Struct, rename={"definitions": "$defs"}):
 
 @cache
 def of_definition(name: str) -> Definition:
-    """The texts of `io.k8s.api.core.v1.Pod`."""
+    """Return the descriptions of a definition such as `io.k8s.api.core.v1.Pod`."""
     found = _texts().get(name)
     return msgspec.json.decode(found, type=Definition) if found is not None else Definition()
 
@@ -51,7 +51,7 @@ def are_installed() -> bool:
 
 
 def of_field(kind: GroupVersionKind, path: str) -> str:
-    """The text of a field of a kind, by its path through objects (`spec.nodeName`)."""
+    """Return the description of a field of a kind by its path (`spec.nodeName`)."""
     *way, field = path.split(".")
     name = _definition_of(kind)
     if not name and way == ["metadata"]:
@@ -68,7 +68,7 @@ def _definition_of(kind: GroupVersionKind) -> str:
 
 
 def _definition_below(name: str, field: str) -> str:
-    """The name of the definition that a field has its shape from, or the items of a list have."""
+    """Return the name of the definition that a field, or an item of a list field, refers to."""
     child = schemas.definition(name).properties.get(field) if name else None
     if child is None:
         return ""
@@ -80,8 +80,8 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 @cache
 def _texts() -> Mapping[str, msgspec.Raw]:
-    """Definitions as they stand in the file, which is large: each is read when it is asked for."""
-    found = find_spec(_PACKAGE)  # which does not import it: it would bring much more than its data
+    """Return the raw definitions by name. The file is large, so each definition is decoded when it is needed."""
+    found = find_spec(_PACKAGE)  # find_spec does not import the package, which would load much more than its data
     if found is None or not found.submodule_search_locations:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""What each verb does with a resource: from a classified, authorized call to an answer."""
+"""The verbs of the API: from a classified, authorized request to a response."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.proxy.upstream import Upstream
 
 _AT_A_TIME = 16
-"""Deletions of a collection."""
+"""How many objects of a collection are deleted concurrently."""
 
 
 class Endpoints:
@@ -46,14 +46,15 @@ class Endpoints:
         authorizer: Chain | None = None,
         upstream: Upstream | None = None,
     ) -> None:
-        """`authorizer` is asked where a request turns out to need another right than its verb says; without `upstream`
-        no node, pod or service can be reached."""
+        """`authorizer` is consulted when a request turns out to need a further permission (a PUT that creates); without
+        `upstream` no node, pod or service can be proxied to."""
         self.registry, self.admission, self._authorizer = registry, admission, authorizer
         self.upstream = upstream
         self.versions, self.ownership = Versions(registry), Ownership(registry)
         self.scales = ScaleOwnership(self.ownership)
         self._yaml_worker = WorkerThread("sampan-yaml")
-        """For YAML that is small. It is not to wait for others' large objects, each of which can take a second."""
+        """Decodes small YAML bodies. It is separate so that they do not wait for large objects, each of which can take
+        a second."""
         self._worker = WorkerThread("sampan-large-object")
 
     # -- reads -------------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class Endpoints:
         return self.written(resource, written, 200)
 
     async def _apply(self, call: Call, opts: options.WriteOptions) -> Answer:
-        """Server-side apply, which makes the object if there is none, but not by way of a part of it."""
+        """Perform a server-side apply. It creates a missing object, unless the request is for a subresource."""
         resource, ctx = _resource(call), self.context(call, opts.dry_run)
         applied = Applied(
             call=call,
@@ -207,7 +208,7 @@ class Endpoints:
         return self.written(resource, written, 202 if is_asynchronous else 200)
 
     async def deletecollection(self, call: Call) -> Answer:
-        """Delete what a list with these options would show; the answer is that list, as it was before."""
+        """Delete the objects that a list with these options returns. The response is that list, as it was before."""
         resource, query = _resource(call), listing.list_query(call)
         opts, strategy = await self.delete_options(call), self.registry.served(resource).strategy
         store = self.registry.store(resource)
@@ -232,7 +233,7 @@ class Endpoints:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     async def read_object(self, call: Call, codec: ResourceCodec, validation: str) -> Any:
-        """The object in the body, as `bodies.read_object` reads it, away from the event loop if it is large."""
+        """Return the object in the body as `bodies.read_object` does; a large body is decoded in a worker thread."""
         if (worker := self._worker_for(call)) is not None:
             return await worker.run(bodies.read_object, call, codec, validation)
         return bodies.read_object(call, codec, validation)
@@ -267,7 +268,7 @@ class Endpoints:
         return self._worker if len(call.body) > limits.INLINE_BODY_BYTES else self._yaml_worker
 
     def _note_size(self, ctx: Context, present: Present) -> None:
-        """Process a large object that a small request changes in the worker thread as well."""
+        """Process a large object in the worker thread even if the request that changes it is small."""
         if len(present.raw) > limits.INLINE_OBJECT_BYTES:
             ctx.worker = self._worker
 
@@ -291,7 +292,7 @@ class Endpoints:
         return ObjectAnswer(resource, self.versions.show(resource, written.raw), code, written.obj)
 
     async def _admitted(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
-        """The object after mutating admission."""
+        """Return the object after mutating admission."""
         managers = obj.metadata.managedFields
         await self.admission.admit(self.attributes(operation, call, obj, old, ctx))
         if obj.metadata.managedFields is not managers:
@@ -300,7 +301,7 @@ class Endpoints:
         return obj
 
     def _check_managers(self, call: Call, obj: Any, before: Any) -> None:
-        """What admission made of the managers, or those before it where that makes no sense."""
+        """Restore the managed fields from before admission, with a warning, if admission left invalid ones."""
         if why := self.ownership.of(_resource(call), call.subresource).fault_of(obj.metadata.managedFields):
             obj.metadata.managedFields = before
             call.warn(
@@ -309,8 +310,8 @@ class Endpoints:
             )
 
     def _owned_new(self, call: Call, ctx: Context, opts: options.WriteOptions, obj: Any) -> Any:
-        """The stored form of a new object, with the managers of what its client says; what the server adds after this
-        nobody manages."""
+        """Return the storage form of a new object, with managed fields for what the client set. Fields that the server
+        adds later have no manager."""
         obj = self._default_large(ctx, _resource(call), obj)
         matching.drop_repeated_owners(call, obj)
         manager = manager_name(opts.field_manager, call.user_agent)
@@ -327,8 +328,8 @@ class Endpoints:
         live: dict[str, Any],
         is_reset: bool,
     ) -> None:
-        """Give a changed object the managers that it has after this change. `live` is the value before it, as the path
-        shows it."""
+        """Update the managed fields of a changed object. `live` is the value before the change, in the version of the
+        path."""
         self.ownership.changed(
             _resource(call),
             call.subresource,
@@ -341,14 +342,14 @@ class Endpoints:
         )
 
     def _default(self, resource: Resource, obj: Any) -> Any:
-        """The stored form of a client's object, with the defaults filled in."""
+        """Return a client's object in the storage version, with defaults applied."""
         stored = self.versions.to_stored(resource, obj)
         self.registry.served(resource).strategy.default(stored)
         return stored
 
     def _default_large(self, ctx: Context, resource: Resource, obj: Any) -> Any:
-        """The same for what may be large. Defaults can make it many times as large as the body was; what has become too
-        large to be stored in any case is not processed further."""
+        """Return a client's object as `_default` does, but stop processing it if it has become too large to be stored:
+        defaulting can make an object many times as large as its body was."""
         stored = self._default(resource, obj)
         if ctx.worker is not None:
             size = len(self.registry.store(resource).codec.encode(stored))
@@ -357,7 +358,8 @@ class Endpoints:
         return stored
 
     def _check(self, operation: Operation, call: Call, ctx: Context) -> Check:
-        """Validating admission; a deletion meets the mutating plug-ins here as well, which may refuse it."""
+        """Return the validating admission check. A delete also runs mutating admission here, whose plugins may reject
+        it."""
 
         async def check(obj: Any, old: Any | None) -> None:
             is_delete = operation == "DELETE"
@@ -369,13 +371,14 @@ class Endpoints:
         return check
 
     async def authorize_create(self, call: Call) -> None:
-        """A PUT or apply that creates, or whoever begins something in a container, needs the right to."""
+        """Check the permission to create, for a PUT or apply that creates an object and for connections into a
+        container."""
         if self._authorizer is not None:
             await self._authorizer.check(call, "create")
 
 
 async def _together(act: Callable[[Item], Coroutine[None, None, None]], items: Sequence[Item]) -> None:
-    """Some at a time, so that their writes share commits; the first failure ends it."""
+    """Run `act` on the items in batches, so that their writes share commits. The first error stops it and is raised."""
     for start in range(0, len(items), _AT_A_TIME):
         try:
             async with asyncio.TaskGroup() as group:
@@ -386,7 +389,8 @@ async def _together(act: Callable[[Item], Coroutine[None, None, None]], items: S
 
 
 class _Sent:
-    """The object of a PUT, for each attempt its own: read once, and again only if an attempt used it up."""
+    """The object of a PUT. Every attempt needs its own copy, so the body is decoded again if an earlier attempt used
+    it."""
 
     def __init__(self, read: Callable[[], Any], first: Any) -> None:
         self._read, self.first = read, first
@@ -402,7 +406,7 @@ class _Sent:
 
 
 def _unaudited(key: str, value: str) -> None:
-    """Nothing is written of the call."""
+    """Discard an audit annotation of a request that is not audited."""
 
 
 def _resource(call: Call) -> Resource:

@@ -1,5 +1,4 @@
-"""The files that a server follows while it runs: who issues tokens, who decides, what is encrypted, and its
-certificates."""
+"""The files that the server reloads: authentication, authorization and encryption configuration, and certificates."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def _authentication(config: ServerConfig, path: Path, oidc: OidcTokens, clock: C
         return read_authentication(path, [config.service_account_issuer, *config.other_service_account_issuers])
 
     def use(found: Authentication) -> None:
-        """Who may be anonymous is settled when the server starts, as with the real one."""
+        """Replace the issuers. The anonymous settings are fixed when the server starts, as in kube-apiserver."""
         anonymous = (found.allows_anonymous, tuple(found.anonymous_paths))
         if found.is_anonymous_set and anonymous != (config.allows_anonymous, tuple(config.anonymous_paths)):
             log.warning("%s: the change of the anonymous section takes effect after a restart of the server", path)
@@ -77,7 +76,8 @@ def followed_certificates(
     use_trust: Callable[[Mapping[str, str]], object],
     use_kubelets: Callable[[ssl.SSLContext], None],
 ) -> Iterator[FollowedFile[Any]]:
-    """By the clock of TLS, which is the machine's."""
+    """Return the reloaded certificate files. They use the real clock, because TLS verifies validity with the system
+    time."""
     clock = RealClock()
     tls, proxies = config.tls, config.proxy_ca
     if tls is not None:
@@ -99,7 +99,8 @@ def followed_certificates(
 
 
 def followed_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -> FollowedFile[None]:
-    """By what this server is known to services. `renew` has them loaded again; a pair that is none changes nothing."""
+    """Return the reloaded client certificate for extension API servers. `renew` is called after a change to a valid
+    pair; an invalid certificate and key pair is ignored."""
     certificate, key = files
 
     def read(_: Path) -> None:

@@ -1,4 +1,4 @@
-"""Configuration files that may change while the server runs."""
+"""Configuration files that are reloaded when they change."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Content = TypeVar("Content")
 
 
 class FollowedFile(Generic[Content]):
-    """Looks now and then whether the file, or one of those beside it, is another; what cannot be used changes
-    nothing."""
+    """Checks periodically whether the file, or one of the files beside it, has changed, and reloads it. A file that
+    cannot be read or is invalid is ignored."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class FollowedFile(Generic[Content]):
         self._seen = now
         try:
             self._use(self._read(self._path))
-        except (OSError, ValueError) as fault:  # ConfigFault among them
+        except (OSError, ValueError) as fault:  # ConfigFault is a ValueError
             log.error("cannot reload %s, keeping the previous contents: %s", self._path, fault)
             return
         log.info("reloaded %s", self._path)

@@ -1,7 +1,7 @@
-"""Watch events as bytes of a stream, in the form that the client asked for.
+"""Watch events as bytes of a stream, in the negotiated media type.
 
-Frames of one form are shared by all watchers that want it (`WatchEvent.frame`). A `Frames` belongs to one watch, since
-the first of its tables names the columns and the others do not.
+Frames of one form are shared by all watchers that use it (`WatchEvent.frame`). A `Frames` belongs to one watch, since
+only the first of its tables contains the column definitions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sampan.apiserver.rendering import Renderer
 
 Show = Callable[[Item], bytes]
-"""The JSON of an event's object."""
+"""Returns the JSON of an event's object."""
 
 
 class Frames:
-    """The events of one watch."""
+    """Encodes the events of one watch."""
 
     def __init__(self, *, media: str, first: FrameEncoder | None = None, rest: FrameEncoder | None = None) -> None:
         self._media = media
@@ -36,7 +36,8 @@ class Frames:
         return JSON if self._media == JSON else f"{self._media};stream=watch"
 
     def encode(self, events: Sequence[WatchEvent]) -> list[bytes]:
-        """The frames of these events, which follow those of the last call. They are shared with other watches."""
+        """Return the frames of the events, which follow those of the previous call. The bytes are shared with other
+        watches."""
         if self._next is self._rest:
             encoder = self._rest
             return [event.frame(encoder) for event in events]
@@ -47,16 +48,17 @@ class Frames:
         return frames
 
     def through(self, wrap: Callable[[FrameEncoder], FrameEncoder]) -> Frames:
-        """The same frames as a transport wraps them, so that this too is done once for all watchers."""
+        """Return an encoder whose frames are wrapped for a transport. Wrapped frames are shared by all watchers as
+        well."""
         return Frames(media=self._media, first=wrap(self._next or _PLAIN), rest=wrap(self._rest or _PLAIN))
 
     def error(self, status: dict[str, Any]) -> bytes:
-        """The event that tells why the watch ends."""
+        """Return the ERROR event that terminates a watch."""
         return _frame(self._media, "ERROR", json_codec.encode(status))
 
 
 class Encoder:
-    """A form of events: `show` gives the object, `key` names the form."""
+    """Encodes events in one form: `show` returns the JSON of the object, `key` identifies the form for sharing frames."""
 
     def __init__(self, *, key: Hashable, media: str, show: Show) -> None:
         self.key, self._media, self._show = key, media, show
@@ -77,7 +79,7 @@ def _frame(media: str, type: str, raw: bytes) -> bytes:
 
 
 def frames(renderer: Renderer, call: Call, resource: Resource) -> Frames:
-    """How the events of a watch are written; refuses what cannot be streamed."""
+    """Return the encoder for the events of a watch. Raise NotAcceptable if the media type cannot be streamed."""
     form = call.form
     negotiation.check_stream(form)
     if form.as_kind == TABLE:
@@ -101,7 +103,7 @@ def _shower(renderer: Renderer, form: Form, resource: Resource) -> Show | None:
 
 
 class NoForm(Exception):
-    """An event cannot be shown in the form that was asked for: the watch ends without a word."""
+    """An event cannot be converted to the requested form: the watch is closed without an error event."""
 
 
 def _refuse(item: Item) -> bytes:

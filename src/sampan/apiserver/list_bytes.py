@@ -11,7 +11,7 @@ from sampan.storage.cacher import ListResult
 
 
 def chunks(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
-    """A list as JSON in the version that was asked for, in pieces."""
+    """Return a list as JSON in the version of the path, in chunks."""
     if versions.is_stored(resource):
         return result.chunks()
     return _joined(head(resource, result), items(resource, result, versions))
@@ -27,7 +27,7 @@ def head(resource: Resource, result: ListResult) -> bytes:
 
 
 def items(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
-    """The items one by one, as they stand in a list."""
+    """Return the JSON of each item, in the form that items have within a list."""
     shape = result.shape
     if versions.is_stored(resource):
         opening = shape.head if shape.is_custom else b"{"
@@ -55,7 +55,7 @@ def _joined(start: bytes, pieces: Iterable[bytes], size: int = 256 << 10) -> Ite
 
 
 def with_newline(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same with a newline at its end."""
+    """Append a newline to the last chunk."""
     last = next(pieces)
     for piece in pieces:
         yield last

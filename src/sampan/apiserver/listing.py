@@ -1,4 +1,4 @@
-"""List and watch options: from the query to what the cacher is asked."""
+"""List and watch options: from the query string to the query of the watch cache."""
 
 import random
 
@@ -10,10 +10,11 @@ from sampan.storage.cacher import ListQuery, Selection, WatchQuery
 from sampan.storage.cacher import options as list_options
 
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A private generator, because tests seed the shared one."""
 
 _WATCH_LEAST_S = 1800
-"""A watch without a timeout ends after this time or up to twice as long, so that clients spread."""
+"""The minimum timeout of a watch that sets none, as in kube-apiserver: the actual timeout is random, up to twice as
+long, so that clients do not reconnect all at once."""
 
 
 def selection(call: Call) -> Selection:
@@ -39,7 +40,7 @@ def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
 
 
 def _selectable(resource: Resource | None) -> list[str] | None:
-    """The fields that objects can be selected by; None for a built-in kind that has none of its own."""
+    """Return the supported field selector fields; None for a built-in kind without specific ones."""
     if resource is None or not (resource.selectable or resource.is_custom):
         return None
     return [*fields.METADATA_FIELDS, *[field.label for field in resource.selectable]]

@@ -1,8 +1,8 @@
-"""The loopback transport: a client in the server's own process enters the pipeline without HTTP.
+"""The loopback transport: a client in the server's process enters the pipeline without HTTP.
 
-Authorization, admission and everything after are the same as for a request that came over the network; who it comes
-from is known beforehand. Writes cross as encoded bytes. Reads give the objects that the watch cache holds decoded,
-shared by all who ask and therefore read-only; a watch is fed by the cache directly.
+The user is fixed; authorization, admission and everything after are the same as for a request from the network. Writes
+are passed as encoded bytes. Reads return the decoded objects of the watch cache, which are shared by all clients and
+therefore read-only; watch events come from the cache directly.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class LoopbackTransport:
     def __init__(self, *, pipeline: Pipeline, user: User, activity: Activity | None = None) -> None:
         self._pipeline, self._user = pipeline, user
         self.activity = activity or Activity()
-        """The calls under way: what a virtual clock waits for."""
+        """The requests in progress, which a virtual clock waits for."""
 
     def acting_as(self, user: User) -> LoopbackTransport:
-        """The same way in for somebody else."""
+        """Return a transport to the same server for another user."""
         return LoopbackTransport(pipeline=self._pipeline, user=user, activity=self.activity)
 
     async def send(self, request: Request) -> Response:
@@ -81,7 +81,7 @@ class LoopbackTransport:
                 call.trail.complete()
 
     async def close(self) -> None:
-        """There is nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     def _call(self, request: Request) -> Call:
         return Call(
@@ -103,10 +103,10 @@ class LoopbackTransport:
 
 
 def _told(fault: Exception, call: Call) -> errors.ApiError:
-    """What the client is told of a failure."""
+    """Return the API error for an exception of the server."""
     if (known := translated(fault, call)) is not None:
         return known
-    if isinstance(fault, CacheError):  # a watcher that was too slow, say: it may come again
+    if isinstance(fault, CacheError):  # for example a watcher that was too slow; the client may retry
         return errors.service_unavailable(str(fault))
     log.error("%s %s", call.method, call.path, exc_info=fault)
     return errors.internal_error("the request could not be carried out")
@@ -134,7 +134,7 @@ def _failure(answer: ValueAnswer | BytesAnswer, body: bytes) -> errors.ApiError:
 
 
 class _Shown:
-    """How the cache's items of a resource look to a client that asks at the resource's version."""
+    """Converts items of the watch cache to the version of a resource."""
 
     __slots__ = ("_endpoints", "_resource")
 
@@ -148,11 +148,10 @@ class _Shown:
         return self.version(cacher.object(item))
 
     def version(self, obj: Any) -> Any:
-        """A stored object in the version that was asked for."""
+        """Return a stored object in the requested version."""
         return self._endpoints.versions.to_shown(self._resource, obj)
 
     def list(self, answer: ListAnswer) -> bytes:
-        """The list as JSON."""
         return b"".join(list_bytes.chunks(answer.resource, answer.result, self._endpoints.versions))
 
 
@@ -217,7 +216,7 @@ class _ValueResponse(BytesResponse):
 
 
 class _LoopbackEvent:
-    """Decodes its object when asked for it, and then the very one that others get as well."""
+    """A watch event whose object is decoded on first access and then shared with all other clients."""
 
     __slots__ = ("_codec", "_item", "_shown", "type")
 
@@ -267,7 +266,7 @@ _metadata_decoder = msgspec.json.Decoder(_OnlyMetadata)
 
 
 def _metadata(item: Item) -> PartialObjectMetadata:
-    """The metadata alone: of a decoded object shared, else decoded without the rest."""
+    """Return the metadata, shared with the decoded object if there is one, otherwise decoded without the rest."""
     if item.decoded is not None:
         return PartialObjectMetadata(metadata=item.decoded.metadata)
     return _metadata_of(item.raw)
@@ -278,7 +277,8 @@ def _metadata_of(raw: bytes) -> PartialObjectMetadata:
 
 
 def altered(registry: Registry) -> list[str]:
-    """The keys of objects that somebody who shares them has changed, which nobody may; for the end of tests."""
+    """Return the keys of cached objects that were modified although they are shared and read-only; for the end of
+    tests."""
     every = ((store.codec, item) for store in registry.stores() for item in store.cacher.peek_all())
     return [item.key for codec, item in every if _is_altered(codec, item)]
 

@@ -1,4 +1,4 @@
-"""Whether an object that was sent agrees with the path that it was sent to, and what is put right in it silently."""
+"""Checks that a sent object agrees with the request path, and silent corrections of it."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _TWICE = (
 
 
 def match_namespace(call: Call, obj: Any) -> None:
-    """An object without a namespace gets that of the path; one of no namespace has none."""
+    """Set a missing namespace from the path, and clear that of a cluster-scoped object. Raise BadRequest on a mismatch."""
     meta = obj.metadata
     if call.resource is None or not call.resource.namespaced:
         meta.namespace = ""

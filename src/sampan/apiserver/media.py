@@ -1,4 +1,4 @@
-"""JSON in the other media types, and in a shape for people."""
+"""Encoding of JSON responses in other media types, and pretty-printing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _LARGE = 64 << 10
 _INDENT = b"\n    "
-"""Items of a list stand two levels deep."""
+"""The indentation of a list's items, which are two levels deep."""
 
 
 def is_pretty(call: Call, form: Form) -> bool:
-    """When asked for, and for people at a terminal or browser who did not say no."""
+    """Whether to pretty-print: if requested, or by default for curl, Wget and browsers."""
     if form.is_pretty:
         return True
     if call.query and (wish := call.query.get("pretty")):
@@ -33,7 +33,7 @@ def pretty(raw: bytes) -> bytes:
 
 
 def pretty_list(head: bytes, items: Iterable[bytes], size: int = 256 << 10) -> Iterator[bytes]:
-    """A list for people, piece by piece. `head` is the list up to and with the bracket before its items."""
+    """Pretty-print a list chunk by chunk. `head` is the list up to and including the bracket before its items."""
     pending = [pretty(head + b"]}")[: -len(b"]\n}")]]
     separator, length = b"", 0
     for item in items:
@@ -50,7 +50,8 @@ def pretty_list(head: bytes, items: Iterable[bytes], size: int = 256 << 10) -> I
 
 
 async def encode(raw: bytes, form: Form, call: Call) -> bytes:
-    """JSON bytes in the form's media type. Large ones are done aside, so that they do not hold up others."""
+    """Encode JSON bytes in the media type of the form. Large responses are encoded in a thread to keep the event loop
+    free."""
     if form.media == JSON:
         return pretty(raw) if is_pretty(call, form) else raw + b"\n"
     write = _yaml if form.media == YAML else _protobuf

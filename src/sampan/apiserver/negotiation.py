@@ -1,8 +1,8 @@
-"""Which form an answer takes: what Accept says, read once per distinct header and then remembered.
+"""Content negotiation: from the Accept header to the form of the response, cached for each distinct header.
 
-The real server asks twice, and so there are two ways to be refused. Its router first wants one of the offered media
-types by its full name (`routes`: 406 "Available representations"); whoever writes the answer then goes through the
-parts by quality and takes the first that it can do, conversions included ("only the following media types").
+kube-apiserver negotiates twice, so there are two ways to be rejected. Its router requires one of the offered media
+types by its full name (`routes`: 406 "Available representations"). The response writer then tries the clauses by
+quality and takes the first that it supports, conversions included ("only the following media types").
 """
 
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from sampan.machinery import errors
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 OBJECT_FORMS = (JSON, YAML, PROTOBUF)
 CUSTOM_FORMS = (JSON, YAML)
-"""What objects without a protobuf message can be written in."""
+"""The media types of objects without a protobuf message."""
 WATCH_FORMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 STREAM_FORMS = (*OBJECT_FORMS, *WATCH_FORMS)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 _NOTHING, _METADATA, _ANYTHING = (), (PARTIAL, PARTIAL_LIST), (PARTIAL, PARTIAL_LIST, TABLE)
-"""What there is to convert to."""
+"""The kinds that a response can be converted to."""
 _MOST_REMEMBERED = 128
 
 
@@ -32,7 +32,7 @@ class Form:
 
     @property
     def api_version(self) -> str:
-        """Of what it is converted to."""
+        """The apiVersion of the converted response."""
         return f"meta.k8s.io/{self.as_version}"
 
 
@@ -41,7 +41,7 @@ PLAIN = Form()
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One part of an Accept header."""
+    """One clause of an Accept header."""
 
     media: str
     parameters: tuple[tuple[str, str], ...]
@@ -57,13 +57,13 @@ class Clause:
 
     @property
     def conversion(self) -> tuple[str, str, str] | None:
-        """The kind, group and version to convert to; naming any of them asks for a conversion."""
+        """The kind, group and version to convert to. Naming any of them requests a conversion."""
         wanted = {key for key, _ in self.parameters} & {"as", "g", "v"}
         return (self.get("as"), self.get("g"), self.get("v")) if wanted else None
 
 
 def clauses(accept: str) -> tuple[Clause, ...]:
-    """The parts of an Accept header, best first; of equal quality those with a wildcard last."""
+    """Return the clauses of an Accept header by descending quality; wildcards come last among clauses of equal quality."""
     return _clauses(accept[: 1 << 13])
 
 
@@ -89,7 +89,7 @@ def _clause(part: str) -> Clause | None:
 
 
 def _quality(text: str) -> float:
-    """What has the quality 0, or one that cannot be read, comes last but is not left out."""
+    """Return the quality. A clause with quality 0 or an invalid one comes last, but is not ignored."""
     try:
         return float(text)
     except ValueError:
@@ -97,7 +97,7 @@ def _quality(text: str) -> float:
 
 
 def routes(accept: str, offered: tuple[str, ...]) -> None:
-    """Refuse what names none of the offered media types."""
+    """Raise 406 unless the header names one of the offered media types."""
     if accept and not _is_routed(accept, offered):
         raise errors.generic(406, f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}")
 
@@ -109,7 +109,8 @@ def _is_routed(accept: str, offered: tuple[str, ...]) -> bool:
 
 
 def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) -> Form:
-    """The form of an object or a list of a resource; what is not stored has no tables."""
+    """Return the form of an object or list of a resource. Raise NotAcceptable if there is none; resources that are not
+    stored have no tables."""
     if not accept or accept == JSON:
         return PLAIN
     offered, kinds = CUSTOM_FORMS if is_custom else OBJECT_FORMS, _ANYTHING if has_tables else _METADATA
@@ -120,7 +121,7 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
 
 
 def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_FORMS) -> Form:
-    """The form of what cannot be converted: discovery, reviews."""
+    """Return the form of a response that cannot be converted, such as discovery or a review."""
     found = _negotiated(accept, offered, _NOTHING) if accept else PLAIN
     if found is None:
         raise errors.not_acceptable(offered)
@@ -128,7 +129,7 @@ def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_FORMS) -> For
 
 
 def form_of_error(accept: str) -> Form:
-    """The form of a Status; JSON for those who want nothing that there is."""
+    """Return the form of a Status; JSON if the client accepts no supported media type."""
     return (_negotiated(accept, OBJECT_FORMS, _NOTHING) if accept else None) or PLAIN
 
 
@@ -139,7 +140,8 @@ def check_stream(form: Form) -> None:
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _negotiated(accept: str, offered: tuple[str, ...], kinds: tuple[str, ...]) -> Form | None:
-    """`offered` limits what is not converted: metadata has a protobuf form whatever it is the metadata of."""
+    """Return the best supported form. `offered` limits only unconverted responses: PartialObjectMetadata has a protobuf
+    form whatever the kind."""
     for clause in _clauses(accept):
         for media in OBJECT_FORMS:
             if clause.takes(media) and (form := _form(clause, media, offered, kinds)) is not None:

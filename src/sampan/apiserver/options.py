@@ -1,4 +1,4 @@
-"""The options of a request, from its query or body, checked as the real server checks them."""
+"""Create, update, patch and delete options, from the query or body, validated as in kube-apiserver."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ class WriteOptions:
 
 
 def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOptions:
-    """CreateOptions, UpdateOptions or PatchOptions; `kind` is which."""
+    """Return the options of the kind CreateOptions, UpdateOptions or PatchOptions. Raise Invalid if they are not valid."""
     if not query:
         return _DEFAULT if not is_apply else _checked_apply(query, WriteOptions())
     faults: list[FieldError] = []

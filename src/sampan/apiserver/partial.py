@@ -1,4 +1,4 @@
-"""PartialObjectMetadata and its list: the metadata of objects, cut out of their bytes."""
+"""PartialObjectMetadata and PartialObjectMetadataList, cut out of the bytes of objects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +19,7 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 def metadata_of(raw: bytes) -> msgspec.Raw:
-    """The metadata in an object's JSON, as it stands there."""
+    """Return the undecoded metadata in an object's JSON."""
     return _decode(raw).metadata
 
 
@@ -28,12 +28,12 @@ def of_object(raw: bytes, form: Form) -> bytes:
 
 
 def opening(form: Form) -> bytes:
-    """How an object of this form begins, up to its metadata."""
+    """Return the beginning of a PartialObjectMetadata, up to its metadata."""
     return b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL.encode(), form.api_version.encode())
 
 
 def of_list(result: ListResult, form: Form, size: int = 256 << 10) -> Iterator[bytes]:
-    """The list in pieces of about `size` bytes; a list of nothing has no items at all."""
+    """Return the list in chunks of about `size` bytes. The items of an empty list are null."""
     head = b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL_LIST.encode(), form.api_version.encode())
     pending = [head, msgspec.json.encode(list_metadata(result)), b',"items":', b"[" if result.items else b"null}"]
     start, length, separator = opening(form), 0, b""
@@ -61,7 +61,7 @@ def list_metadata(result: ListResult) -> dict[str, Any]:
 
 
 def check(form: Form, resource: Resource, *, is_list: bool) -> None:
-    """Refuse the form of one object for a list, and the form of a list for one object."""
+    """Raise NotAcceptable for PartialObjectMetadata of a list, or PartialObjectMetadataList of a single object."""
     if is_list and form.as_kind == PARTIAL:
         raise _mismatch(f"you requested {PARTIAL}, but the requested object is a list ({_go_type(resource, 'List')})")
     if not is_list and form.as_kind == PARTIAL_LIST:

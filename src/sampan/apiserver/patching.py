@@ -1,6 +1,6 @@
-"""PATCH: which kind of patch, how it is applied to an object's JSON value, and what is told of one that does not fit.
+"""PATCH: the patch types, their application to an object's JSON value, and the errors for invalid patches.
 
-`application/apply-patch+yaml` is no patch of a value but a merge by field owners, which is in `applying`.
+`application/apply-patch+yaml` is not a patch of a value but server-side apply, which is in `applying`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def patch_type(call: Call, *, is_custom: bool) -> str:
 
 
 def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:
-    """The patch in a call for an object of that codec, None for an applied object, and the options beside it."""
+    """Return the patch in a request and its options; the patch is None for a server-side apply."""
     media = patch_type(call, is_custom=codec.type is None)
     opts = write_options("PatchOptions", call.query, is_apply=media == APPLY_YAML)
     if media == APPLY_YAML:
@@ -49,7 +49,8 @@ def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:
 
 
 class Patch:
-    """A patch of one request. Its body is read when it first meets an object: that there is none is told first."""
+    """The patch of one request. The body is decoded only when it is first applied, because a missing object must be
+    reported before an invalid body."""
 
     def __init__(
         self, *, media: str, body: bytes, codec: ResourceCodec, validation: str, warn: Callable[[str], None]
@@ -60,10 +61,10 @@ class Patch:
         self._apply: Callable[[Value], Value] | None = None
         self._strict: list[str] = []
         self.resets_managers = False
-        """What it made last asks that nobody shall own anything any more."""
+        """Whether the object of the last `apply` asks to reset the managed fields."""
 
     def apply(self, current: Value) -> Any:
-        """The object that the patch makes of the present one."""
+        """Return the object that results from applying the patch to the current value."""
         try:
             if self._apply is None:
                 self._read()
@@ -118,7 +119,7 @@ class Patch:
             self._warn(fault)
 
     def _invalid(self, patched: Value, why: str) -> errors.ApiError:
-        """A strategic patch is shown itself, another one by what it makes."""
+        """Return the error for an invalid result. It shows the patch itself if that is strategic, otherwise the result."""
         is_strategic = self._media == STRATEGIC_PATCH
         shown = gotext.value(self._value) if is_strategic else json_codec.encode(patched).decode()
         return errors.invalid("", "", [FieldError.invalid("patch", shown, why)])

@@ -1,9 +1,9 @@
-"""The way of a request, in one place and in the real order.
+"""The stages of a request, in the order of kube-apiserver.
 
-    authenticate -> classify -> impersonate -> limit -> authorize -> read the body -> negotiate -> carry out (decode,
-    default, convert -> mutating admission -> prepare -> validate -> validating admission -> store) -> answer
+    authenticate -> classify -> impersonate -> limit -> authorize -> read the body -> negotiate -> execute (decode,
+    default, convert -> mutating admission -> prepare -> validate -> validating admission -> store) -> respond
 
-HTTP and the loopback transport both enter at `serve`.
+HTTP requests enter at `serve`; the loopback transport, whose user is known, enters at `serve_as`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from sampan.machinery import errors
 from sampan.machinery.flight_recorder import FlightRecorder
 
 Special = Callable[[Call], Awaitable[Answer]]
-"""What serves a path that is no resource: health, discovery, OpenAPI, metrics, version."""
+"""Serves a non-resource path: health, discovery, OpenAPI, metrics, version."""
 
 
 class Authenticator(Protocol):
     async def authenticate(self, call: Call) -> User:
-        """Who sent the call; Unauthorized if it cannot be believed."""
+        """Return the user who sent the request. Raise Unauthorized if its credentials are invalid."""
 
 
 class Auditor(Protocol):
     def begin(self, call: Call) -> Trail | None:
-        """Note that a call, its user and resource known, has come; what to note the rest with, None for nothing."""
+        """Start the audit record of a classified, authenticated request; return None if it is not audited."""
 
     def refused(self, call: Call) -> None:
-        """Note a call that was not authenticated."""
+        """Audit a request that failed authentication."""
 
 
 class Pipeline:
@@ -58,7 +58,7 @@ class Pipeline:
         self._impersonation = Impersonation(authorizer=authorizer)
         self.endpoints = endpoints
         self._special = special
-        """By first path element; the longest path that fits is looked up by the handler itself."""
+        """The handlers by first path element. A handler looks up the longest matching path itself."""
         self._recorder = recorder
         self._auditor = auditor
 
@@ -73,7 +73,7 @@ class Pipeline:
         return await self.serve_as(call)
 
     async def serve_as(self, call: Call) -> Answer:
-        """Serve a call whose user is known."""
+        """Serve a request whose user is known."""
         self.classify(call)
         trail = self._auditor.begin(call) if self._auditor is not None else None
         return await self._act(call) if trail is None else await self._audited(call, trail)
@@ -99,7 +99,7 @@ class Pipeline:
         return await self._recorded(call, self._recorder)
 
     async def _let_in(self, call: Call) -> None:
-        """Refuse what is too much or not allowed; only then is a body worth reading."""
+        """Apply flow control and authorization before the body is read."""
         gate = call.gate
         if gate is not None and (turn := gate.enter(call)) is not None:
             await turn
@@ -118,7 +118,7 @@ class Pipeline:
             raise refused(asked, decision)
 
     async def _recorded(self, call: Call, recorder: FlightRecorder) -> Answer:
-        """The same for a write, with a note of what came of it."""
+        """Serve a write and record its outcome in the flight recorder."""
         try:
             await self._let_in(call)
             answer = await self._carry_out(call)
@@ -140,7 +140,7 @@ class Pipeline:
         return answer
 
     def classify(self, call: Call) -> None:
-        """Find out which resource the call is for, and its verb."""
+        """Set the resource, its coordinates and the verb of the request from its path and method."""
         route = self._scheme.resolve(call.path)
         if route is None:
             call.verb = call.method.lower()
@@ -158,7 +158,7 @@ class Pipeline:
             handler = self._special.get(call.path.split("/", 2)[1])
             return await handler(call) if handler is not None else no_such_path()
         served = self.endpoints.registry.served(resource)
-        if served.deprecation and call.verb == "watch":  # also where only lists are served: they have the same path
+        if served.deprecation and call.verb == "watch":  # even if the resource has no watch: lists share its path
             call.warn(served.deprecation)
         _check_verb(call, resource)
         if call.subresource not in PASSED_ON:
@@ -168,7 +168,7 @@ class Pipeline:
         own = served.handlers.get(call.subresource)
         if own is not None:
             return await own(self.endpoints, call)
-        if resource.storage is None:  # a question (a review, a binding) that nobody here answers
+        if resource.storage is None:  # a review or binding without a handler
             raise errors.method_not_supported(resource.plural, call.verb, group=resource.group)
         return await self._verb(call)
 
@@ -190,7 +190,7 @@ _BY_METHOD = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "P
 
 
 def _verb(call: Call) -> str:
-    """As authorizers and logs name it, whether the path can do it or not."""
+    """Return the verb as authorizers and logs name it, whether or not the path supports it."""
     verb = "watch" if call.is_old_watch else _BY_METHOD.get(call.method, "")
     if call.name:
         return verb
@@ -200,7 +200,7 @@ def _verb(call: Call) -> str:
 
 
 def _check_verb(call: Call, resource: Resource) -> None:
-    """Refuse what the resource, or its path, cannot do."""
+    """Reject a verb that the resource or the path does not support."""
     if call.subresource == "proxy" and call.name:
         if call.method not in _PROXIED:
             raise errors.generic(405)
@@ -218,7 +218,7 @@ def _check_verb(call: Call, resource: Resource) -> None:
 
 
 def _fits_path(call: Call) -> bool:
-    """Whether the method can be used on a collection, an object or a part of one, as the path leads to."""
+    """Whether the method fits the path, which is that of a collection, an object or a subresource."""
     if call.verb == "create":
         return bool(call.subresource) or not call.name
     return call.method != "HEAD" and (bool(call.name) or call.verb not in ("update", "patch"))
@@ -232,7 +232,7 @@ def _check_old_watch(call: Call, verbs: tuple[str, ...]) -> None:
 
 
 def _negotiate(call: Call, resource: Resource) -> None:
-    """Decide on the form of the answer before anything is done."""
+    """Negotiate the form of the response before anything is executed."""
     accept = call.headers.get("Accept", "")
     if call.subresource == "log":
         negotiation.routes(accept, _LOG_FORMS)
@@ -242,7 +242,7 @@ def _negotiate(call: Call, resource: Resource) -> None:
         if call.method == "PATCH":
             patching.patch_type(call, is_custom=False)
         negotiation.routes(accept, STREAM_FORMS if call.verb in ("list", "watch") else OBJECT_FORMS)
-    has_tables = "list" in resource.verbs or "get" in resource.verbs  # reviews can only be made
+    has_tables = "list" in resource.verbs or "get" in resource.verbs  # reviews can only be created
     call.form = negotiation.negotiate(accept, is_custom=resource.is_custom, has_tables=has_tables)
 
 

@@ -1,4 +1,4 @@
-"""Objects as protobuf messages, kept for lists that are asked for again: encoding one takes 50 us."""
+"""A cache of objects encoded as protobuf, for repeated lists: encoding one object takes 50 us."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from sampan.storage.cacher import Item
 
 
 class ProtobufBodies:
-    """The messages without envelopes, the most recently used of them kept, `most` bytes at most."""
+    """A least-recently-used cache of messages without envelopes, of at most `most` bytes."""
 
     def __init__(self, most: int) -> None:
         self._most, self._size = most, 0

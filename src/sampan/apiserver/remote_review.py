@@ -1,4 +1,4 @@
-"""A service outside the cluster that reviews tokens or access: asked over HTTPS, again where that may help."""
+"""Webhook client for token and access reviews outside of the cluster, with retries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sampan.machinery.client.http import HttpTransport
 
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A private generator, because tests seed the shared one."""
 
 log = logging.getLogger(__name__)
 
@@ -28,29 +28,29 @@ _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 class ReviewFailed(Exception):
-    """The service did not answer, or not with a review."""
+    """The webhook did not respond, or its response is no review."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How often, and for how long, a service is asked one question."""
+    """The timeout and retries of one review."""
 
     timeout_s: float = 30
-    """Of one attempt."""
+    """The timeout of one attempt."""
     attempts: int = 5
     pause_s: float = 0.5
-    """Before the second attempt; longer before each other."""
+    """The pause before the second attempt; it grows with every further attempt."""
 
 
 class RemoteReviewer:
-    """Connections are made with the first question and kept."""
+    """Connections are opened with the first review and kept alive."""
 
     def __init__(self, access: Access, *, patience: Patience | None = None) -> None:
         self._access, self._patience = access, patience or Patience()
         self._transport: HttpTransport | None = None
 
     async def status(self, review: Mapping[str, Any]) -> dict[str, Any]:
-        """The status that the service gives the review; `ReviewFailed` if it gives none."""
+        """Return the status that the webhook sets in the review. Raise `ReviewFailed` if it cannot be obtained."""
         body, pause_s = msgspec.json.encode(review), self._patience.pause_s
         for attempt in range(1, self._patience.attempts + 1):
             try:
@@ -90,7 +90,7 @@ def _status(body: bytes, kind: str) -> dict[str, Any]:
 
 
 def _is_passing(fault: Exception) -> bool:
-    """Whether the same question may get an answer soon: the connection broke, or the service says so."""
+    """Whether a retry may help: the connection was reset, or the status code says so."""
     if isinstance(fault, ConnectionFailed):
         return isinstance(fault.__cause__, ConnectionResetError) or type(fault.__cause__).__name__ in _BROKEN
     if not isinstance(fault, errors.ApiError):

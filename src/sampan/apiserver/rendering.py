@@ -1,8 +1,8 @@
-"""Answers as bytes, in the form that the client asked for.
+"""Responses as bytes, in the form that was negotiated.
 
-The common case comes first and does nothing: an object or a list that is stored as it is wanted goes out as the bytes
-that the cache has. Everything else (another version, metadata alone, a table, YAML, protobuf, text for people) is made
-here from those bytes, in steps short enough not to hold up other requests.
+The common case is a pass-through: an object or list in the storage version is sent as the bytes of the watch cache.
+Every other form (another version, metadata only, a table, YAML, protobuf, pretty-printed JSON) is derived from those
+bytes here, in steps that are short enough not to delay other requests.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Rendered:
     code: int
     content_type: str
     chunks: Iterable[bytes]
-    """The body in pieces; one piece is the common case."""
+    """The body in chunks; usually there is one."""
     headers: dict[str, str] = field(default_factory=dict)
     is_gzipped: bool = False
-    """The chunks are to be compressed with gzip as they are sent."""
+    """Whether the chunks are to be compressed with gzip as they are sent."""
 
 
 class Renderer:
@@ -69,14 +69,14 @@ class Renderer:
         return _compressed(rendered, call)
 
     async def error(self, error: errors.ApiError, call: Call) -> Rendered:
-        """A failure, in a form that the client takes or else in JSON."""
+        """Render an error as a Status, in a form that the client accepts or else in JSON."""
         form = negotiation.form_of_error(call.headers.get("Accept", ""))
         body = await media.encode(await _encoded_status(error.status), form, call)
         headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
         return Rendered(error.code, form.media, (body,), headers)
 
     def frames(self, answer: WatchAnswer, call: Call) -> frames.Frames:
-        """How the events of a watch are written."""
+        """Return the encoder for the events of a watch."""
         return frames.frames(self, call, answer.resource)
 
     # -- one object --------------------------------------------------------------------------------------------------
@@ -95,14 +95,14 @@ class Renderer:
         if title.kind == resource.kind:
             writer = self.table_writer(resource, form, include_of(call))
             obj = answer.obj if answer.obj is not None else self._decoded(answer)
-        else:  # a part that is an object of its own kind: a scale, an eviction
+        else:  # a subresource of its own kind: a scale, an eviction
             writer = self.table_writer(resource, form, include_of(call), columns=GENERIC)
             obj = Unstructured.from_value(json_codec.read_any(answer.raw))
         version = title.metadata.resourceVersion
         return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: answer.raw)])
 
     def _decoded(self, answer: ObjectAnswer) -> Any:
-        """The object as it is stored, which is what columns are declared for."""
+        """Return the object in the storage version, for which the table columns are declared."""
         resource = answer.resource
         if answer.item is not None:
             return self._registry.store(resource).cacher.object(answer.item)
@@ -175,11 +175,11 @@ class Renderer:
         )
 
     def shown(self, resource: Resource, item: Item) -> bytes:
-        """An item of the cache in the version that was asked for."""
+        """Return the JSON of a cached item in the requested version."""
         return self._versions.show(resource, item.raw)
 
     def stored(self, resource: Resource, item: Item) -> Any:
-        """An item of the cache as an object."""
+        """Return the decoded object of a cached item."""
         return self._registry.store(resource).cacher.object(item)
 
     def _is_generic(self, resource: Resource) -> bool:
@@ -199,8 +199,8 @@ _decode_title = msgspec.json.Decoder(_Title).decode
 
 
 async def _encoded_status(status: dict[str, Any]) -> bytes:
-    """A Status as JSON. One with very many causes, for an object with very many errors, is encoded in a thread, in
-    pieces that do not hold the interpreter lock for long."""
+    """Encode a Status as JSON. One with very many causes, for an object with very many errors, is encoded in a thread,
+    in pieces that do not hold the interpreter lock for long."""
     causes = (status.get("details") or {}).get("causes") or ()
     if len(causes) <= _CAUSES_AT_A_TIME:
         return json_codec.encode(status)
@@ -211,12 +211,12 @@ def _encode_causes(status: dict[str, Any], causes: Sequence[Any]) -> bytes:
     starts = range(0, len(causes), _CAUSES_AT_A_TIME)
     parts = [json_codec.encode(causes[start : start + _CAUSES_AT_A_TIME])[1:-1] for start in starts]
     empty = json_codec.encode({**status, "details": {**status["details"], "causes": []}})
-    head, _, tail = empty.partition(b'"causes":[]')  # in a string, its quotes would be escaped
+    head, _, tail = empty.partition(b'"causes":[]')  # within a JSON string the quotes would be escaped
     return b'%b"causes":[%b]%b' % (head, b",".join(parts), tail)
 
 
 def _supported(raw: bytes, form: Form) -> Form:
-    """JSON for values that have no protobuf message."""
+    """Fall back to JSON for values that have no protobuf message."""
     if form.media != PROTOBUF:
         return form
     from sampan.api.codec import protobuf
@@ -225,7 +225,7 @@ def _supported(raw: bytes, form: Form) -> Form:
 
 
 def _compressed(rendered: Rendered, call: Call) -> Rendered:
-    """gzip where the answer is large and the client wants it."""
+    """Compress a large response with gzip if the client accepts it."""
     chunks = rendered.chunks
     if isinstance(chunks, tuple) and len(chunks[0]) <= compression.THRESHOLD:
         return rendered

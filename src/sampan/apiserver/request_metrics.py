@@ -1,7 +1,6 @@
-"""What the API server counts about requests, under the real server's names.
+"""Request metrics of the API server, under the names of kube-apiserver.
 
-`RequestMetrics.done` is on the way of every request, so it does one look-up by what the labels are made of and then
-only adds.
+`RequestMetrics.done` runs for every request, so it makes a single look-up by the label values and then only adds.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ _READS = frozenset({"GET", "HEAD", "LIST", "WATCH"})
 _KNOWN_PATHS = frozenset(
     {"/", "/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"}
 )
-"""The others would let anybody make labels up."""
+"""Paths that are used as a label value. Any other path would let clients create unlimited label values."""
 _APPLY = "application/apply-patch+yaml"
 _APISERVER = "apiserver"
 
 
 class _Counted:
-    """The metrics of requests of one sort; each code has a counter."""
+    """The metrics of requests with the same labels; each response code has a counter."""
 
     __slots__ = ("codes", "duration", "labels", "size")
 
@@ -63,10 +62,10 @@ class RequestMetrics:
         self._kept: dict[tuple[str, ...], _Counted] = {}
         self.mutating = self._in_flight.labels("mutating")
         self.read_only = self._in_flight.labels("readOnly")
-        """How many requests are under way; the server counts them up and down."""
+        """The number of requests in progress, which the HTTP server increments and decrements."""
 
     def done(self, call: Call, code: int, seconds: float, size: int) -> None:
-        """A request, other than a watch, has been answered."""
+        """Record a finished request, other than a watch."""
         found = self._find(call)
         counter = found.codes.get(code)
         if counter is None:
@@ -77,7 +76,7 @@ class RequestMetrics:
 
     @contextmanager
     def watching(self, call: Call) -> Iterator[WatchCount]:
-        """Around a watch that has begun."""
+        """Record a watch that lasts as long as the block."""
         found = self._find(call)
         verb, _, *rest = found.labels
         open_now = self._long.labels(verb, *rest)

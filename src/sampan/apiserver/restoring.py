@@ -1,5 +1,5 @@
-"""Why a value cannot be made an object of a type, in the words of the real server's way from plain maps to structs,
-which a strategic merge patch takes: it says less than decoding JSON does, and never where."""
+"""The error messages of Go's `runtime.DefaultUnstructuredConverter`, through which strategic merge patches are decoded:
+they say less than those of a JSON decoder, and never where the error is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NUMBERS = ("integer", "number")
 
 
 def retold(value: Any, schema: Schema, fault: str) -> str:
-    """What is said of the first value of a wrong type, where decoding JSON would have said `fault`: the same only where
-    the value is of a type that reads itself (a quantity, a time)."""
+    """Return the message for the first value of a wrong type. `fault`, the error of the JSON decoder, is used only for
+    types with their own unmarshaller (a quantity, a time)."""
     found = _below(value, schema, gotypes.name_of(schema))
     return found or re.sub(r"Go struct field \S+ of type", "Go value of type", fault)
 
@@ -61,7 +61,8 @@ def _list(value: Any, child: Schema, go_type: str) -> str | None:
 
 
 def _scalar(value: Any, schema: Schema, go_type: str) -> str | None:
-    """Go can turn a number into any number, and an integer into a text: these it refuses by name."""
+    """Return the error for a scalar of a wrong type. Go converts between numbers, and integers to strings, so these
+    conversions are rejected with a message of their own."""
     if _fits(value, schema):
         return None
     is_number = type(value) in (int, float)
@@ -79,7 +80,7 @@ def _fits(value: Any, schema: Schema) -> bool:
 
 
 def _go_kind(schema: Schema) -> str:
-    """What a scalar is at bottom, whatever its type is called."""
+    """Return the Go kind that underlies the type of a scalar."""
     if schema.type == "integer":
         return schema.format or "int64"
     return {"string": "string", "boolean": "bool", "number": "float64"}.get(schema.type, "interface")

@@ -1,4 +1,4 @@
-"""What carrying out a call gives, before it is put into the form that the client asked for."""
+"""The results of executing a request, before they are rendered in the negotiated form."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ObjectAnswer:
-    """One object: its bytes as JSON, in the version that was asked for."""
+    """One object: its JSON bytes in the requested version."""
 
     resource: Resource
     raw: bytes
     code: int = 200
     obj: Any = None
-    """The decoded object where there is one already; read-only."""
+    """The decoded object, if it is available; read-only."""
     item: Item | None = None
-    """What the cache holds of it, where it came from there."""
+    """The item of the watch cache that the object comes from, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class WatchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ValueAnswer:
-    """A JSON value that is no stored object: a Status, discovery, a review."""
+    """A JSON value that is not a stored object: a Status, discovery, a review."""
 
     value: Any
     code: int = 200
@@ -48,7 +48,7 @@ class ValueAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BytesAnswer:
-    """A finished body: health checks, metrics, logs."""
+    """A complete body: health checks, metrics, logs."""
 
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
@@ -58,27 +58,27 @@ class BytesAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StreamAnswer:
-    """What is written to the client's own connection by somebody else: a proxy, a log."""
+    """A response that a backend writes to the client's connection: a proxy, a log stream."""
 
     serve: "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]"
-    """Raises ApiError while nothing is written."""
+    """Writes the response; may raise ApiError until the first byte is written."""
 
 
 Answer = ObjectAnswer | ListAnswer | WatchAnswer | ValueAnswer | BytesAnswer | StreamAnswer
 
 
 def no_such_path() -> BytesAnswer:
-    """For paths that lead nowhere, outside of the groups that are served."""
+    """Return the response for an unknown path outside of the served API groups."""
     return BytesAnswer(b"404 page not found\n", code=404, headers={"X-Content-Type-Options": "nosniff"})
 
 
 def created() -> ValueAnswer:
-    """What a subresource answers that makes no object: binding, eviction."""
+    """Return the response of a subresource that creates no object: binding, eviction."""
     return ValueAnswer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
 
 def success(resource: Resource, name: str, uid: str) -> ValueAnswer:
-    """What a deletion answers for kinds that do not return the object."""
+    """Return the response to a delete of a kind that does not return the object."""
     details: dict[str, str] = {"name": name}
     if resource.group:
         details["group"] = resource.group

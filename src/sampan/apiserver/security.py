@@ -1,4 +1,4 @@
-"""What the server knows of its users, for those parts of it that are asked about them: reviews, checks of roles."""
+"""The authentication and authorization state that registry code needs, for reviews and role escalation checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Security:
     rules: RbacIndex = field(default_factory=RbacIndex)
     tokens: Tokens = field(default_factory=lambda: Tokens(()))
     audiences: Sequence[str] = ()
-    """What this server goes by in tokens."""
+    """The audiences of tokens for this server."""
 
 
 __all__ = ["Security"]

@@ -1,4 +1,4 @@
-"""The API server put together: store, registry, pipeline, listeners."""
+"""The assembly of the API server: storage, registry, pipeline and listeners."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ INSECURE_USER = User("system:unsecured", groups=(MASTERS, "system:authenticated"
 
 
 class ListenError(OSError):
-    """An address and port that the server cannot listen on."""
+    """The server cannot listen on an address and port."""
 
     def __init__(self, error: OSError, listener: Listener) -> None:
         super().__init__(error.errno, error.strerror)
@@ -74,7 +74,7 @@ class ListenError(OSError):
 class ApiServer:
     """`async with ApiServer(config=…, backend=…, clock=…) as server:` serves until the block is left.
 
-    The backend is the caller's: it must be open before and be closed after.
+    The caller owns the backend: it must be open before and be closed after.
     """
 
     def __init__(self, *, config: ServerConfig, backend: Backend, clock: Clock, metrics: Metrics | None = None) -> None:
@@ -85,7 +85,7 @@ class ApiServer:
         self._has_kubelets = asyncio.Event()
         self.recorder = FlightRecorder(clock=clock)
         self.debug: dict[str, Special] = {}
-        """What components in this process tell about themselves, by path below /debug."""
+        """Debug handlers of components in this process, by path below /debug."""
         self._tasks: _Background | None = None
         self._running = AsyncExitStack()
         self.registry = Registry(
@@ -177,11 +177,11 @@ class ApiServer:
 
     @property
     def address(self) -> str:
-        """Where others reach the server."""
+        """The address at which clients reach the server."""
         return self.config.advertise_address or own_address()
 
     def serve_metrics(self) -> None:
-        """There are kubelets in this process: serve the metrics API without waiting for another."""
+        """Serve the metrics API at once, because there are kubelets in this process."""
         self._has_kubelets.set()
 
     async def _run_metrics(self) -> None:
@@ -196,7 +196,7 @@ class ApiServer:
         await api.run(self._has_kubelets)
 
     def loopback(self, user: User = SYSTEM) -> LoopbackTransport:
-        """A way in for a client in this process."""
+        """Return a transport for a client in this process."""
         return LoopbackTransport(pipeline=self.pipeline, user=user)
 
     def _make_security(self) -> Security:
@@ -308,7 +308,8 @@ class ApiServer:
 
 
 class _Background:
-    """A task group whose tasks are ended when its block is left, also those that others begin while they end."""
+    """A task group whose tasks are cancelled when its block is left, including tasks that are created during the
+    shutdown."""
 
     def __init__(self) -> None:
         self._group = asyncio.TaskGroup()
@@ -335,7 +336,7 @@ class _Background:
 
 
 async def _retired(chain: Chain) -> None:
-    """Close authorizers that are no longer asked when the last calls have their answers."""
+    """Close replaced authorizers after a delay in which the requests that still use them finish."""
     try:
         await asyncio.sleep(_RETIREMENT_S)
     finally:
@@ -369,7 +370,7 @@ def _audit_log(config: AuditConfig, clock: Clock, metrics: Metrics) -> AuditLog:
 
 
 def own_address() -> str:
-    """The address of this machine that leads out, or the loopback one."""
+    """Return the address of this machine's default route, or the loopback address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

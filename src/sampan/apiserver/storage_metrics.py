@@ -1,4 +1,4 @@
-"""What the watch caches hold and do, for /metrics; read when somebody asks."""
+"""Metrics of the watch caches, computed when /metrics is requested."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def export_storage(metrics: Metrics, registry: Registry) -> None:
 
 
 def _qualified(registry: Registry) -> Callable[[], Iterator[Sample]]:
-    """The older name of the same, which has group and resource in one."""
+    """Return samples for the older metric, whose only label combines the resource and the group."""
 
     def read() -> Iterator[Sample]:
         for store in registry.stores():

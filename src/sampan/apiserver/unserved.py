@@ -1,7 +1,7 @@
-"""Kinds that are stored but not acted on yet: whoever creates one is told so.
+"""Warnings for kinds that are stored but not implemented yet.
 
-A webhook or a policy that is accepted in silence makes a test pass although nothing was checked. The rows of `UNSERVED`
-go when the feature behind them comes.
+A webhook or a policy that is accepted silently makes a test pass although nothing was checked. A row of `UNSERVED` is
+removed when its feature is implemented.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EXTENSIONS, _ADMISSION, _REGISTRATION = (
     "apiregistration.k8s.io",
 )
 _METRICS = "v1beta1.metrics.k8s.io"
-"""The APIService that the metrics API passes on to."""
+"""The APIService to which the metrics API is proxied."""
 _ESTABLISHED = "Established"
 _RETRY_S = 0.2
 
@@ -45,11 +45,11 @@ class Unserved:
     consequence: str
     """What this server does not do."""
     concerns: Callable[[Any], bool] = lambda obj: True
-    """Whether an object of the kind is one that nothing comes of."""
+    """Whether an object of the kind is affected."""
 
 
 def _is_elsewhere(service: Any) -> bool:
-    """An APIService that names a service of the cluster, unless the metrics API passes on to it."""
+    """Whether an APIService refers to a service in the cluster; the metrics API, which is proxied, does not count."""
     return service.spec.service is not None and service.metadata.name != _METRICS
 
 
@@ -72,7 +72,7 @@ def message_for(kind: str, row: Unserved) -> str:
 
 
 class UnservedKinds:
-    """Warns of the creation of objects that nothing comes of."""
+    """An admission plugin that warns when an unimplemented object is created."""
 
     name = "UnservedKinds"
 
@@ -91,14 +91,14 @@ class UnservedKinds:
 
 
 class UnservedDefinitions:
-    """Says in the status of each CustomResourceDefinition that it is not established, so that who waits for that learns
-    why it does not come."""
+    """Sets the Established condition of each CustomResourceDefinition to False, so that clients that wait for it see
+    why."""
 
     def __init__(self, *, pipeline: Pipeline) -> None:
         self._pipeline, self._registry = pipeline, pipeline.endpoints.registry
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch the definitions until cancelled."""
         row = UNSERVED.get((_EXTENSIONS, "CustomResourceDefinition"))
         if row is None:
             return
