@@ -111,7 +111,7 @@ class SystemObjects:
             await self._restore_endpoints()
 
     async def _restore_endpoints(self) -> None:
-        """Add this server's address if it is missing. The addresses of other servers that share the storage are kept."""
+        """Add this server's address if it is missing; those of other servers that share the storage are kept."""
         endpoints = self._peek("", "v1", "Endpoints", _NAME, "default")
         subsets = (endpoints.subsets or ()) if endpoints is not None else ()
         ours = [subset for subset in subsets if self._has_port(subset.ports)]

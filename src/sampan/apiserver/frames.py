@@ -58,7 +58,7 @@ class Frames:
 
 
 class Encoder:
-    """Encodes events in one form: `show` returns the JSON of the object, `key` identifies the form for sharing frames."""
+    """Encodes events in one form: `show` returns the JSON of the object, `key` identifies the form."""
 
     def __init__(self, *, key: Hashable, media: str, show: Show) -> None:
         self.key, self._media, self._show = key, media, show

@@ -63,7 +63,7 @@ class Clause:
 
 
 def clauses(accept: str) -> tuple[Clause, ...]:
-    """Return the clauses of an Accept header by descending quality; wildcards come last among clauses of equal quality."""
+    """Return the clauses of an Accept header by descending quality; of equal quality wildcards come last."""
     return _clauses(accept[: 1 << 13])
 
 

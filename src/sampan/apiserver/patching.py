@@ -119,7 +119,7 @@ class Patch:
             self._warn(fault)
 
     def _invalid(self, patched: Value, why: str) -> errors.ApiError:
-        """Return the error for an invalid result. It shows the patch itself if that is strategic, otherwise the result."""
+        """Return the error for an invalid result. It shows a strategic patch itself, otherwise the result."""
         is_strategic = self._media == STRATEGIC_PATCH
         shown = gotext.value(self._value) if is_strategic else json_codec.encode(patched).decode()
         return errors.invalid("", "", [FieldError.invalid("patch", shown, why)])

@@ -1,4 +1,4 @@
-"""The keys that service-account tokens are verified with: that of the signer, and older ones that still count."""
+"""The keys that verify service account tokens: that of the signer, and older ones that are still accepted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
 
 
 class KeyFileError(ValueError):
-    """A key that is none, or not of a kind that signs tokens."""
+    """A key is invalid, or of a type that cannot sign tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class AccountKey:
     key: PublicKey
 
     def jwk(self) -> dict[str, Any]:
-        """As the world reads it."""
+        """Return the key in JSON Web Key format."""
         head = {"use": "sig", "kty": "EC" if isinstance(self.key, ec.EllipticCurvePublicKey) else "RSA", "kid": self.id}
         if isinstance(self.key, rsa.RSAPublicKey):
             numbers = self.key.public_numbers()
@@ -48,7 +48,7 @@ def _number(value: int, size: int = 0) -> str:
 
 
 def read_keys(pems: Iterable[bytes]) -> tuple[AccountKey, ...]:
-    """Of public or private keys in PEM, each once, in their order."""
+    """Return the public keys of PEM files with public or private keys, without duplicates, in their order."""
     found = {key.id: key for key in map(_read, pems)}
     return tuple(found.values())
 

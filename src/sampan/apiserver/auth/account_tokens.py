@@ -1,5 +1,6 @@
-"""Tokens of service accounts: signed by a key of ours, in their time, for this audience, and as long as what they are
-bound to is there. The signature of a token is verified once; all else on every call."""
+"""Bound service account tokens: signed by a trusted key, not expired, issued for an accepted audience, and valid as
+long as the objects that they are bound to exist. The signature is verified once and cached; everything else is checked
+on each request."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 
 _EXTRA = "authentication.kubernetes.io/"
 _LEEWAY_S = 60
-"""How far clocks may be apart."""
+"""The tolerated clock skew."""
 _DELETION_LEEWAY_S = 60
-"""How long the token of an object that is being deleted still counts after its time."""
+"""How long after its deletion timestamp an object still validates the tokens bound to it."""
 _MOST_KEPT = 10_000
 _INVALIDATED = "service account token has been invalidated"
 
@@ -57,10 +58,10 @@ class Claims(msgspec.Struct):
 
 
 class Objects(Protocol):
-    """How the objects that tokens are bound to are found."""
+    """Access to the objects that tokens are bound to."""
 
     async def find(self, kind: str, namespace: str, name: str) -> Any | None:
-        """The object as the cache has it; that it is missing is certain."""
+        """Return the object from the cache, or None if it certainly does not exist."""
 
 
 class StoredObjects:
@@ -80,10 +81,10 @@ class StoredObjects:
 class AccountTokensConfig:
     issuer: str
     audiences: Sequence[str]
-    """What this server goes by."""
+    """The audiences of this server."""
     keys: Sequence[AccountKey]
     other_issuers: Sequence[str] = ()
-    """Believed as well."""
+    """Further accepted issuers."""
 
 
 class AccountTokens:
@@ -107,7 +108,8 @@ class AccountTokens:
         return Identity(await self._user(claims), tuple(common))
 
     def _read(self, token: str) -> Claims | None:
-        """What a token of ours says; None for any other. `TokenFault` if it only pretends to be of ours."""
+        """Return the claims of a token of an accepted issuer, None for any other token. Raise `TokenFault` if the
+        signature or the claims are invalid."""
         issuer = issuer_of(token)
         if issuer != self._config.issuer and issuer not in self._config.other_issuers:
             return None

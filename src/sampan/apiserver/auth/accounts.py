@@ -1,4 +1,4 @@
-"""Service accounts as users: their names and groups."""
+"""Service accounts as users: their user names and groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def account(namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[
 
 
 def split_account(username: str) -> tuple[str, str] | None:
-    """The namespace and name of the account that a user is; None if it is none."""
+    """Return the namespace and name of a service account user; None for any other user."""
     if not username.startswith(_PREFIX):
         return None
     namespace, colon, name = username.removeprefix(_PREFIX).partition(":")
@@ -35,7 +35,7 @@ def split_account(username: str) -> tuple[str, str] | None:
 
 
 def is_account_on(user: User, node: str) -> bool:
-    """Whether the user is an account whose token is good on this node only."""
+    """Whether the user is a service account whose token is bound to this node."""
     return split_account(user.name) is not None and user.extra.get(_NODE_CLAIM) == (node,)
 
 

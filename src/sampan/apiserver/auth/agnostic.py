@@ -1,4 +1,4 @@
-"""Tokens that say nothing of audiences: they are good for what the server itself goes by."""
+"""Adapter for authenticators of tokens without audiences: they are valid for the audiences of the server."""
 
 from __future__ import annotations
 

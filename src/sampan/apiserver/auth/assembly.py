@@ -1,4 +1,4 @@
-"""The authenticators that a server's configuration asks for, in the real server's order."""
+"""Builds the authenticators that the configuration asks for, in the order of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def account_keys(config: ServerConfig) -> tuple[AccountKey, ...]:
-    """The signing key first."""
+    """Return the keys that verify tokens, the signing key first."""
     signing = [config.service_account_key] if config.service_account_key is not None else []
     return read_keys([path.read_bytes() for path in (*signing, *config.service_account_public_keys)])
 
@@ -43,7 +43,7 @@ def oidc_tokens(config: ServerConfig, clock: Clock) -> OidcTokens | None:
 def authenticators(
     config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], *, oidc: OidcTokens | None, note: Note
 ) -> AuthenticatorChain:
-    """`note` writes down that the token in a secret was used on some day."""
+    """Return the chain of authenticators. `note` records the last use of a token on its secret."""
     return AuthenticatorChain(
         list(_named(config)),
         tokens=list(_tokens(config, registry, keys, oidc, note)),
@@ -65,7 +65,7 @@ def _named(config: ServerConfig) -> Iterator[OneAuthenticator]:
 def _tokens(
     config: ServerConfig, registry: Registry, keys: Sequence[AccountKey], oidc: OidcTokens | None, note: Note
 ) -> Iterator[TokenAuthenticator]:
-    """Local ones first, then those that ask elsewhere."""
+    """Return the token authenticators, local ones before those that call other services."""
     own, clock = audiences(config), registry.clock
     if config.tokens:
         yield AudienceAgnostic(FileTokens(config.tokens), audiences=own)

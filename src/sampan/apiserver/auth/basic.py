@@ -13,11 +13,11 @@ from sampan.machinery import errors
 
 
 class BasicAuthenticator:
-    """Keeps hashes of the passwords only. A wrong password is refused, even where the anonymous may go."""
+    """Stores only hashes of the passwords. A wrong password is rejected even if anonymous requests are allowed."""
 
     def __init__(self, users: Iterable[tuple[str, User]]) -> None:
         """`users` are the passwords and users of the file, in its order. Several users may have the same password; of
-        several lines of one user the last one counts."""
+        several lines for one user the last one counts."""
         self._known = {user.name: (_hash(password), user) for password, user in users}
 
     def authenticate(self, call: Call) -> User | None:

@@ -1,4 +1,4 @@
-"""The token that a request carries: in its Authorization header, or, from a browser's WebSocket, as a subprotocol."""
+"""The bearer token of a request: from the Authorization header, or from a subprotocol of a browser's WebSocket."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import binascii
 from sampan.apiserver.call import Call
 
 SUBPROTOCOL = "base64url.bearer.authorization.k8s.io."
-"""How a subprotocol begins that is a token."""
+"""The prefix of the subprotocol that contains a token."""
 _EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
 def bearer_token(call: Call) -> str:
-    """Empty if there is none, or none that can be read as one."""
+    """Return the bearer token; empty if there is none or the header is malformed."""
     header = call.headers.get("Authorization")
     if header is None:
         return ""
@@ -26,7 +26,7 @@ def bearer_token(call: Call) -> str:
 
 
 def subprotocol_token(call: Call) -> str:
-    """The token among the subprotocols of a WebSocket, which needs another one beside it to agree on."""
+    """Return the token among the WebSocket subprotocols. There must be another subprotocol to negotiate besides it."""
     header = call.headers.get("Sec-WebSocket-Protocol")
     if header is None or call.headers.get("Upgrade", "").lower() != "websocket":
         return ""

@@ -1,4 +1,4 @@
-"""Tokens for nodes that join: `ID.SECRET`, kept as secrets bootstrap-token-ID in kube-system."""
+"""Bootstrap tokens for joining nodes: `ID.SECRET`, stored as secrets bootstrap-token-ID in kube-system."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class BootstrapTokens:
 
 
 def _text(value: Any) -> str:
-    """Of a secret's data, which may be bytes already or still in base64."""
+    """Return a value of a secret's data, which may be bytes or base64, as text."""
     try:
         raw = value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
         return bytes(raw).decode()

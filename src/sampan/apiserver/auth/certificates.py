@@ -9,7 +9,7 @@ from sampan.machinery import errors
 
 
 class CertificateAuthenticator:
-    """Trusts what TLS has verified against the client CA; the HTTP layer leaves it in `Call.peer`.
+    """Trusts what TLS has verified against the client CA; the HTTP layer passes it in `Call.peer`.
 
     TLS verifies at the handshake only. Whether the certificate is still valid is checked at each request, so that an
     open connection does not outlive it.

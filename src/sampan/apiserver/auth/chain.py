@@ -1,4 +1,4 @@
-"""The authenticators in their order: the first that knows the caller decides; nobody does for the anonymous."""
+"""The chain of authenticators: the first that recognizes the request decides; otherwise the request is anonymous."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,49 +13,50 @@ INVALID_TOKEN = "invalid bearer token"
 
 
 class OneAuthenticator(Protocol):
-    """Knows callers by what the connection or the headers say of them."""
+    """Authenticates by the connection or the headers of a request."""
 
     def authenticate(self, call: Call) -> User | None:
-        """The user, None if the call carries nothing that this one knows; Unauthorized if it carries a lie."""
+        """Return the user, or None if the request has no credentials of this type. Raise Unauthorized if they are
+        invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whose token it is, and for which of the audiences that were asked for it is good; empty: all of them."""
+    """The user of a token, and for which of the requested audiences it is valid; empty: all of them."""
 
     user: User
     audiences: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What whoever uses the token should know."""
+    """Warnings for the client that uses the token."""
 
 
 class TokenFault(ValueError):
-    """What is wrong with a token that is of a kind that the authenticator knows."""
+    """A token of a type that the authenticator handles is invalid."""
 
 
 class TokenAuthenticator(Protocol):
-    """Knows callers by their tokens."""
+    """Authenticates bearer tokens."""
 
     async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
-        """None if the token is not of the kind that this one believes; `TokenFault` if it is, but not good. Without
-        audiences those of this server are meant."""
+        """Return the identity, or None if this authenticator does not handle the token. Raise `TokenFault` if it does,
+        but the token is invalid. Without audiences those of this server apply."""
 
 
 @runtime_checkable
 class _Closing(Protocol):
-    """One that holds connections."""
+    """An authenticator that holds connections."""
 
     async def close(self) -> None: ...
 
 
 class Tokens:
-    """All who know tokens, in order."""
+    """The token authenticators, in order."""
 
     def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
         self._authenticators = tuple(authenticators)
 
     async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity:
-        """`TokenFault` if nobody believes the token."""
+        """Return the identity of a token. Raise `TokenFault` if no authenticator accepts it."""
         faults = []
         for authenticator in self._authenticators:
             try:
@@ -76,8 +77,8 @@ class Tokens:
 
 
 class AuthenticatorChain:
-    """A call without credentials is anonymous, where that is allowed; one with a token that nobody knows, or with the
-    certificate of a proxy that names nobody, is refused even where the anonymous may go."""
+    """Requests without credentials are anonymous if that is allowed. Requests with an unknown token, or with the
+    certificate of a front proxy but without a user, are rejected even then."""
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class AuthenticatorChain:
         allows_anonymous: bool = True,
         anonymous_paths: Sequence[str] = (),
     ) -> None:
-        """`anonymous_paths` are where the anonymous may go; none: everywhere."""
+        """`anonymous_paths` are the paths on which anonymous requests are allowed; none: all paths."""
         self._authenticators, self.tokens = tuple(authenticators), Tokens(tokens)
         self._allows_anonymous, self._anonymous_paths = allows_anonymous, frozenset(anonymous_paths)
 
@@ -97,7 +98,7 @@ class AuthenticatorChain:
             try:
                 user = authenticator.authenticate(call)
             except errors.Unauthorized:
-                has_failed = True  # another way may still know the caller, but anonymous it is not
+                has_failed = True  # another authenticator may still succeed, but the request cannot be anonymous
                 continue
             if user is not None:
                 return user

@@ -1,4 +1,4 @@
-"""The file of --authentication-config: issuers of tokens outside the cluster, and who may be anonymous where."""
+"""The AuthenticationConfiguration file of --authentication-config: OIDC issuers and anonymous requests."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ class Authentication:
     is_anonymous_set: bool = False
     allows_anonymous: bool = True
     anonymous_paths: Sequence[str] = ()
-    """Where the anonymous may go; none: everywhere."""
+    """The paths on which anonymous requests are allowed; none: all paths."""
 
 
 def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authentication:
-    """`ConfigFault` names the fields that are wrong. `own_issuers` are those of service accounts."""
+    """Return the validated file. Raise `ConfigFault` with the invalid fields. `own_issuers` are those of service
+    account tokens, which must not be listed."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
     if len(file.jwt) > _MOST:
         refuse([FieldError.too_many("jwt", len(file.jwt), _MOST)])

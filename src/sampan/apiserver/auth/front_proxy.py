@@ -1,4 +1,4 @@
-"""A proxy that has authenticated the caller itself: known by its certificate, it names the caller in headers."""
+"""Request header authentication: a front proxy with a trusted certificate names the user in headers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontProxySettings:
     ca: Path
-    """Who vouches for proxies."""
+    """The CA that signs the client certificates of front proxies."""
     allowed_names: Sequence[str] = ()
-    """Common names of their certificates; none: any."""
+    """The accepted common names of front proxies; none: any."""
     username_headers: Sequence[str] = ()
     uid_headers: Sequence[str] = ()
     group_headers: Sequence[str] = ()
@@ -31,7 +31,7 @@ class FrontProxySettings:
 
 
 class FrontProxyAuthenticator:
-    """TLS has verified the certificate against the CA of proxies; the HTTP layer leaves it in `Call.proxy`."""
+    """TLS has verified the certificate against the CA of front proxies; the HTTP layer passes it in `Call.proxy`."""
 
     def __init__(self, settings: FrontProxySettings, *, now: Callable[[], float] = time.time) -> None:
         self._settings, self._now = settings, now
@@ -77,7 +77,7 @@ def _extra(headers: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, tup
 
 
 def _without(headers: Mapping[str, str], settings: FrontProxySettings) -> Mapping[str, str]:
-    """What names the caller goes no further."""
+    """Return the headers without those that name the user."""
     names = {*settings.username_headers, *settings.uid_headers, *settings.group_headers}
     gone, prefixes = set(map(str.lower, names)), tuple(map(str.lower, settings.extra_prefixes))
     kept = ((key, value) for key, value in headers.items() if key.lower() not in gone)

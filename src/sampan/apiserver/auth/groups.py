@@ -1,4 +1,4 @@
-"""The groups of somebody who is known: their own, and that of all who are known."""
+"""The groups of an authenticated user: its own and system:authenticated."""
 
 from __future__ import annotations
 

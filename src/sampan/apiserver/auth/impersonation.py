@@ -1,8 +1,9 @@
-"""Acting as somebody else: the Impersonate- headers of a call, and whether its user may do so.
+"""User impersonation: the Impersonate- headers of a request, and whether its user may use them.
 
-There is more than one way to be allowed. The constrained ones ask whether the user may do this very thing as such a
-user (`impersonate-on:MODE:VERB`) and then whether it may be that one (`impersonate:MODE`); the old one asks only for
-`impersonate`. What succeeded last for a user is tried first, and if nothing does, the first refusal is told.
+There are several impersonation modes. Constrained impersonation first checks whether the user may perform the request
+as such a user (`impersonate-on:MODE:VERB`) and then whether it may be that user (`impersonate:MODE`); the legacy mode
+only checks `impersonate`. The mode that succeeded last for a user is tried first; if none succeeds, the first rejection
+is returned.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ _PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"
 _NODE = "system:node:"
 _AUTHENTICATION = "authentication.k8s.io"
 _MANY = 4
-"""Groups or values from which on the right to all is asked for first."""
+"""From this number of groups or extra values on, the permission for all of them (`*`) is checked first."""
 _MOST_KNOWN = 4096
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(slots=True)
 class Wanted:
-    """What the headers say, as they say it."""
+    """The requested user, as named by the headers."""
 
     name: str = ""
     uid: str = ""
@@ -45,7 +46,7 @@ class Wanted:
         return not (self.uid or self.groups or self.extra)
 
     def __str__(self) -> str:
-        """As Go shows it."""
+        """Return the user as Go formats it."""
         extra = ", ".join(f"{gotext.quote(key)}:{_go_list(values)}" for key, values in sorted(self.extra.items()))
         shown = f"map[string][]string{{{extra}}}" if self.extra else "map[string][]string(nil)"
         name, uid = gotext.quote(self.name), gotext.quote(self.uid)
@@ -57,7 +58,7 @@ def _go_list(words: list[str]) -> str:
 
 
 def wanted_of(headers: Mapping[str, str]) -> Wanted | None:
-    """Who the caller wants to be; None if it wants to be itself. BadRequest for parts of a user without a name."""
+    """Return the requested user, or None without impersonation. Raise BadRequest for headers without a user name."""
     wanted: Wanted | None = None
     for header, value in headers.items():
         if header[:12].lower() == _PREFIX:
@@ -83,7 +84,7 @@ def _take(wanted: Wanted, header: str, value: str) -> None:
 
 
 def node_of(username: str) -> str:
-    """The node that a user is; empty if it is none."""
+    """Return the node name of a node's user; empty for any other user."""
     name = username.removeprefix(_NODE) if username.startswith(_NODE) else ""
     return name if name and not names.dns1123_subdomain(name) else ""
 
@@ -94,7 +95,7 @@ class Impersonation:
         self._last: dict[tuple[str, tuple[str, ...]], str] = {}
 
     async def apply(self, call: Call) -> None:
-        """Give a classified call the user that it wants; Forbidden if it may not have it."""
+        """Set the user of a classified request to the impersonated one. Raise Forbidden if that is not allowed."""
         wanted = wanted_of(call.headers)
         if wanted is not None:
             call.user = await self._user(wanted, attributes_of(call))
@@ -129,7 +130,7 @@ class Impersonation:
 
 
 def _fitting(wanted: Wanted, user: User) -> Iterator[str]:
-    """The ways to become such a user; "" is the old one."""
+    """Return the modes that apply to the requested user; "" is the legacy one."""
     node, account = node_of(wanted.name), split_account(wanted.name)
     if node and wanted.is_name_alone:
         if is_account_on(user, node):
@@ -144,7 +145,7 @@ def _fitting(wanted: Wanted, user: User) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """Whether a user may be another, by one verb."""
+    """Checks whether a user may impersonate another, with one verb."""
 
     authorizer: Chain
     requestor: User
@@ -165,7 +166,7 @@ class _Check:
         return User(wanted.name, wanted.uid, tuple(groups), extra)
 
     async def _name(self, wanted: Wanted) -> list[str]:
-        """Checks the name; the groups that the user has."""
+        """Check the permission for the user name and return the groups of the user."""
         account, node = split_account(wanted.name), node_of(wanted.name)
         if account is not None:
             await self._require("serviceaccounts", account[1], namespace=account[0])

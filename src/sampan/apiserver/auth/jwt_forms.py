@@ -1,4 +1,4 @@
-"""How an issuer is written in the file of --authentication-config."""
+"""The types of a JWT authenticator in the AuthenticationConfiguration file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an issuer in the file of --authentication-config, and its expressions compiled."""
+"""Validation of a JWT authenticator in the AuthenticationConfiguration file, and compilation of its CEL expressions."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Faults = list[FieldError]
 
 
 class JwtRules:
-    """Goes through one issuer; `faults` are all there are, in field order, and `expressions` what was compiled."""
+    """Validates one issuer: `faults` are all errors, in field order, `expressions` the compiled expressions."""
 
     def __init__(self, jwt: JwtForm, at: Path, own_issuers: Sequence[str]) -> None:
-        """`own_issuers` are those of service accounts."""
+        """`own_issuers` are those of service account tokens."""
         self.faults: Faults = list(_issuer(jwt.issuer, at / "issuer", own_issuers))
         mappings, mapped = jwt.claimMappings, at / "claimMappings"
         claim_rules = self._claim_rules(jwt.claimValidationRules, at / "claimValidationRules")

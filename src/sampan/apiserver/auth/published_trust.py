@@ -1,5 +1,5 @@
-"""The ConfigMap that tells other servers in the cluster whom this one trusts to name callers. Several servers put what
-they know together."""
+"""The ConfigMap extension-apiserver-authentication, which publishes the client CA and the request header settings to
+extension API servers. Several API servers merge their settings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RETRY_S = 1.0
 
 
 def wanted_data(config: ServerConfig) -> dict[str, str]:
-    """What this server has to tell."""
+    """Return the data that this server contributes."""
     found: dict[str, str] = {}
     if config.tls is not None and config.tls.client_ca is not None:
         found[_CLIENT_CA] = config.tls.client_ca.read_text()
@@ -51,7 +51,7 @@ def wanted_data(config: ServerConfig) -> dict[str, str]:
 
 
 def combined(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """What is there already, with all that is missing of what is wanted."""
+    """Return the present data, extended by everything that is missing."""
     found = dict(present)
     for key, value in wanted.items():
         found[key] = _joined(key, present[key], value) if present.get(key) else value
@@ -98,7 +98,7 @@ class TrustPublisher:
             log.debug("ConfigMap %s was updated by another API server at the same time", NAME)
 
     async def replace(self, data: Mapping[str, str]) -> None:
-        """Tell this from now on. What was told before stays: others may still go by it."""
+        """Publish other data from now on. Previous entries are kept, since clients may still depend on them."""
         self._data = data
         try:
             await self.ensure()
@@ -106,7 +106,7 @@ class TrustPublisher:
             log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, fault)
 
     async def run(self) -> None:
-        """Put back what others take away, until cancelled."""
+        """Restore the ConfigMap when it is changed, until cancelled."""
         store = self._pipeline.endpoints.registry.store_of("", "v1", "ConfigMap")
         query = WatchQuery(selection=Selection(namespace=NAMESPACE, name=NAME))
         while self._data:

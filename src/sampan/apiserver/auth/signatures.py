@@ -1,4 +1,4 @@
-"""What tokens of service accounts say, once a key of ours has verified that."""
+"""Verification of the signature of service account tokens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Issued(msgspec.Struct):
 
 
 def issuer_of(token: str) -> str:
-    """Who a token says it comes from, which nobody has verified; empty if it is no token of that kind."""
+    """Return the unverified issuer of a token; empty if it is not a JWT."""
     parts = token.split(".")
     if len(parts) != 3 or not parts[2]:
         return ""
@@ -30,7 +30,8 @@ def issuer_of(token: str) -> str:
 
 
 def verified(token: str, keys: Sequence[AccountKey]) -> dict[str, Any]:
-    """The claims of a token that one of the keys has signed; `TokenFault` if none has. Times are not looked at."""
+    """Return the claims of a token that one of the keys has signed. Raise `TokenFault` if none has. Times are not
+    checked."""
     import jwt
 
     fault = "no key verifies the token"
@@ -43,7 +44,7 @@ def verified(token: str, keys: Sequence[AccountKey]) -> dict[str, Any]:
 
 
 def _candidates(token: str, keys: Sequence[AccountKey]) -> Sequence[AccountKey]:
-    """The key that the token names, else all."""
+    """Return the key with the token's key ID, or all keys if it has none."""
     import jwt
 
     try:

@@ -1,5 +1,4 @@
-"""A service outside says whose token it is; what it said is kept for a while, and one question at a time is asked about
-a token."""
+"""Webhook token authentication. Results are cached, and concurrent requests with the same token share one review."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ class TokenWebhookSettings:
 
 class TokenWebhook:
     def __init__(self, *, settings: TokenWebhookSettings, audiences: Sequence[str], clock: Clock) -> None:
-        """`audiences` are what this server goes by."""
+        """`audiences` are those of this server."""
         self._settings, self._audiences = settings, tuple(audiences)
         self._service = RemoteReviewer(settings.access, patience=settings.patience)
         self._kept: KeptAnswers[bytes, Mapping[str, Any]] = KeptAnswers(clock=clock, most=_MOST_KEPT)
@@ -50,12 +49,12 @@ class TokenWebhook:
         await self._service.close()
 
     def _key(self, token: str, audiences: Sequence[str]) -> bytes:
-        """Tokens themselves are not kept."""
+        """Return the cache key: a keyed hash, so that tokens are not kept in memory."""
         parts = "\0".join((token, *audiences)).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(parts, key=self._salt, digest_size=32).digest()
 
     async def _in_turn(self, key: bytes, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
-        """Who comes while the service is being asked about the token waits for that answer."""
+        """Review a token. Requests that arrive during the review wait for its result."""
         turn = self._turns.setdefault(key, _Turn())
         turn.callers += 1
         try:
@@ -84,7 +83,7 @@ class TokenWebhook:
 
 @dataclass(slots=True)
 class _Turn:
-    """Those who ask about one token at the same time."""
+    """The concurrent requests with one token."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     callers: int = 0
@@ -92,8 +91,8 @@ class _Turn:
 
 
 def identity_of(status: Mapping[str, Any], wanted: Sequence[str], own: Sequence[str]) -> Identity | None:
-    """Whose token it is by what the service said. One that says nothing of audiences knows only those of this
-    server."""
+    """Return the identity in the status of a review. A webhook that returns no audiences is assumed to have checked
+    those of this server."""
     good_for = status.get("audiences") or own
     common = tuple(word for word in wanted if word in good_for)
     if wanted and not common:

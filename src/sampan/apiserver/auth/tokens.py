@@ -10,16 +10,16 @@ from sampan.apiserver.call import AUTHENTICATED, User
 
 
 class TokenFileError(ValueError):
-    """The token file cannot be read; the message names the file and the line."""
+    """The token file is invalid; the message names the file and the line."""
 
 
 def read_token_file(path: Path) -> dict[str, User]:
-    """Read users by their tokens. Of several lines with the same token the last one counts, as in the real server."""
+    """Return users by token. Of several lines with the same token the last one counts, as in kube-apiserver."""
     return dict(read_user_file(path))
 
 
 def read_user_file(path: Path) -> list[tuple[str, User]]:
-    """Read lines of a secret (a token or a password) and its user."""
+    """Return pairs of a secret (a token or a password) and its user."""
     found: list[tuple[str, User]] = []
     number = 0
     try:
@@ -43,14 +43,14 @@ def _entry(row: list[str], where: str) -> tuple[str, User]:
 
 
 class FileTokens:
-    """Knows the tokens of such a file. It keeps their hashes only, and looks those up: how long that takes tells
-    nothing about the tokens."""
+    """Authenticates the tokens of such a file. Only their hashes are stored, and looking those up by hash reveals
+    nothing about the tokens through timing."""
 
     def __init__(self, users: Mapping[str, User]) -> None:
         self._users = {_hash(token): Identity(user) for token, user in users.items()}
 
     async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
-        """Such tokens are good for every audience."""
+        """Return the identity of a token, which is valid for every audience."""
         return self._users.get(_hash(token))
 
 

@@ -1,8 +1,7 @@
-"""Accepting connections: not too many, and only those that speak what the port speaks.
+"""Accepting connections: limits their number and checks that clients speak TLS on a TLS port.
 
-Accepting goes on whatever happens to a single connection.
-
-A TLS port looks at the first byte before it starts TLS, so that a client that speaks plain HTTP there is told so.
+An error of a single connection never stops the accept loop. A TLS port peeks at the first byte before the handshake, so
+that a client that speaks plain HTTP gets a readable error.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _BACKLOG = 1024
 _PAUSE_S = 1.0
-"""After a failure to accept, which is mostly want of file descriptors."""
+"""The pause after a failed accept, which is mostly caused by a lack of file descriptors."""
 _WRONG_PORT = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 
 
@@ -37,11 +36,11 @@ class Acceptor:
         room: Room,
         limits: HttpLimits,
     ) -> None:
-        """`make` makes the protocol of a connection, which leaves its place when it is closed."""
+        """`make` returns the protocol of a connection, which must call `Place.leave` when it is closed."""
         self._listening, self._make, self._tls = listening, make, tls
         self._room, self._limits = room, limits
         self._arriving: set[socket.socket] = set()
-        """Accepted, and not yet connections."""
+        """Sockets that are accepted, but whose connection is not set up yet."""
         self._options: dict[str, Any] = {}
         if tls is not None:
             self._options = {"ssl_handshake_timeout": limits.handshake_s, "ssl_shutdown_timeout": limits.linger_s}
@@ -51,7 +50,7 @@ class Acceptor:
         return int(self._listening.getsockname()[1])
 
     async def run(self) -> None:
-        """Accept until cancelled; connections that are being set up then are dropped."""
+        """Accept connections until cancelled; connections that are then still being set up are dropped."""
         async with asyncio.TaskGroup() as arriving:
             while True:
                 try:
@@ -73,12 +72,12 @@ class Acceptor:
         place.drop = task.cancel
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
-        """For connections from now on, where there is TLS."""
+        """Use another TLS context for new connections; without effect on a plain HTTP port."""
         if self._tls is not None:
             self._tls = tls
 
     def close(self) -> None:
-        """Once it runs no more."""
+        """Close the listening socket and pending ones, after `run` has been cancelled."""
         for each in (self._listening, *self._arriving):
             each.close()
 
@@ -129,7 +128,8 @@ async def _readable(client: socket.socket) -> None:
 
 
 async def _tell_and_linger(client: socket.socket, text: bytes) -> None:
-    """Send a last word and wait until the client has gone, so that it is not reset before it read it."""
+    """Send an error and wait until the client closes, because closing at once could reset the connection before it was
+    read."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(client, text)
     client.shutdown(socket.SHUT_WR)
@@ -140,7 +140,7 @@ async def _tell_and_linger(client: socket.socket, text: bytes) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; what is wrong is raised as OSError."""
+    """Return a listening socket. Raise OSError if the address cannot be bound."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:

@@ -1,7 +1,8 @@
-"""One connection: aiohttp's HTTP/1.1 protocol, with bounds on slow and oversized heads and plain words for bad ones.
+"""One connection: aiohttp's HTTP/1.1 protocol, with limits for slow and oversized heads and readable errors for bad
+ones.
 
-A client that is refused while it still sends gets the answer all the same: the rest of what it sends is thrown away for
-a while before the connection is closed, since closing at once would reset it.
+A client that is rejected while it is still sending gets the response nevertheless: what it sends is discarded for a
+while before the connection is closed, since closing at once would reset it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 log = logging.getLogger(__name__)
 
 _QUIET_S = 0.3
-"""A client that sent nothing for so long has read its answer, or will."""
+"""After this time without data the client has read its response, or will."""
 _LOOK_AGAIN_S = 0.02
 _USUAL = frozenset((b"GET ", b"POST", b"PUT ", b"PATC", b"DELE", b"HEAD", b"OPTI"))
-"""How nearly all requests begin."""
+"""The first four bytes of nearly all requests."""
 _KNOWN = frozenset((b"CONNECT", b"TRACE", b"PRI"))
-"""Others that the quick parser reads, or must refuse."""
+"""Other methods that aiohttp's C parser handles, or must reject."""
 _LONGEST_METHOD = 32
 _HEAD_END = b"\r\n\r\n"
 _MISSING_HOST = "missing required Host header"
@@ -74,24 +75,24 @@ class Connection(RequestHandler):
         self.place = place
         self._head_bytes = 0
         self._last_end = _HEAD_END
-        """Of what came before."""
+        """The last four bytes of the previous data, which tell whether the next data start a new request."""
         self._head_timer: asyncio.TimerHandle | None = None
         self._is_deaf = False
-        """What still comes in is thrown away."""
+        """Whether further incoming data are discarded."""
         self._is_lingering = False
-        """All is said; the client is only left the time to read it."""
+        """Whether the response is complete and the connection only waits for the client to read it."""
         self.has_ended = False
-        """The client has closed its side."""
+        """Whether the client has closed its side."""
         self._thrown_away = 0
         self._lost: asyncio.Event | None = None
         self.on_lost: Callable[[], None] | None = None
-        """Called when the client has gone."""
+        """Called when the connection is lost."""
         self.on_drained: Callable[[], None] | None = None
-        """Called once when there is room to write again."""
+        """Called once when the transport can be written to again."""
         self.peer: PeerCertificate | None = None
-        """The client's certificate, if TLS has verified it against the CA of users."""
+        """The client certificate, if it was verified against the client CA."""
         self.proxy: PeerCertificate | None = None
-        """The same, if TLS has verified it against the CA of proxies."""
+        """The client certificate, if it was verified against the CA of front proxies."""
 
     # -- what the transport tells ------------------------------------------------------------------------------------
 
@@ -135,8 +136,8 @@ class Connection(RequestHandler):
             self._head_grew(len(data))
 
     def _read_any_method(self, data: bytes) -> None:
-        """The quick parser knows some methods only; whoever uses another is read by the one that knows none. Only where
-        it is certain that a request begins: what the quick one has of a head must not be taken for one."""
+        """Use aiohttp's Python parser for a method that its C parser does not know. Only if a new request certainly
+        starts here: a head that the C parser has partly consumed cannot be handed over."""
         method, blank, _ = data[:_LONGEST_METHOD].partition(b" ")
         if not blank or not method.isalpha() or not method.isupper() or method in _KNOWN:
             return
@@ -154,7 +155,7 @@ class Connection(RequestHandler):
 
     @property
     def _is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """Whether no request is being served."""
         return not self._waiter.done() if self._waiter is not None else self._request_count == 0
 
     def resume_writing(self) -> None:
@@ -164,8 +165,8 @@ class Connection(RequestHandler):
             call()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """The client sends no more. What it asked for is still answered, where the transport can (TLS cannot); but who
-        ends its side of a stream that lasts has gone."""
+        """Handle that the client has closed its side. Pending requests are still answered if the transport allows
+        half-closed connections (TLS does not), but the client of a long-running stream counts as gone."""
         if self.transport is None or not self.transport.can_write_eof() or self.on_lost is not None:
             return None
         if self._is_lingering or (self._is_idle and not self._head_bytes):
@@ -179,12 +180,12 @@ class Connection(RequestHandler):
         return True
 
     def _cut_bodies(self, tries: int = 5) -> None:
-        """Nothing that makes sense follows: whoever waits for the rest of a body must not wait for ever."""
+        """Fail pending reads of bodies, since no more usable data will arrive and the readers would wait forever."""
         for _, payload in self._messages:
             _cut(payload)
         if self._current_request is not None:
             _cut(self._current_request.content)
-        elif tries and not self._is_idle:  # its task may not have begun
+        elif tries and not self._is_idle:  # its task may not have started yet
             self._loop.call_soon(self._cut_bodies, tries - 1)
 
     def _close_when_idle(self) -> None:
@@ -197,7 +198,7 @@ class Connection(RequestHandler):
 
     @property
     def is_last(self) -> bool:
-        """Whether the request that is being answered is the last one to come."""
+        """Whether the current request is the last one of the connection."""
         return self._is_deaf and not self._messages
 
     # -- heads -------------------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ class Connection(RequestHandler):
             self.force_close()
 
     def _refuse(self, fault: http_exceptions.HttpProcessingError) -> None:
-        """Answer a head that cannot be read to its end."""
+        """Respond with an error to a head that cannot be read completely."""
         self._head_came()
         self._is_deaf = True
         self._messages.append((_ErrInfo(fault.code, fault, fault.message), EMPTY_PAYLOAD))
@@ -249,18 +250,18 @@ class Connection(RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Something escaped the handler, which answers every failure itself: a fault of this program."""
+        """Log an exception that escaped the request handler, which is a bug: the handler reports every error itself."""
         log.error("%s %s", request.method, request.path, exc_info=exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun")
         return _text(status, f"{status} {HTTPStatus(status).phrase}\n")
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """aiohttp has met something on the connection: what a client did, not what the server must be told of."""
+        """Log errors of aiohttp's connection handling at debug level: they are caused by clients."""
         log.debug(*args, **kw)
 
     async def linger(self) -> None:
-        """Throw away what the client still sends until it stops, has gone, or the time is over."""
+        """Discard what the client sends until it pauses, disconnects or the time is over."""
         self._is_deaf = self._is_lingering = True
         if self.transport is None or self.has_ended:
             return
@@ -317,8 +318,8 @@ class Connections(web.Server):
             self._none_left.set()
 
     async def close(self, grace_s: float) -> None:
-        """Let requests under way finish within that time, then close all."""
-        self.pre_shutdown()  # those that wait for a next request go at once
+        """Let requests in progress finish within the grace period, then close all connections."""
+        self.pre_shutdown()  # connections without a request are closed at once
         await self.shutdown(grace_s)
         self._none_left.clear()
         with suppress(TimeoutError):

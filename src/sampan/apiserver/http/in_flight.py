@@ -1,6 +1,7 @@
-"""How many requests are carried out at once: beyond a bound they are refused for now, unless fairness has the say.
+"""Limits on concurrent requests, which apply unless API Priority and Fairness is enabled.
 
-Requests that last (watches, streams into containers) do not count, and administrators are never refused.
+Long-running requests (watches, streams into containers) do not count, and members of system:masters are never rejected.
+The counterpart is `k8s.io/apiserver/pkg/server/filters/maxinflight.go`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _LASTING_PARTS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 def is_lasting(call: Call) -> bool:
-    """Whether the request goes on for as long as the client likes."""
+    """Whether the request is long-running: it lasts as long as the client wants."""
     return call.verb in _LASTING or call.subresource in _LASTING_PARTS
 
 
@@ -31,7 +32,7 @@ class InFlight:
         self._writing = _Lane(limits.writing, metrics.mutating)
 
     def enter(self, call: Call) -> Number | None:
-        """Count a classified call; what to `leave` with. TooManyRequests where there are enough."""
+        """Count a classified request and return the counter for `leave`. Raise TooManyRequests if the limit is reached."""
         if is_lasting(call):
             return None
         lane = self._reading if call.verb in _READS else self._writing

@@ -1,4 +1,4 @@
-"""From a request on the wire to a call: its path and query made out, its body read within bounds."""
+"""From an HTTP request to a call: the path and query are decoded, and the body is read within limits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class BadTarget(ValueError):
-    """The request's target is none that HTTP knows."""
+    """The request target is invalid."""
 
 
 class Incoming:
-    """One request on its way in: the gate of its call."""
+    """The gate of one HTTP request: flow control and the body."""
 
     __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "_width", "flow", "is_cut")
 
@@ -37,15 +37,15 @@ class Incoming:
         self._request, self._in_flight, self._limits = request, in_flight, limits
         self._entered: Number | None = None
         self._level: Level | None = None
-        """Whose seats the request has."""
+        """The priority level in which the request occupies seats."""
         self._width = 1
-        """How many seats."""
+        """How many seats the request occupies."""
         self.flow: Flow | None = None
         self.is_cut = False
-        """The body cannot be read to its end: nothing can follow on this connection."""
+        """Whether the body cannot be read to its end, so that the connection cannot be reused."""
 
     def call(self) -> Call:
-        """The call, its body not read yet. `BadTarget` if there is no sense in it."""
+        """Return the call, whose body is not read yet. Raise `BadTarget` if the path is invalid."""
         request = self._request
         url = request.rel_url
         connection = request.protocol
@@ -60,7 +60,7 @@ class Incoming:
         )
 
     def time_limit_s(self, call: Call) -> float:
-        """How long the request may take, by its own wish or the server's bound."""
+        """Return the timeout of the request: the requested one, up to the limit of the server."""
         most = self._limits.request_s
         if "timeout" not in call.query:
             return most
@@ -102,14 +102,14 @@ class Incoming:
         self._level = level
 
     def flow_headers(self) -> dict[str, str]:
-        """Which schema and level the call belonged to."""
+        """Return the response headers that name the flow schema and priority level."""
         fairness = self._in_flight.fairness
         if self.flow is None or fairness is None:
             return {}
         return {_SCHEMA_UID: self.flow.schema_uid, _LEVEL_UID: fairness.level_uid(self.flow)}
 
     def leave(self) -> None:
-        """The request is over."""
+        """Release the seats and counters when the request has finished."""
         self._in_flight.leave(self._entered)
         if self._level is not None:
             self._level.leave(self._width)
@@ -148,7 +148,7 @@ class Incoming:
         return b"".join(pieces)
 
     async def _next(self) -> bytes:
-        if self._request.transport is None:  # reading would raise an error that says nothing
+        if self._request.transport is None:  # aiohttp would raise an uninformative error
             raise ConnectionResetError("the client has gone")
         return await self._request.content.readany()
 
@@ -167,7 +167,7 @@ def _path(raw: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Bytes that are no UTF-8, which aiohttp leaves as halves of surrogate pairs, cannot be written anywhere."""
+    """Replace bytes that are not UTF-8. aiohttp leaves them as surrogates, which cannot be encoded."""
     if text.isascii():
         return text
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

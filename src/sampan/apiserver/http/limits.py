@@ -1,4 +1,4 @@
-"""What the HTTP server puts up with, in one place: sizes, times and numbers."""
+"""The limits of the HTTP server: sizes, timeouts and numbers of requests and connections."""
 
 from dataclasses import dataclass
 
@@ -9,33 +9,34 @@ from sampan.api.limits import REQUEST_BODY_BYTES
 class HttpLimits:
     body_bytes: int = REQUEST_BODY_BYTES
     line_bytes: int = 128 << 10
-    """Of the request line: method, path and query."""
+    """The maximum size of the request line: method, path and query."""
     field_bytes: int = 64 << 10
-    """Of one header."""
+    """The maximum size of one header."""
     fields: int = 256
     head_bytes: int = 1 << 20
-    """Of the request line and all headers together."""
+    """The maximum size of the request line and all headers together."""
     head_s: float = 32
     """How long a client may take to send the head of a request."""
     idle_s: float = 90
-    """How long a connection is kept open between requests."""
+    """How long an idle connection is kept open."""
     request_s: float = 60
-    """How long a request may take, from its head to the end of its answer; watches and the like may take longer."""
+    """The timeout of a request, from its head to the end of the response; long-running requests are exempt."""
     handshake_s: float = 10
-    """How long a client may take to agree on TLS."""
+    """The timeout of the TLS handshake."""
     linger_s: float = 5
-    """How long the rest of a request that was refused is read and thrown away, so that the client gets the answer."""
+    """How long the rest of a rejected request is read and discarded, so that the client gets the response."""
     connections: int = 16_000
-    """Connections at once, if there are descriptors for so many; more wait until one is closed."""
+    """The maximum number of connections, if there are enough file descriptors; further ones wait until one is closed.
+    """
     connections_per_peer: int = 12_000
-    """Connections at once from one address, and no more than three quarters of all: enough for 10,000 watches from a
-    machine that plays a large cluster. More are closed as soon as they are accepted."""
+    """The maximum number of connections from one address, and at most three quarters of all: enough for 10,000 watches
+    from a machine that simulates a large cluster. Further ones are closed as soon as they are accepted."""
     reserved_descriptors: int = 1_024
-    """Descriptors kept for the store, the kubelet, logs and calls to others, but no more than a quarter of all."""
+    """File descriptors reserved for storage, kubelet, logs and outgoing connections, but at most a quarter of all."""
     reading: int = 400
-    """Requests at once that change nothing, not counting watches and the like."""
+    """The maximum number of concurrent read-only requests, not counting long-running ones."""
     writing: int = 200
-    """Requests at once that change something."""
+    """The maximum number of concurrent mutating requests."""
 
 
 __all__ = ["HttpLimits"]

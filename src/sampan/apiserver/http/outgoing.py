@@ -1,4 +1,4 @@
-"""From a rendered answer to bytes on the wire."""
+"""From a rendered response to bytes on the wire."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _CONTROL = dict.fromkeys((*range(32), 127))
 
 
 class Sent(web.StreamResponse):
-    """An answer that has left in one piece, without aiohttp's help: all that its protocol asks for is told."""
+    """A response that was written in one piece, bypassing aiohttp. It implements what aiohttp's protocol uses
+    afterwards."""
 
     def __init__(self, code: int, size: int) -> None:
         self.code, self.size = code, size
@@ -40,7 +41,7 @@ class Sent(web.StreamResponse):
 
 
 async def respond(request: web.BaseRequest, call: Call, rendered: Rendered) -> web.StreamResponse:
-    """Send an answer to its end."""
+    """Send a complete response."""
     chunks = rendered.chunks
     if isinstance(chunks, tuple) and len(chunks) == 1:
         if _is_plain(request, call, rendered.code):
@@ -67,7 +68,7 @@ async def _one_by_one(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 
 async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
-    """Without copying it, which aiohttp would."""
+    """Write a chunk without the copy that aiohttp would make."""
     transport = request.transport
     if transport is None or transport.is_closing():
         raise ConnectionResetError("the client has gone")
@@ -78,21 +79,21 @@ async def _send_chunk(request: web.BaseRequest, chunk: bytes) -> None:
 
 
 def opening(call: Call, rendered: Rendered | None = None) -> web.StreamResponse:
-    """The head of an answer that comes in pieces."""
+    """Return a response whose body is streamed."""
     response = web.StreamResponse(status=rendered.code if rendered else 200, headers=_headers(rendered))
     _finish_head(response, call)
     return response
 
 
 def plain(code: int, text: str) -> web.Response:
-    """A few words, after which the connection is closed."""
+    """Return a short text response, after which the connection is closed."""
     response = web.Response(status=code, text=text, content_type="text/plain", charset="utf-8")
     response.force_close()
     return response
 
 
 def wrong_version(request: web.BaseRequest) -> Sent:
-    """For versions of HTTP that are none, in one that every client can read."""
+    """Respond to an unsupported HTTP version, in HTTP/1.0, which every client can read."""
     text = b"505 HTTP Version Not Supported"
     if request.transport is not None:
         request.transport.write(b"HTTP/1.0 %b\r\nContent-Length: %d\r\n\r\n%b" % (text, len(text), text))
@@ -105,7 +106,7 @@ def wrong_version(request: web.BaseRequest) -> Sent:
 
 
 def _is_plain(request: web.BaseRequest, call: Call, code: int) -> bool:
-    """Whether nothing about the head of the answer is special, as it is with nearly all."""
+    """Whether the response needs no special headers or framing, as is the case for nearly all."""
     return (
         request.keep_alive
         and request.version == (1, 1)
@@ -129,7 +130,7 @@ async def _send(request: web.BaseRequest, rendered: Rendered, body: bytes) -> Se
 
 @lru_cache(maxsize=1024)
 def _head(code: int, content_type: str, *headers: tuple[str, str]) -> bytes:
-    """The head of an answer up to its length."""
+    """Return the cached head of a response, up to the Content-Length."""
     lines = [f"HTTP/1.1 {code} {_phrase(code)}", f"Content-Type: {content_type}"]
     if not any(name == "Cache-Control" for name, _ in headers):
         lines.append(f"Cache-Control: {_NO_CACHE}")

@@ -1,11 +1,11 @@
-"""Writes what is ready to many streams together, without a task for each.
+"""Writes pending data to many streams in batches, without a task for each.
 
-A turn of writing is followed by a pause that is a few times as long, so that events take about a tenth of the loop at
-most: what happens during the pause goes out with fewer and larger writes, whose cost is in their number (200 watchers
-of one object: 8 instead of 16 us for each event). One event alone is sent at once; with a handful of watchers the pause
+A turn of writing is followed by a pause a few times as long, so that events take at most about a tenth of the event
+loop: what happens during the pause is sent in fewer and larger writes, whose cost depends on their number (200 watchers
+of one object: 8 instead of 16 us for each event). A single event is sent at once; with a handful of watchers the pause
 is too short to notice; with very many it is bounded by `_LONGEST_PAUSE_S`. There is no pause while so much is queued
-that memory counts more than time (`is_urgent`), or when the streams that were ready some time ago have not all had
-their turn: writers, who share the event loop, then wait for watchers instead of outrunning them.
+that memory matters more than time (`is_urgent`), or when streams that became ready some time ago have not all been
+served: requests that write, which share the event loop, then wait for watchers instead of outrunning them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from time import perf_counter
 from typing import Protocol
 
 _TURN_S = 0.01
-"""A turn goes on with the next stream only if it took less than this so far."""
+"""A turn continues with the next stream only while it has taken less than this."""
 _PAUSE_FACTOR = 8
 _LONGEST_PAUSE_S = 0.02
 _SHORTEST_PAUSE_S = 0.0005
 _LONGEST_ROUND_S = 0.25
-"""When it takes longer than this to serve all streams that were ready, there are no pauses until they are served."""
+"""If serving all streams that were ready takes longer than this, there are no pauses until all are served."""
 
 
 class Stream(Protocol):
     def send(self) -> None:
-        """Write what is ready."""
+        """Write the pending data."""
 
 
 class Pump:
@@ -40,10 +40,10 @@ class Pump:
         self._not_before = 0.0
         self._round_began = 0.0
         self._left_in_round = 0
-        """How many of the streams that were ready when the round began have not been served."""
+        """How many of the streams that were ready at the start of the round have not been served yet."""
 
     def add(self, stream: Stream) -> None:
-        """This one has something to send. It must not be added again before its `send` was called."""
+        """Schedule a stream that has data to send. It must not be added again before its `send` has been called."""
         self._ready.append(stream)
         if not self._is_scheduled:
             self._schedule()

@@ -1,9 +1,10 @@
-"""Room for connections: how many there may be, from one peer and in all, and who gives way when there is none.
+"""Limits on the number of connections, in total and per peer, and which connection is dropped when the limit is
+reached.
 
-The number of connections stays below the limit on open files, so that the store, the kubelet and the logs always get
-theirs. A connection is proven once a request on it was authenticated. When there is no room, one that is not proven
-and has no request under way gives way to a new one: it is taken from the peer that has most of them, the oldest first.
-So somebody without credentials who holds many connections open shuts out nobody but himself.
+The total stays below the limit on open files, so that storage, kubelet and logs always get descriptors. A connection is
+proven once a request on it was authenticated. When the limit is reached, an unproven connection without a request in
+progress is dropped in favour of a new one: the oldest of the peer that has most of them. So a client without
+credentials that holds many connections open locks out only itself.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from collections.abc import Callable
 from sampan.apiserver.http.limits import HttpLimits
 
 _LEAST_PER_PEER = 64
-"""A server with few descriptors still gives a single machine so many connections, if it has them at all."""
+"""The minimum limit per peer, for a server with few file descriptors, if it has so many at all."""
 _PEER_PART = 0.75
 _IPV6_NETWORK = 64
-"""Whoever has one IPv6 address mostly has all of its /64 network."""
+"""The prefix length that counts as one peer, because a host with one IPv6 address usually has its whole /64 network."""
 
 
 class Place:
-    """The place of one connection, from being accepted until it is closed."""
+    """The slot of one connection, from accept until it is closed."""
 
     __slots__ = ("_is_free", "_is_proven", "_room", "drop", "is_busy", "peer")
 
@@ -32,16 +33,16 @@ class Place:
         self.drop: Callable[[], object] = lambda: None
         """Closes the connection at once."""
         self.is_busy: Callable[[], bool] = lambda: False
-        """Whether a request is under way."""
+        """Whether a request is in progress."""
 
     def prove(self) -> None:
-        """A request on this connection was authenticated: it never gives way."""
+        """Mark the connection as authenticated, so that it is never dropped for another."""
         if not self._is_proven:
             self._is_proven = True
             self._room.forget_suspect(self)
 
     def leave(self) -> None:
-        """The connection is closed."""
+        """Release the slot of a closed connection."""
         if not self._is_free:
             self._is_free = True
             self._room.free(self)
@@ -53,13 +54,13 @@ class Room:
         self._used = 0
         self._of_peer: dict[str, int] = {}
         self._suspects: dict[str, dict[Place, None]] = {}
-        """By peer: the connections that are not proven, oldest first."""
+        """Unproven connections by peer, oldest first."""
         self._waiting: list[asyncio.Future[None]] = []
         self.refused = 0
-        """Connections that were refused because their peer has too many."""
+        """How many connections were rejected because their peer has too many."""
 
     async def enter(self, peer: str) -> Place | None:
-        """A place for a connection, once there is one; None if its peer has too many."""
+        """Return a slot for a connection, waiting for one if necessary; None if its peer has too many."""
         if self._of_peer.get(peer, 0) >= self.per_peer:
             self.refused += 1
             return None
@@ -91,7 +92,7 @@ class Room:
         self._waiting.clear()
 
     def _make_room(self) -> None:
-        """Drop one connection that is not proven, if there is one without a request under way."""
+        """Drop one unproven connection that has no request in progress, if there is any."""
         for peer in sorted(self._suspects, key=lambda peer: len(self._suspects[peer]), reverse=True):
             for place in self._suspects[peer]:
                 if not place.is_busy():
@@ -106,7 +107,8 @@ class Room:
 
 
 def room(limits: HttpLimits, descriptors: int) -> Room:
-    """The room that a process with so many descriptors has: some are kept for everything else that it opens."""
+    """Return the limits for a process with this many file descriptors; some are reserved for everything else that it
+    opens."""
     reserve = max(min(descriptors // 4, limits.reserved_descriptors), 1)
     total = max(min(limits.connections, descriptors - reserve), 1)
     per_peer = min(limits.connections_per_peer, max(int(total * _PEER_PART), _LEAST_PER_PEER))
@@ -114,7 +116,7 @@ def room(limits: HttpLimits, descriptors: int) -> Room:
 
 
 def peer_of(address: object) -> str:
-    """What counts as one peer: an IPv4 address, or the network of an IPv6 address."""
+    """Return what counts as one peer: an IPv4 address, or the /64 network of an IPv6 address."""
     host = str(address[0]) if isinstance(address, tuple) and address else ""
     if ":" not in host:
         return host

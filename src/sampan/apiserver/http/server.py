@@ -1,4 +1,4 @@
-"""The HTTP server: listeners, requests to calls, answers to responses."""
+"""The HTTP server: listeners, and serving of requests through the pipeline."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Listener:
     port: int
     tls: ssl.SSLContext | None = None
     user: User | None = None
-    """Who everybody at this listener is taken for; None: callers are authenticated."""
+    """The user of all requests on this listener; None: requests are authenticated."""
 
 
 class HttpServer:
@@ -65,20 +65,20 @@ class HttpServer:
         self._in_flight = InFlight(limits=self._limits, metrics=self._metrics, fairness=fairness)
         self._watching = Watching(metrics=self._metrics, budget=pipeline.endpoints.registry.watch_budget)
         self._streams: set[asyncio.Task[Any]] = set()
-        """What passes through to others, and lasts."""
+        """The tasks of proxied, long-running streams."""
         self._room = room(self._limits, descriptor_limit())
         self._acceptors: list[tuple[Acceptor, asyncio.Task[None]]] = []
         self._connections: list[Connections] = []
         self.is_stopping = False
-        """Requests under way are finished, and nobody new should come."""
+        """Whether the server is shutting down: requests in progress are finished, and readiness fails."""
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return sum(len(each) for each in self._connections)
 
     async def listen(self, listeners: Sequence[Listener]) -> list[int]:
-        """Open the listeners; the ports they have."""
+        """Open the listeners and return their ports."""
         ports = []
         for listener in listeners:
             made = Connections(partial(self._handle, listener.user), limits=self._limits)
@@ -95,12 +95,12 @@ class HttpServer:
         return ports
 
     def use_tls(self, tls: ssl.SSLContext) -> None:
-        """For connections from now on; those that are open stay as they are."""
+        """Use another TLS context for new connections; existing connections are not affected."""
         for acceptor, _ in self._acceptors:
             acceptor.use_tls(tls)
 
     async def close(self, grace_s: float = 5) -> None:
-        """Take no new connections, end the watches, let requests under way finish, close the rest."""
+        """Shut down: stop accepting, end the watches, let requests in progress finish and close the rest."""
         self.is_stopping = True
         for acceptor, task in self._acceptors:
             task.cancel()
@@ -191,7 +191,7 @@ class HttpServer:
     async def _stream(
         self, request: web.BaseRequest, call: Call, answer: StreamAnswer, started: float
     ) -> web.StreamResponse:
-        """Until it is over, or the client has gone."""
+        """Serve a stream until it ends or the client disconnects."""
         connection, task = request.protocol, asyncio.current_task()
         if isinstance(connection, Connection) and task is not None:
             connection.on_lost = task.cancel  # type: ignore[assignment]
@@ -216,7 +216,7 @@ class HttpServer:
         return response
 
     async def _too_late(self, request: web.BaseRequest, call: Call) -> tuple[Rendered, web.StreamResponse]:
-        """The time is over: say so, or break off an answer that has begun."""
+        """Report a timeout, or abort the connection if the response has been started."""
         rendered = await self._renderer.error(errors.timeout(_TOO_LATE), call)
         if request.writer.output_size > 0:
             if request.transport is not None:
@@ -226,7 +226,7 @@ class HttpServer:
 
 
 def _identified(rendered: Rendered, call: Call, incoming: Incoming) -> Rendered:
-    """With the flow that the call was in, and the name under which the audit log has it."""
+    """Add the headers with the flow schema, the priority level and the audit ID."""
     if call.trail is None and incoming.flow is None:
         return rendered
     audit = {_AUDIT_ID: call.trail.id} if call.trail is not None else {}

@@ -1,4 +1,4 @@
-"""The one place where failures of the store and the cache become answers."""
+"""The translation of storage and watch cache errors to API errors."""
 
 from sampan.apiserver.call import Call
 from sampan.machinery import errors
@@ -7,7 +7,7 @@ from sampan.storage.cacher import errors as cache
 
 
 def translated(fault: Exception, call: Call) -> errors.ApiError | None:
-    """The answer for a failure of the store, None for anything else."""
+    """Return the API error for an error of the storage or cache, None for any other exception."""
     match fault:
         case cache.Expired():
             answer = errors.expired(str(fault))

@@ -1,4 +1,4 @@
-"""The TLS of the secure port."""
+"""The TLS configuration of the secure port."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sampan.apiserver.http.trust import SortingContext
 
 
 def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:
-    """`proxies` is the CA of those in front."""
+    """Return a server context. `proxies` is the CA of front proxies."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if proxies is None else SortingContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3 if files.is_strict else ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(files.certificate, files.key)

@@ -1,4 +1,4 @@
-"""TLS that tells by whom a client's certificate is vouched for: the CA of users, or that of proxies in front."""
+"""TLS that determines which CA has issued a client certificate: the client CA or the CA of front proxies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sampan.machinery.peer_certificates import PeerCertificate
 
 
 class SortingContext(ssl.SSLContext):
-    """Of a server with both CAs. Sessions are not resumed: a resumed one does not tell its chain."""
+    """The context of a server with both CAs. Session resumption is disabled, because a resumed session has no verified
+    chain."""
 
     user_roots: frozenset[bytes] = frozenset()
     proxy_roots: frozenset[bytes] = frozenset()
@@ -30,7 +31,7 @@ class SortingContext(ssl.SSLContext):
 
 
 def sorted_peer(connection: Any, certificate: PeerCertificate) -> tuple[PeerCertificate | None, PeerCertificate | None]:
-    """Return the certificate as that of a user, and as that of a proxy; None for what it is not.
+    """Return the certificate as that of a user, and as that of a front proxy; None for what it is not.
 
     `connection` is the SSL object.
     """
@@ -42,7 +43,7 @@ def sorted_peer(connection: Any, certificate: PeerCertificate) -> tuple[PeerCert
 
 
 def _root(connection: Any) -> bytes:
-    """The last of the chain that was verified. Python makes this public in 3.13."""
+    """Return the root of the verified chain in DER. The method is public from Python 3.13 on."""
     chain = (getattr(connection, "get_verified_chain", None) or connection._sslobj.get_verified_chain)()
     if not chain:
         return b""
@@ -51,6 +52,6 @@ def _root(connection: Any) -> bytes:
 
 
 _DER = 2
-"""What the ssl module calls binary in `public_bytes`."""
+"""The value of the ssl module's constant for DER encoding in `public_bytes`."""
 
 __all__ = ["SortingContext", "sorted_peer"]

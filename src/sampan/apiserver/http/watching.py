@@ -1,9 +1,9 @@
-"""Watches over HTTP: frames from the cacher, written to the connection as they come.
+"""Watches over HTTP: frames of the watch cache, written to connections as they arrive.
 
-The request's own task only opens the watch and waits for its end; events are written by the pump, for all streams that
-have some at once. A client that does not keep up gets nothing more until it has taken what was written. It is
+The task of the request only opens the watch and waits for its end; events are written by the pump, for all streams that
+have some at once. A client that does not keep up gets nothing more until it has read what was written. It is
 disconnected when too much is queued for it meanwhile, when it has not read for too long, or when all watchers together
-hold more than the server's budget and it has not read for the longest time.
+exceed the memory budget of the server and it has not read for the longest time.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from sampan.storage.cacher import FrameEncoder, Item, WatchBudget, Watcher
 from sampan.storage.cacher.errors import CacheError, Expired, TooLargeVersion, TooSlow
 
 _FAREWELL_S = 5.0
-"""How long the end of a stream may take to get out."""
+"""How long writing the end of a stream may take."""
 _JOINED_BYTES = 4096
-"""Frames are joined if they are smaller than this on average: each write costs more than copying so much does."""
+"""Frames smaller than this on average are joined: a write costs more than copying so many bytes."""
 
 
 class Watching:
@@ -46,14 +46,14 @@ class Watching:
         self._watchers: dict[Watcher, None] = {}
 
     def end_all(self) -> None:
-        """Let every watch come to a proper end."""
+        """End every watch regularly."""
         for watcher in list(self._watchers):
             watcher.end()
 
     async def serve(
         self, request: web.BaseRequest, response: web.StreamResponse, call: Call, answer: WatchAnswer, frames: Frames
     ) -> None:
-        """Write a watch as an answer whose headers, but for the content type, are in `response`."""
+        """Stream a watch. `response` has all headers except the Content-Type."""
         response.headers["Content-Type"] = frames.content_type
         if is_chunked := request.version >= (1, 1):
             response.enable_chunked_encoding()
@@ -68,7 +68,7 @@ class Watching:
         except CacheError as fault:
             raise told(fault, call) from fault
         if is_deaf and isinstance(error, TooSlow):
-            _disconnect(request)  # the end of the stream would not get out
+            _disconnect(request)  # the client does not read, so the end of the stream could not be sent
         else:
             await _end(request, response, frames.error(told(error, call).status) if is_told(error) else b"")
 
@@ -120,7 +120,7 @@ class Watching:
 
 
 class _Stream:
-    """One client's stream."""
+    """The stream of one client."""
 
     __slots__ = (
         "_budget",
@@ -154,13 +154,13 @@ class _Stream:
         self._wake = partial(pump.add, self)
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
-        """Runs while the connection is congested: the client has not read what was written."""
+        """Running while the connection is congested, that is while the client has not read what was written."""
         self._buffered = 0
-        """What the congested connection counts against the budget."""
+        """The bytes of the congested connection that count against the budget."""
 
     async def run(self) -> None:
-        """Return when the watch ends or the client goes."""
-        # By default TLS takes 512 KB before it says that the client does not read.
+        """Serve until the watch ends or the client disconnects."""
+        # By default TLS buffers 512 KB before it reports that the client does not read.
         self._transport.set_write_buffer_limits(high=WATCH_SEND_BYTES)
         self._connection.on_lost = self._finish
         self._watcher.at_end(self._ended)
@@ -170,7 +170,8 @@ class _Stream:
         finally:
             self._connection.on_lost = self._connection.on_drained = None
             self._stop_counting()
-            # A cycle, which would keep the connection and its buffers until the collector looks at old objects.
+            # Break a reference cycle, which would keep the connection and its buffers until the next full garbage
+            # collection.
             del self._wake, self._transport, self._connection
 
     def send(self) -> None:
@@ -192,7 +193,7 @@ class _Stream:
         return watcher.arm(self._wake)
 
     def _write(self, frames: list[bytes]) -> int:
-        """Write frames without copying large ones, which all watchers share; the number of bytes."""
+        """Write frames and return their size. Large frames, which all watchers share, are not copied."""
         if len(frames) == 1:
             self._transport.write(frames[0])
             return len(frames[0])
@@ -205,10 +206,10 @@ class _Stream:
 
     def _congested(self, size: int) -> None:
         self._watcher.block()
-        self._buffered = size = 2 * size  # the send before was taken, but only into a buffer, or there would be room
+        self._buffered = size = 2 * size  # twice, as the previous write probably still fills a socket buffer
         self._timer = asyncio.get_running_loop().call_later(self._congested_s, self._watcher.terminate)
         self._connection.on_drained = self._drained
-        self._budget.hold(size)  # which may end this very watch
+        self._budget.hold(size)  # this may terminate this very watch
 
     def _drained(self) -> None:
         self._watcher.unblock()
@@ -223,7 +224,7 @@ class _Stream:
 
     def _ended(self) -> None:
         if self._timer is not None:
-            self._stop_counting()  # now: others must not be terminated for what this connection is about to free
+            self._stop_counting()  # now, so that no other watch is terminated for memory that is about to be freed
             self._finish()
 
     def _finish(self) -> None:
@@ -232,7 +233,7 @@ class _Stream:
 
 
 class Chunk:
-    """An encoder's frame as a chunk of HTTP/1.1."""
+    """Wraps frames as chunks of HTTP/1.1 chunked encoding."""
 
     __slots__ = ("_inner", "key")
 
@@ -251,7 +252,7 @@ def told(fault: Exception | None, call: Call) -> errors.ApiError:
 
 
 def is_told(error: Exception | None) -> bool:
-    """Whether the client hears why its watch ended: one that did not listen does not."""
+    """Whether the client is sent an error event: not if it was terminated because it did not read."""
     return error is not None and not isinstance(error, TooSlow)
 
 

@@ -15,10 +15,10 @@ from sampan.storage.cacher import Watcher
 from sampan.storage.cacher.errors import CacheError
 
 _LENGTH_BYTES = 4
-"""Before each protobuf frame of a stream; a message knows its own length."""
+"""The size of the length prefix of protobuf frames, which is omitted here because a message has its own length."""
 _LARGEST_MESSAGE = 64 << 10
 _CLOSE_S = 2.0
-"""How long the client may take to agree to the end."""
+"""How long the client may take to confirm the closing handshake."""
 
 
 def is_wanted(request: web.BaseRequest) -> bool:
@@ -29,7 +29,7 @@ def is_wanted(request: web.BaseRequest) -> bool:
 
 
 async def open_socket(request: web.BaseRequest) -> web.WebSocketResponse:
-    """Agree on a socket; a bad handshake is told as HTTP tells it."""
+    """Perform the WebSocket handshake. aiohttp responds to a bad one with an HTTP error."""
     wished = [word.strip() for word in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
     protocols = [word for word in wished if word and not word.startswith(SUBPROTOCOL)]
     socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_LARGEST_MESSAGE, compress=False, timeout=_CLOSE_S)
@@ -38,7 +38,7 @@ async def open_socket(request: web.BaseRequest) -> web.WebSocketResponse:
 
 
 async def send(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames, count: WatchCount) -> None:
-    """Until the watch ends or the client goes. What the client says is not listened to."""
+    """Send events until the watch ends or the client disconnects. Messages of the client are ignored."""
     async with asyncio.TaskGroup() as group:
         both = (group.create_task(_write(socket, watcher, frames, count)), group.create_task(_read(socket)))
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -54,7 +54,7 @@ async def _read(socket: web.WebSocketResponse) -> None:
 async def _write(socket: web.WebSocketResponse, watcher: Watcher, frames: Frames, count: WatchCount) -> None:
     with suppress(CacheError, ConnectionError, NoForm):
         async for events in watcher:
-            watcher.block()  # until the client has read these
+            watcher.block()  # until the client has read these events
             for frame in frames.encode(events):
                 await send_frame(socket, frames, frame)
                 count.sent(1, len(frame))

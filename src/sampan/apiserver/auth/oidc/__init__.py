@@ -1,4 +1,5 @@
-"""Tokens of issuers outside the cluster: which are believed, their keys, and who their claims name."""
+"""OIDC tokens: trusted issuers, their keys, and the mapping of claims to users. The counterpart is
+`k8s.io/apiserver/plugin/pkg/authenticator/token/oidc`."""
 
 from sampan.apiserver.auth.oidc.authenticator import OidcTokens
 from sampan.apiserver.auth.oidc.issuers import ALGORITHMS, JwtIssuer

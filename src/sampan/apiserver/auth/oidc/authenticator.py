@@ -1,4 +1,4 @@
-"""Tokens of issuers outside the cluster. What a good token said is kept for some seconds."""
+"""Authentication of OIDC tokens. The result for a valid token is cached for some seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sampan.machinery.kept_answers import KeptAnswers
 _KEPT_S = 10
 _MOST_KEPT = 10_000
 _GOOGLE = ("accounts.google.com", "https://accounts.google.com")
-"""How Google's tokens call their issuer, and what it is."""
+"""The issuer in Google's tokens, and the URL that it stands for."""
 
 
 class _Known(NamedTuple):
@@ -35,7 +35,7 @@ class OidcTokens:
         self.replace(issuers)
 
     def replace(self, issuers: Iterable[JwtIssuer]) -> None:
-        """From now on believe these. The keys of those that stay as they were are kept."""
+        """Replace the trusted issuers. The keys of issuers whose discovery document and CA are the same are kept."""
         before = self._by_url
         self._by_url = {
             issuer.url: self._known(issuer, before[issuer.url].keys if _is_same(before, issuer) else None)
@@ -44,7 +44,7 @@ class OidcTokens:
         self._kept = KeptAnswers(clock=self._clock, most=_MOST_KEPT)
 
     async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
-        """Audiences of the API are not the issuers' affair."""
+        """Return the identity. The audiences of the API do not apply: each issuer has its own."""
         kept = self._kept
         known = kept.get(token)
         if known is not None:
@@ -57,7 +57,7 @@ class OidcTokens:
         claims.check(said, found.issuer, now)
         whole = await found.groups.expand(said)
         identity = Identity(claims.user_of(whole, found.issuer))
-        kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))  # of no use if issuers are others by now
+        kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))  # harmless if the issuers were replaced meanwhile
         return identity
 
     def _known(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _Known:

@@ -1,4 +1,4 @@
-"""Who a token's claims name, by what the server was told of its issuer. The signature is verified before."""
+"""The mapping of verified claims to a user, according to the settings of the issuer."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sampan.apiserver.call import User
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _EARLY_S = 300
-"""How far the clock of an issuer may be ahead."""
+"""The tolerated clock skew for `nbf`."""
 Claims = Mapping[str, Any]
 
 
 def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
-    """`TokenFault` if the token is not for this server, or not now."""
+    """Raise `TokenFault` if the token is for another audience, expired or not valid yet."""
     audiences = claims.get("aud")
     given = [audiences] if isinstance(audiences, str) else audiences if isinstance(audiences, list) else []
     if not any(one in issuer.audiences for one in given):
@@ -32,7 +32,7 @@ def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
 
 
 def user_of(claims: Claims, issuer: JwtIssuer) -> User:
-    """`TokenFault` if the claims name nobody, or somebody who is not wanted."""
+    """Return the user. Raise `TokenFault` if claims are missing or violate a validation rule."""
     made = issuer.expressions
     values = expressions.claims_value(claims) if made.need_claims else {}
     name = expressions.username_of(made.username, values) if made.username else _username(claims, issuer)

@@ -1,5 +1,5 @@
-"""Groups that an issuer keeps elsewhere: the token says where (OpenID Connect Core 1.0, 5.6.2), and another token with
-them is fetched there."""
+"""Distributed group claims: the token refers to an endpoint (OpenID Connect Core 1.0, 5.6.2), from which another token
+with the groups is fetched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DistributedGroups:
         self._keys: dict[str, tuple[JwtIssuer, IssuerKeys]] = {}
 
     async def expand(self, claims: Claims) -> Claims:
-        """The claims with the groups among them, if the token says where those are."""
+        """Return the claims, with the groups resolved if they are distributed."""
         try:
             source = source_of(claims, self._claim) if self._claim else None
             if source is None:
@@ -53,7 +53,8 @@ class DistributedGroups:
         return said[claim]
 
     def _signer(self, url: str, endpoint: str) -> tuple[JwtIssuer, IssuerKeys]:
-        """Whoever the token says: the issuer that named the place vouches for it."""
+        """Return the issuer and keys of the fetched token. Any issuer that it names is trusted, because the original
+        issuer vouches for the endpoint."""
         if not url:
             claim = gotext.quote(self._claim)
             raise TokenFault(f"getting untrusted issuer from endpoint {endpoint} failed for claim {claim}")
@@ -78,7 +79,7 @@ class DistributedGroups:
 
 
 def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None:
-    """Where the claim is kept; None if it is here, or nowhere."""
+    """Return the source of a distributed claim; None if the claim is in the token or in no source."""
     if claim in claims or _NAMES not in claims:
         return None
     names, sources = claims[_NAMES], claims.get(_SOURCES)

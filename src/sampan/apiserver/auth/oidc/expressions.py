@@ -1,4 +1,4 @@
-"""Expressions in CEL over a token's claims and over the user they name."""
+"""CEL expressions over the claims of a token and over the resulting user."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NOT_TEXTS = "expression must return a string or a list of strings"
 class Rule(NamedTuple):
     expression: Program
     message: str = ""
-    """What is said of one who does not comply."""
+    """The error message if the rule is violated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimExpressions:
-    """What is made of the claims by expressions; None where a claim is named instead."""
+    """The CEL expressions of an issuer; None where a claim is named instead."""
 
     username: Program | None = None
     groups: Program | None = None
@@ -42,7 +42,7 @@ class ClaimExpressions:
 
 @cache
 def claims_environment() -> Environment:
-    """Expressions over the claims of a token. The engine is loaded with the first of them."""
+    """Return the environment of expressions over claims. The CEL engine is imported with the first expression."""
     from sampan.machinery.cel import Environment
     from sampan.machinery.cel.checker.types import ANY, STRING, map_of
 
@@ -51,7 +51,7 @@ def claims_environment() -> Environment:
 
 @cache
 def user_environment() -> Environment:
-    """Expressions over the user that the claims name."""
+    """Return the environment of expressions over the user."""
     from sampan.machinery.cel import Environment
     from sampan.machinery.cel.checker.types import STRING, ObjectType, list_of, map_of
 
@@ -61,7 +61,7 @@ def user_environment() -> Environment:
 
 
 def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers in JSON have no kind: they are all of the one that has fractions."""
+    """Return the claims as CEL values. All numbers are doubles, since JSON does not distinguish integers."""
     return {"claims": reachable(_numbers(dict(claims)))}
 
 
@@ -108,7 +108,8 @@ def check_user(rules: Sequence[Rule], user: User) -> None:
 
 
 def _check(rules: Sequence[Rule], values: Mapping[str, Any], what: str) -> None:
-    """All are evaluated before the first that does not hold is told of."""
+    """Raise `TokenFault` for the first violated rule. All rules are evaluated first, so evaluation errors come before
+    it."""
     try:
         found = [(_evaluated(rule.expression, values), rule) for rule in rules]
         for holds, rule in found:
@@ -131,7 +132,7 @@ def _text(expression: Program, values: Mapping[str, Any], what: str) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """Empty ones are none."""
+    """Return a string or list of strings as a list, without empty strings."""
     if value is None:
         return []
     texts = [value] if isinstance(value, str) else value

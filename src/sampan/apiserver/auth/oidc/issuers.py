@@ -1,4 +1,4 @@
-"""What a server is told of an issuer."""
+"""The settings of an OIDC issuer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS25
 class JwtIssuer:
     url: str
     audiences: Sequence[str]
-    """A token must be for one of them."""
+    """The accepted audiences; a token must have one of them."""
     discovery_url: str = ""
-    """Where the issuer's document is, if not in its place below `url`."""
+    """The URL of the discovery document, if it is not at its well-known path below `url`."""
     ca_pem: bytes = b""
-    """Who vouches for the issuer's server; empty: the system's authorities."""
+    """The CA of the issuer's server; empty: the system's CAs."""
     username_claim: str = "sub"
     username_prefix: str = ""
     groups_claim: str = ""
     groups_prefix: str = ""
     uid_claim: str = ""
     required: Mapping[str, str] = field(default_factory=dict)
-    """Claims that a token must have, with these very values."""
+    """Required claims and their exact values."""
     algorithms: Sequence[str] = ALGORITHMS
     expressions: ClaimExpressions = field(default_factory=ClaimExpressions)
 
@@ -37,7 +37,7 @@ class JwtIssuer:
 
 
 def url_faults(url: str) -> list[str]:
-    """Why this is no address of an issuer."""
+    """Return why a URL is not a valid issuer URL."""
     try:
         parts = urlsplit(url)
     except ValueError as fault:

@@ -1,4 +1,4 @@
-"""The keys of an issuer: fetched when first needed, again for a key that is not known, and not too often."""
+"""The signing keys of an OIDC issuer: fetched when first needed and for an unknown key ID, with a rate limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sampan.machinery.clock import Clock
 log = logging.getLogger(__name__)
 
 _REFRESH_S = 2.0
-"""How soon keys are fetched again when a token names one that is not known."""
+"""The minimum interval between fetches for an unknown key ID."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _TIMEOUT_S = 30.0
 _NOT_READY = "oidc: authenticator not initialized"
@@ -30,7 +30,7 @@ _NOT_READY = "oidc: authenticator not initialized"
 class IssuerKey:
     id: str
     key: Any
-    """Of the cryptography package."""
+    """A public key object of the cryptography package."""
 
 
 class IssuerKeys:
@@ -38,14 +38,14 @@ class IssuerKeys:
         self._issuer, self._clock = issuer, clock
         self._keys: Sequence[IssuerKey] = ()
         self._address = ""
-        """Where the keys are, once the issuer's document said so."""
+        """The JWKS URL, once the discovery document has been fetched."""
         self._fetched_at, self._retry_at = float("-inf"), float("-inf")
         self._pause_s = _FIRST_PAUSE_S
         self._turn = asyncio.Lock()
 
     async def find(self, name: str) -> Sequence[IssuerKey]:
-        """The keys that may have signed a token whose header names this one; all of them for "". `TokenFault` while
-        nothing is known of the issuer."""
+        """Return the keys that may have signed a token with this key ID; all keys for "". Raise `TokenFault` while the
+        discovery document could not be fetched."""
         found = self._named(name)
         if not found:
             async with self._turn:
@@ -65,7 +65,7 @@ class IssuerKeys:
         return now >= self._retry_at and now - self._fetched_at >= _REFRESH_S
 
     async def _fetch(self) -> None:
-        """What fails is tried again later and later; the keys that were known stay."""
+        """Fetch the keys. After a failure the previous keys are kept, and the pause before the next attempt is doubled."""
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 self._address = self._address or await self._discover()
@@ -88,7 +88,7 @@ class IssuerKeys:
 
 
 class _Unusable(ValueError):
-    """An answer of the issuer that is of no use."""
+    """A response of the issuer is invalid."""
 
 
 async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
@@ -103,7 +103,7 @@ async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
 
 
 def _read(found: dict[str, Any]) -> list[IssuerKey]:
-    """Keys of other kinds, and those not for signing, are passed over."""
+    """Return the signing keys of a JWKS. Keys of other types or uses are ignored."""
     import jwt
 
     keys = []

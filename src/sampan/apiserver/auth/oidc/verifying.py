@@ -1,4 +1,4 @@
-"""Whether a token was signed by its issuer."""
+"""Verification of the signature of OIDC tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sampan.apiserver.auth.signatures import SIGNATURE_ONLY
 
 
 async def verified(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str, Any]:
-    """Its claims; `TokenFault` if nobody vouches for them."""
+    """Return the claims. Raise `TokenFault` if no key of the issuer verifies the signature."""
     import jwt
 
     try:
@@ -24,7 +24,7 @@ async def verified(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str,
     for key in await keys.find(str(header.get("kid") or "")):
         try:
             return jwt.decode(token, key.key, algorithms=[algorithm], options=SIGNATURE_ONLY)
-        except (jwt.PyJWTError, TypeError):  # a key of another kind than the algorithm's is refused by its type
+        except (jwt.PyJWTError, TypeError):  # a key of another type than the algorithm's raises TypeError
             continue
     raise TokenFault("oidc: verify token: failed to verify signature: failed to verify id token signature")
 
