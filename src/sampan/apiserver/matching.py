@@ -15,7 +15,8 @@ _TWICE = (
 
 
 def match_namespace(call: Call, obj: Any) -> None:
-    """Set a missing namespace from the path and clear that of a cluster-scoped object. Raise BadRequest on a mismatch."""
+    """Set a missing namespace from the path, and clear that of a cluster-scoped object. Raise BadRequest if they
+    differ."""
     meta = obj.metadata
     if call.resource is None or not call.resource.namespaced:
         meta.namespace = ""

@@ -23,7 +23,7 @@ class WriteOptions:
 
 
 def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOptions:
-    """Return the CreateOptions, UpdateOptions or PatchOptions; `kind` names which. Raise Invalid if they are not valid."""
+    """Return the CreateOptions, UpdateOptions or PatchOptions, as `kind` names them. Raise Invalid for bad values."""
     if not query:
         return _DEFAULT if not is_apply else _checked_apply(query, WriteOptions())
     faults: list[FieldError] = []

@@ -1,4 +1,5 @@
-"""Admission: what may change or refuse an object after it was decoded and before it is stored, one file per plug-in.
+"""Admission: plugins that may change or reject an object after it was decoded and before it is stored, one file each.
 
-`chain` holds the contract and runs the plug-ins in order; `plugins` is the table of those that are on.
+`chain` defines the contract and runs the plugins in order; `plugins` is the table of all plugins. The counterparts are
+`k8s.io/apiserver/pkg/admission` and `plugin/pkg/admission`.
 """

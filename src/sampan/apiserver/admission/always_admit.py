@@ -1,4 +1,4 @@
-"""Does nothing, as it always did."""
+"""AlwaysAdmit: admits every request. It is deprecated and without effect."""
 
 from sampan.api.resource import Resource
 from sampan.apiserver.admission.chain import Operation

@@ -1,4 +1,4 @@
-"""Refuses every write; for tests of what happens then."""
+"""AlwaysDeny: rejects every write, for tests."""
 
 from sampan.api.resource import Resource
 from sampan.apiserver.admission.chain import Attributes, Operation

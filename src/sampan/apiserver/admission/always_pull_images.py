@@ -1,4 +1,4 @@
-"""Images are pulled for every new container, so that only those who may pull an image can use it."""
+"""AlwaysPullImages: images are pulled for every new container, so that only users who may pull an image can run it."""
 
 from collections.abc import Iterator
 
@@ -48,7 +48,7 @@ def has_new_images(old: Pod | None, new: Pod) -> bool:
 
 
 def _others(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Fields with another policy."""
+    """Return the fields with another pull policy, and that policy."""
     for where, container, index in containers_of(pod.spec):
         if container.imagePullPolicy != _ALWAYS:
             yield f"spec.{where}[{index}].imagePullPolicy", container.imagePullPolicy

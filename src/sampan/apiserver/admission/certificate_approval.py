@@ -1,4 +1,4 @@
-"""Who approves or denies a signing request must have that right for its signer."""
+"""CertificateApproval: approving or denying a CertificateSigningRequest requires permission for its signer."""
 
 from sampan.api import gotext
 from sampan.api.resource import Resource

@@ -1,4 +1,5 @@
-"""Who puts a certificate into a signing request, or ends it, must have that right for its signer."""
+"""CertificateSigning: setting the certificate or conditions of a CertificateSigningRequest requires permission for its
+signer."""
 
 from sampan.api import gotext
 from sampan.api.resource import Resource

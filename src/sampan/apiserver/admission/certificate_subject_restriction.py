@@ -1,4 +1,4 @@
-"""No client certificate makes its owner a master."""
+"""CertificateSubjectRestriction: rejects requests for client certificates of the group system:masters."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
@@ -23,7 +23,7 @@ class CertificateSubjectRestriction:
 
 
 def organizations_of(request: CertificateSigningRequest) -> list[str]:
-    """Of the subject that is to be certified. The request was found well-formed before."""
+    """Return the organizations of the requested subject. The request has been validated before."""
     from sampan.machinery.certificates import subject_organizations
 
     return subject_organizations(parse_request(request.spec.request or b"").subject)

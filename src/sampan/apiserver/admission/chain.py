@@ -1,4 +1,4 @@
-"""The admission seam: the contract of a plug-in, and the chain that runs them."""
+"""The contract of an admission plugin, and the chain that runs the plugins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True, kw_only=True)
 class Attributes:
-    """What a plug-in sees of a write. `obj` is the new object (None for a delete), which `admit` may change."""
+    """What a plugin sees of a request. `obj` is the new object (None for a delete), which `admit` may change."""
 
     operation: Operation
     resource: Resource
@@ -32,10 +32,10 @@ class Attributes:
     dry_run: bool = False
     warn: Callable[[str], None] = lambda _: None
     annotate: Callable[[str, str], None] = lambda key, value: None
-    """Adds to what the audit log says of the write."""
+    """Adds an audit annotation to the request."""
 
     def refusal(self, why: str, causes: Sequence[Mapping[str, str]] = ()) -> errors.ApiError:
-        """What a plug-in raises to refuse the write."""
+        """Return the Forbidden error that a plugin raises to reject the request."""
         resource, name = self.resource, self.name
         if not name:
             meta = self.obj.metadata if self.obj is not None else None
@@ -44,13 +44,14 @@ class Attributes:
 
 
 class Plugin(Protocol):
-    """Implements `admit` (may change the object), `validate` (may only refuse it), or both. A refusal is an ApiError,
-    made by `refusal` unless the plug-in's real counterpart answers otherwise."""
+    """An admission plugin. It implements `admit` (may change the object), `validate` (may only reject it), or both. A
+    rejection is an ApiError, made by `refusal` unless the Kubernetes counterpart returns another error."""
 
     name: str
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        """Whether the plug-in looks at such writes at all; asked once per kind of write."""
+        """Whether the plugin applies to such requests. The result is cached for each operation, resource and
+        subresource."""
 
 
 class AdmissionChain:

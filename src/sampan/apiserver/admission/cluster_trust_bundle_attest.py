@@ -1,4 +1,4 @@
-"""Who publishes the trust bundle of a signer must have that right for it."""
+"""ClusterTrustBundleAttest: publishing the trust bundle of a signer requires permission for that signer."""
 
 from typing import Any
 

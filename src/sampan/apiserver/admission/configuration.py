@@ -1,4 +1,4 @@
-"""The file of --admission-control-config-file: what single plug-ins are told."""
+"""The AdmissionConfiguration file of --admission-control-config-file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 Configurations = Mapping[str, Mapping[str, Any]]
-"""By plug-in."""
+"""The configurations by plugin name."""
 
 
 class ConfigurationError(ValueError):
-    """A file or a part of it that cannot be used; the message says which and why."""
+    """A configuration is invalid; the message names the file or field and the reason."""
 
 
 def read_configurations(path: Path) -> dict[str, Mapping[str, Any]]:
-    """A plug-in's part stands in the file itself or in another that is named there, beside it."""
+    """Return the configurations by plugin. Each is inline, or in another file whose path is relative to this one."""
     content = _read(path)
     if content.get("kind") != "AdmissionConfiguration":
         raise ConfigurationError(f"{path}: kind must be AdmissionConfiguration")
@@ -30,7 +30,7 @@ def read_configurations(path: Path) -> dict[str, Mapping[str, Any]]:
 
 
 def placed(part: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """The kubeconfig of the image policy is found from the folder that names it."""
+    """Resolve the kubeconfig path of the image policy relative to the directory of the file that contains it."""
     policy = part.get("imagePolicy")
     if not isinstance(policy, Mapping) or "kubeConfigFile" not in policy:
         return part

@@ -1,4 +1,4 @@
-"""An ingress that names no class gets the one that is the default."""
+"""DefaultIngressClass: sets the default class of an ingress that names none."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.networking_v1 import Ingress
@@ -6,7 +6,7 @@ from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
 
 OLD_CLASS = "kubernetes.io/ingress.class"
-"""The annotation that named the class before there was a field for it."""
+"""The deprecated annotation for the class."""
 _IS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 
 

@@ -1,4 +1,4 @@
-"""A claim that names no class gets the one that is the default."""
+"""DefaultStorageClass: sets the default storage class of a PersistentVolumeClaim that names none."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import PersistentVolumeClaim

@@ -1,4 +1,5 @@
-"""Every pod stays for a while on a node that is not ready or not reachable, unless it says otherwise."""
+"""DefaultTolerationSeconds: pods tolerate not-ready and unreachable nodes for five minutes unless they define
+otherwise."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod, Toleration
@@ -24,5 +25,5 @@ class DefaultTolerationSeconds:
 
 
 def _says(toleration: Toleration, taint: str) -> bool:
-    """Whether the toleration is about the taint, or about all of them."""
+    """Whether the toleration applies to the taint, or to all taints."""
     return toleration.key in (taint, "") and toleration.effect in ("NoExecute", "")

@@ -1,4 +1,4 @@
-"""Services take no external addresses but those that they have."""
+"""DenyServiceExternalIPs: rejects new external IPs of services."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Service

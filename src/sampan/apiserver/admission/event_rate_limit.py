@@ -1,4 +1,4 @@
-"""Events come no faster than the limits allow: of the server, a namespace, a user, or one source about one object."""
+"""EventRateLimit: limits the rate of events per server, namespace, user, or source and object."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEYS: dict[str, Callable[[Attributes], str]] = {
 
 @dataclass(slots=True)
 class Bucket:
-    """Holds up to `burst` tokens and gets `qps` of them each second."""
+    """A token bucket that holds up to `burst` tokens and gains `qps` of them per second."""
 
     qps: float
     burst: int

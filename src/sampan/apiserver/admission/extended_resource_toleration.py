@@ -1,4 +1,4 @@
-"""Pods that ask for extended resources tolerate the taints of nodes that are kept for those."""
+"""ExtendedResourceToleration: pods that request extended resources tolerate the taints of nodes dedicated to these."""
 
 from sampan.api.resource import Resource
 from sampan.api.resource_names import is_extended

@@ -1,4 +1,4 @@
-"""A service outside the cluster decides which images may run."""
+"""ImagePolicyWebhook: a webhook decides which images may run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sampan.machinery.client.access import Access
 from sampan.machinery.client.transport import ConnectionFailed, Request
 
 FAILED_OPEN = "alpha.image-policy.k8s.io/failed-open"
-"""The annotation of pods that were let in because the service could not be asked."""
+"""The annotation of pods that were admitted because the webhook could not be reached."""
 _OURS = ".image-policy.k8s.io/"
 _KEPT = 1024
 _LONGEST_S = 30 * 60
@@ -34,7 +34,7 @@ class ImagePolicyWebhook:
         self._deny_s = _kept_s(policy, "denyTTL", 30)
         self._allows_by_default = bool(policy.get("defaultAllow"))
         self._answers: OrderedDict[bytes, tuple[float, dict[str, Any]]] = OrderedDict()
-        """By question: until when the answer holds, and the answer."""
+        """Cached responses by review spec: when they expire, and the status."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         is_pod = resource.plural == "pods" and resource.group == ""
@@ -72,7 +72,7 @@ def _denial(reason: str | None) -> str:
 
 
 def spec_of(pod: Pod, attributes: Attributes) -> dict[str, Any]:
-    """What the service is asked."""
+    """Return the spec of the ImageReview."""
     ephemeral = attributes.subresource == "ephemeralcontainers"
     listed = pod.spec.ephemeralContainers if ephemeral else [*(pod.spec.containers or ()), *pod.spec.initContainers]
     notes = {key: value for key, value in pod.metadata.annotations.items() if _OURS in key}
@@ -106,7 +106,7 @@ def _access(policy: Mapping[str, Any]) -> Access:
 
 
 def _kept_s(policy: Mapping[str, Any], name: str, otherwise: int) -> int:
-    """-1: answers are not kept."""
+    """Return for how many seconds a response is cached. In the configuration 0 means the default, and -1 no caching."""
     value = policy.get(name, 0)
     if value == 0:
         return otherwise

@@ -1,4 +1,4 @@
-"""Pods may keep others off their node, but not off larger parts of the cluster."""
+"""LimitPodHardAntiAffinityTopology: required pod anti-affinity may only use the topology key kubernetes.io/hostname."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod

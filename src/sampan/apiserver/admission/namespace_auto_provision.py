@@ -1,4 +1,4 @@
-"""A namespace that is missing when something is made in it is made as well."""
+"""NamespaceAutoProvision: creates the missing namespace of a new object."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Nothing is written in a namespace that is not there."""
+"""NamespaceExists: rejects writes in a namespace that does not exist."""
 
 from sampan.api.resource import Resource
 from sampan.apiserver.admission import lookup

@@ -1,4 +1,4 @@
-"""Nothing is made in a namespace that is missing or going, and the first namespaces stay for good."""
+"""NamespaceLifecycle: rejects new objects in missing or terminating namespaces, and the deletion of system namespaces."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace
@@ -16,7 +16,7 @@ class NamespaceLifecycle:
 
     def __init__(self) -> None:
         self._deleted: dict[str, float] = {}
-        """Namespaces that were deleted here, and until when the cache is not trusted about them."""
+        """Recently deleted namespaces, and until when their state is read from the storage instead of the cache."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         if _is_namespace(resource):

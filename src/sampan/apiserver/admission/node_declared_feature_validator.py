@@ -1,4 +1,4 @@
-"""A pod on a node is not changed in a way that needs what the node does not say it can do."""
+"""NodeDeclaredFeatureValidator: rejects pod updates that need features which the pod's node does not declare."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Container, Node, Pod
@@ -34,7 +34,7 @@ class NodeDeclaredFeatureValidator:
 
 
 def needed(pod: Pod, old: Pod) -> list[str]:
-    """What a node must be able to do for the change."""
+    """Return the features that a node must declare for the update."""
     found = [POD_LEVEL] if pod.spec.resources != old.spec.resources else []
     pairs = zip(old.spec.initContainers, pod.spec.initContainers, strict=False)
     if any(was.resources != now.resources for was, now in pairs if not _is_sidecar(was)):

@@ -1,5 +1,5 @@
-"""Only who may delete an object gives it another owner, and only who may change an owner's finalizers makes that owner
-wait for it."""
+"""OwnerReferencesPermissionEnforcement: changing the owner references of an object requires permission to delete it,
+and blocking the deletion of an owner requires permission to update the owner's finalizers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sampan.apiserver.authz.attributes import Attributes as Asked
 from sampan.apiserver.authz.decisions import Verdict
 
 _NO_ERROR = "<nil>"
-"""What stands where the authorizer had nothing to complain about."""
+"""The text for a nil error in the messages of Kubernetes."""
 
 
 class OwnerReferencesPermissionEnforcement:
@@ -44,7 +44,7 @@ def _owners(obj: Any) -> list[OwnerReference]:
 
 
 def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference]) -> list[OwnerReference]:
-    """Owners whose deletion waits for the object now and did not before."""
+    """Return the owner references that block the deletion of the owner and did not before."""
     before = {owner.uid for owner in old if owner.blockOwnerDeletion}
     return [owner for owner in new if owner.blockOwnerDeletion and owner.uid not in before]
 

@@ -1,4 +1,4 @@
-"""A claim grows only when it is bound, and if its class says that it may."""
+"""PersistentVolumeClaimResize: only bound claims can be expanded, if their storage class allows volume expansion."""
 
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource import Resource

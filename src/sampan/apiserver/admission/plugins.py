@@ -1,4 +1,4 @@
-"""The plug-ins, in the real server's order, and which of them are on."""
+"""The admission plugins in the order of kube-apiserver, and which of them are enabled by default."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
@@ -79,7 +79,7 @@ PLUGINS: Final[dict[str, Make | None]] = {
     "ResourceQuota": ResourceQuotaAdmission,
     "AlwaysDeny": AlwaysDeny,
 }
-"""None: cannot be without a configuration."""
+"""All plugins in order; None: the plugin requires a configuration."""
 
 CONFIGURED: Final[dict[str, MakeConfigured]] = {
     "EventRateLimit": EventRateLimit,
@@ -89,7 +89,7 @@ CONFIGURED: Final[dict[str, MakeConfigured]] = {
     "PodTolerationRestriction": PodTolerationRestriction.configured,
     "ResourceQuota": ResourceQuotaAdmission.configured,
 }
-"""Those that may have a configuration."""
+"""The plugins that accept a configuration."""
 
 OFF: Final = frozenset(
     {
@@ -99,12 +99,12 @@ OFF: Final = frozenset(
         "ImagePolicyWebhook",
     }
 )
-"""Those that are on only where somebody asks for them. NodeRestriction is not among them, as the Node authorizer needs
-it at its side."""
+"""The plugins that must be enabled explicitly. NodeRestriction is enabled by default, since the Node authorizer depends
+on it."""
 
 
 class UnknownPlugin(ValueError):
-    """A name that no plug-in has."""
+    """A plugin name is unknown."""
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -116,7 +116,7 @@ def check_names(names: Iterable[str]) -> None:
 def default_plugins(
     disabled: Collection[str] = (), enabled: Collection[str] = (), configurations: Configurations | None = None
 ) -> list[Plugin]:
-    """Those that are on: the usual ones and the `enabled`, without the `disabled`."""
+    """Return the enabled plugins: the default ones and `enabled`, without `disabled`."""
     told = configurations or {}
     check_names((*enabled, *disabled, *told))
     is_on = {name: name in enabled or name not in OFF for name in PLUGINS}

@@ -1,4 +1,4 @@
-"""Pods run on the nodes that their namespace's annotation, or the cluster's default, selects."""
+"""PodNodeSelector: applies the node selector of the namespace's annotation, or the cluster default, to pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class PodNodeSelector:
     name = "PodNodeSelector"
 
     def __init__(self, selectors: Mapping[str, str] | None = None) -> None:
-        """`selectors`: what the pods of each namespace may select, and the default of all under a name of its own."""
+        """`selectors` limits the node selectors of pods by namespace; the key `clusterDefaultNodeSelector` is the
+        default."""
         self._selectors = selectors or {}
 
     @classmethod
@@ -57,7 +58,7 @@ class PodNodeSelector:
 
 
 def labels_of(text: str) -> dict[str, str]:
-    """From `a=b,c=d`."""
+    """Return the labels in `a=b,c=d`."""
     found = {}
     for part in text.split(",") if text else ():
         key, equals, value = part.partition("=")

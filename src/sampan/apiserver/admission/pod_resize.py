@@ -1,4 +1,4 @@
-"""A pod is only resized on a node that can do that and has the room."""
+"""PodResizeValidator: a pod can only be resized on a Linux node with enough allocatable resources."""
 
 from sampan.api.pod_amounts import effective_requests
 from sampan.api.quantity import Quantity, parse

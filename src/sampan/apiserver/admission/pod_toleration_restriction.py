@@ -1,4 +1,4 @@
-"""Pods get the tolerations that their namespace's annotation gives, and have no others than it allows."""
+"""PodTolerationRestriction: adds the default tolerations of the namespace to pods and rejects those it does not allow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PodTolerationRestriction:
     name = "PodTolerationRestriction"
 
     def __init__(self, *, default: Sequence[Toleration] = (), allowed: Sequence[Toleration] = ()) -> None:
-        """For namespaces that say nothing."""
+        """`default` and `allowed` apply to namespaces without annotations."""
         self._default, self._allowed = default, allowed
 
     @classmethod
@@ -72,7 +72,7 @@ async def _namespace(attributes: Attributes) -> Namespace:
 
 
 def tolerations_in(namespace: Namespace, annotation: str) -> list[Toleration] | None:
-    """None where the namespace says nothing."""
+    """Return the tolerations in an annotation; None if the namespace does not have it."""
     text = namespace.metadata.annotations.get(annotation)
     if not text:
         return None if text is None else []

@@ -1,4 +1,4 @@
-"""A pod that gets a node is labelled with the node's zone and region."""
+"""PodTopologyLabels: copies the zone and region labels of the node to a pod that is bound to it."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Binding, Node, Pod
@@ -16,7 +16,7 @@ class PodTopologyLabels:
         return is_pod and operation == "CREATE" and subresource in ("", "binding")
 
     async def admit(self, attributes: Attributes) -> None:
-        """Labels of a binding become the pod's."""
+        """Set the labels on the pod or binding; those of a binding are copied to the pod."""
         obj: Pod | Binding = attributes.obj
         if isinstance(obj, Binding):
             node_name = obj.target.name if obj.target.kind == "Node" else ""

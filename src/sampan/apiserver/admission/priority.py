@@ -1,4 +1,4 @@
-"""Pods get the priority of their class, or of the class that is the default; only one class is."""
+"""Priority: sets the priority of pods from their priority class or the default one, and allows only one default class."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod
@@ -8,7 +8,7 @@ from sampan.apiserver.admission.chain import Attributes, Operation
 
 _GROUP = "scheduling.k8s.io"
 _NO_CLASS = PriorityClass(value=0, preemptionPolicy="PreemptLowerPriority")
-"""What holds where no class is the default."""
+"""The class that applies if there is no default class."""
 
 
 class Priority:
@@ -36,7 +36,7 @@ class Priority:
 
 
 def _keep_priority(pod: Pod, old: Pod) -> None:
-    """A client that does not know its pod's priority leaves it."""
+    """Keep the priority of a pod if the update does not set it."""
     if pod.spec.priority is None:
         pod.spec.priority = old.spec.priority
     if pod.spec.preemptionPolicy is None:
@@ -72,7 +72,7 @@ async def _class_of(attributes: Attributes, name: str) -> PriorityClass:
 
 
 async def _default_class(attributes: Attributes) -> PriorityClass | None:
-    """The lowest, should there ever be two."""
+    """Return the default class; the one with the lowest value if there are several."""
     store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
     classes = (found for found in await lookup.everything(store) if found.globalDefault)
     return min(classes, key=lambda found: found.value, default=None)

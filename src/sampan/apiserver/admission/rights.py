@@ -1,4 +1,4 @@
-"""How plug-ins ask whether the user of a write may do something else besides."""
+"""Authorization checks by admission plugins, for permissions beyond the request itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sampan.apiserver.authz.decisions import ALLOWED, Decision, Verdict
 
 
 async def decide(attributes: Attributes, asked: Asked) -> Decision:
-    """A server that knows nothing of its users lets them do everything."""
+    """Return the decision; a server without an authorizer allows everything."""
     security = attributes.registry.security
     return ALLOWED if security is None else await security.authorizer.decide(asked)
 
@@ -18,7 +18,7 @@ async def is_allowed(attributes: Attributes, asked: Asked) -> bool:
 
 
 async def may_for_signer(attributes: Attributes, verb: str, signer: str) -> bool:
-    """Whether the user has this right for the signer, or for all of its domain."""
+    """Whether the user has permission for the signer, or for its whole domain."""
     names = (signer, f"{signer.partition('/')[0]}/*")
     for name in names:
         asked = Asked(attributes.user, verb, "", "certificates.k8s.io", "*", "signers", name=name)

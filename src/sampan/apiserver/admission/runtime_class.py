@@ -1,4 +1,4 @@
-"""Pods take overhead, node selector and tolerations from their runtime class."""
+"""RuntimeClass: sets the overhead, node selector and tolerations of pods from their runtime class."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _steer(attributes: Attributes, pod: Pod, scheduling: Scheduling) -> None:
 
 
 def merged(tolerations: Sequence[Toleration]) -> list[Toleration]:
-    """Without those that others cover; of equals the first stays."""
+    """Return the tolerations without duplicates and without those that another one covers."""
     others = TolerationCover(tolerations)
     kept: dict[tuple[object, ...], Toleration] = {}
     for toleration in tolerations:
@@ -87,15 +87,15 @@ def merged(tolerations: Sequence[Toleration]) -> list[Toleration]:
 
 
 class TolerationCover:
-    """Tolerations that may cover another one, arranged so that it need not be compared with each of them."""
+    """A set of tolerations that finds whether one of them covers another without comparing each."""
 
     def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
         self._counts: Counter[tuple[object, ...]] = Counter()
         self._limits: dict[tuple[str | None, ...], Counter[float]] = {}
-        """By key (None for every key), effect, and the value that is tolerated (None for every value): for how many
-        seconds, and how many tolerate that long."""
+        """By key (None: every key), effect and value (None: every value): the toleration seconds, and how many
+        tolerations have them."""
         self._longest: dict[tuple[str | None, ...], list[float]] = {}
-        """The same seconds, negated, as a heap; some may be gone."""
+        """The same seconds, negated, as heaps, which may still contain removed ones."""
         for toleration in tolerations:
             self.add(toleration)
 
@@ -108,7 +108,8 @@ class TolerationCover:
         self._change(toleration, -1)
 
     def covers(self, toleration: Toleration, *, besides_equals: bool = False) -> bool:
-        """Whether one of them tolerates all that this one does; `besides_equals`: one that is not the same."""
+        """Whether one toleration of the set tolerates everything that this one does; with `besides_equals` equal ones
+        are ignored."""
         equal = self._counts[structs.astuple(toleration)]
         if equal and not besides_equals:
             return True

@@ -1,4 +1,4 @@
-"""Pods run as a service account: the default one unless they name another, with its token in a volume."""
+"""ServiceAccount: sets the service account of pods, the default one unless they name another, and mounts its token."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VOLUME = "kube-api-access-"
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _ATTEMPTS, _PAUSE_S = 50, 0.02
-"""How long a pod waits for the account that its new namespace is about to get."""
+"""How often, and with which pause, a pod waits for the default service account of a new namespace."""
 
 
 class ServiceAccountAdmission:
@@ -78,7 +78,7 @@ async def _account(attributes: Attributes, name: str) -> ServiceAccount:
 
 
 def _check_mirror(attributes: Attributes, pod: Pod) -> None:
-    """Pods of a node's own files know nothing of the cluster."""
+    """Reject a mirror pod that refers to API objects."""
     if pod.spec.serviceAccountName:
         raise attributes.refusal("a mirror pod may not reference service accounts")
     if any(secrets_of(pod.spec)):
@@ -93,14 +93,14 @@ def _check_mirror(attributes: Attributes, pod: Pod) -> None:
 
 
 def _mounts_token(account: ServiceAccount, pod: Pod) -> bool:
-    """The pod's word counts more than the account's."""
+    """Whether the token is mounted; the field of the pod takes precedence over that of the service account."""
     if pod.spec.automountServiceAccountToken is not None:
         return pod.spec.automountServiceAccountToken
     return account.automountServiceAccountToken is not False
 
 
 def _mount_token(pod: Pod) -> None:
-    """Mount the token in all containers that have nothing at its place."""
+    """Mount the token in all containers that have no mount at its path."""
     spec = pod.spec
     given = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
     name = given or generated_name(_VOLUME)
@@ -136,7 +136,7 @@ def _not_listed(what: str, account: ServiceAccount, kind: str) -> str:
 
 
 def _used_secrets(attributes: Attributes, pod: Pod) -> Iterator[tuple[str, str]]:
-    """What uses a secret, and the secret."""
+    """Return what uses a secret, and the secret."""
     if attributes.operation != "CREATE":
         for ephemeral in pod.spec.ephemeralContainers:
             yield from _of_container("ephemeral container", ephemeral)

@@ -1,5 +1,5 @@
-"""Volumes, claims and classes of attributes stay as long as they are in use: a finalizer, that a controller takes away
-from those that nobody uses."""
+"""StorageObjectInUseProtection: adds finalizers to volumes, claims and volume attributes classes, which a controller
+removes when they are no longer in use."""
 
 from sampan.api.resource import Resource
 from sampan.apiserver.admission.chain import Attributes, Operation

@@ -1,4 +1,4 @@
-"""A new node takes no pods before somebody has found it ready."""
+"""TaintNodesByCondition: adds the not-ready taint to new nodes."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Node, Taint

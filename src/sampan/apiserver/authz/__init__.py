@@ -1,7 +1,8 @@
-"""May this user do that? Authorizers, one per file, the chain that asks them, and how a refusal is told.
+"""Authorization: authorizers, one per file, the chain that consults them, and the errors for rejected requests.
 
-An authorizer judges `Attributes`, so that a review asks about a call that nobody made in the same way as the pipeline
-about one that somebody did. Who the user is was decided before, in `auth`.
+An authorizer decides on `Attributes`, so that an access review is decided in the same way as a real request. The user
+was authenticated before, in `auth`. The counterparts are `k8s.io/apiserver/pkg/authorization` and
+`pkg/auth/authorizer`.
 """
 
 from sampan.apiserver.authz.attributes import Attributes, attributes_of

@@ -1,4 +1,4 @@
-"""ABAC, the classic way: a policy file with one JSON object a line, each of which allows something to somebody."""
+"""Attribute-based access control: a policy file with one JSON object per line, each of which grants permissions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NO = Decision(Verdict.UNDECIDED, "No policy matched.")
 
 
 class PolicyError(ValueError):
-    """The policy file cannot be used; the message names the file and the line."""
+    """The policy file is invalid; the message names the file and the line."""
 
 
 class AbacPolicy(msgspec.Struct):
-    """Words as the file has them; `*` stands for all."""
+    """A policy as written in the file; `*` matches everything."""
 
     user: str = ""
     group: str = ""
@@ -34,7 +34,7 @@ class AbacPolicy(msgspec.Struct):
 
 
 class _Line(AbacPolicy):
-    """A policy; the oldest form has its fields at the top and neither kind nor version."""
+    """One line of the file. The oldest version has its fields at the top level and neither kind nor apiVersion."""
 
     apiVersion: str = ""
     kind: str = ""
@@ -63,7 +63,8 @@ def _policy(text: str, where: str) -> AbacPolicy:
 
 
 def _oldest(line: _Line) -> AbacPolicy:
-    """What is left out there means everything; what names a resource says nothing of other paths."""
+    """Convert a policy of the oldest version, in which an omitted field matches everything. A policy for a resource or
+    namespace does not match non-resource paths."""
     is_everybody = not line.user and not line.group
     is_all = not line.namespace and not line.resource
     return AbacPolicy(
@@ -112,7 +113,8 @@ def _allows(policy: AbacPolicy, asked: Attributes) -> bool:
 
 
 def _is_subject(policy: AbacPolicy, user: User) -> bool:
-    """Both user and group where both are given; `*` is everybody who is known."""
+    """Whether the policy applies to the user. If it names both user and group, both must match; `*` matches every
+    authenticated user."""
     if not policy.user and not policy.group:
         return False
     is_known = UNAUTHENTICATED not in user.groups

@@ -1,4 +1,4 @@
-"""The authorizers that need not think: AlwaysAllow and AlwaysDeny."""
+"""The authorizers AlwaysAllow and AlwaysDeny."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AlwaysAllow:
 
 
 class AlwaysDeny:
-    """Does not stop the chain: another authorizer may allow what this one does not."""
+    """Has no opinion, so that another authorizer of the chain may still allow the request."""
 
     def decide(self, asked: Attributes) -> Decision:
         return _DENIED

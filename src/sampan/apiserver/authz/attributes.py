@@ -1,4 +1,4 @@
-"""What an authorizer knows of a call: who, which verb, on what."""
+"""The attributes of a request that authorizers decide on: user, verb and target."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Attributes(msgspec.Struct, frozen=True):
     user: User
     verb: str
     path: str = ""
-    """Of a call for no resource; then all that follows is empty."""
+    """The path of a non-resource request, for which all fields below are empty."""
     group: str = ""
     version: str = ""
     resource: str = ""
@@ -25,12 +25,12 @@ class Attributes(msgspec.Struct, frozen=True):
 
     @property
     def whole_resource(self) -> str:
-        """With its subresource, as rules write it: pods/log."""
+        """The resource with its subresource, as in RBAC rules: pods/log."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def attributes_of(call: Call, verb: str = "") -> Attributes:
-    """Of a call that was classified; `verb` stands for its own."""
+    """Return the attributes of a classified request; `verb`, if not empty, replaces its own."""
     resource = call.resource
     if resource is None:
         return _unserved(call)
@@ -52,7 +52,8 @@ def attributes_of(call: Call, verb: str = "") -> Attributes:
 
 
 def _unserved(call: Call) -> Attributes:
-    """Of a call for something that is no resource, or none that is served: that is judged before it is told."""
+    """Return the attributes of a request for a non-resource path or a resource that is not served. It is authorized
+    before a 404 is returned."""
     path = paths.parse(call.path)
     if path is None:
         return Attributes(call.user, call.verb, call.path, is_resource=False)
@@ -87,8 +88,9 @@ def _verb(call: Call, path: paths.ResourcePath) -> str:
 
 
 def _selected(call: Call, verb: str, is_old_watch: bool) -> tuple[str, str, str]:
-    """The selectors that narrow the call, and the one name that they leave. What reads or deletes many follows
-    selectors; nothing else does, whatever its query says, and the old paths of watches do not always."""
+    """Return the field and label selector of the request, and the single name that they select. Only list, watch and
+    deletecollection honour selectors; for deletecollection no name is derived, and the deprecated watch paths do not
+    always honour them."""
     if is_old_watch or verb not in ("list", "watch", "deletecollection"):
         return "", "", ""
     selector = call.query.get("fieldSelector")

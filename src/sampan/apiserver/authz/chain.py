@@ -1,4 +1,4 @@
-"""The authorizers in their order."""
+"""The chain of authorizers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sampan.apiserver.call import Call, User
 
 
 class Chain:
-    """The first authorizer that decides does so for all; a call that none allows is refused."""
+    """The first authorizer that allows or denies decides; a request that none allows is rejected."""
 
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers: tuple[Authorizer, ...] = authorizers
@@ -36,7 +36,7 @@ class Chain:
         return (await self.decide(asked)).verdict is Verdict.ALLOWED
 
     async def check(self, call: Call, verb: str = "") -> None:
-        """Forbidden, in the real server's words, if the call is not allowed; `verb` stands for the call's own."""
+        """Raise Forbidden, with the message of kube-apiserver, if the request is not allowed; `verb` replaces its own."""
         await self.require(attributes_of(call, verb))
 
     async def require(self, asked: Attributes) -> None:
@@ -45,7 +45,7 @@ class Chain:
             raise refused(asked, decision)
 
     def rights_of(self, user: User, namespace: str) -> Rights:
-        """What all of them can tell, together."""
+        """Return the combined rules of all authorizers that can list them."""
         told = [one.rights_of(user, namespace) for one in self._authorizers if isinstance(one, Telling)]
         return Rights(
             [rule for rights in told for rule in rights.rules],
@@ -54,7 +54,8 @@ class Chain:
         )
 
     def replace(self, authorizers: Sequence[Authorizer]) -> Chain:
-        """From now on ask these; what was asked until now, to be closed when nobody waits for it any more."""
+        """Replace the authorizers. Return a chain of the old ones, to be closed when no request waits for them any
+        more."""
         old = Chain(*self._authorizers)
         self._authorizers = tuple(authorizers)
         return old

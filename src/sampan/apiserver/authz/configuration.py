@@ -1,4 +1,4 @@
-"""The file of --authorization-config: which authorizers are asked, in order, and how webhooks are reached."""
+"""The AuthorizationConfiguration file of --authorization-config: the authorizers, in order, and their webhooks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_authorization(path: Path) -> list[Mode]:
-    """The authorizers by their names, webhooks with their settings; `ConfigFault` names the fields that are wrong."""
+    """Return the modes: the names of authorizers, or the settings of webhooks. Raise `ConfigFault` with the invalid
+    fields."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
     refuse(_faults(file.authorizers))
     return [_mode(one, f"authorizers[{index}]") for index, one in enumerate(file.authorizers)]
@@ -99,7 +100,7 @@ def _faults(listed: Sequence[_Authorizer]) -> list[FieldError]:
 
 
 def _one(one: _Authorizer, at: Field, types: set[str], called: set[str]) -> Iterator[FieldError]:
-    """Fills in which types and names were seen."""
+    """Validate one authorizer and add its type and name to the sets of those seen."""
     if not one.type:
         yield FieldError.required(at / "type")
         return
@@ -130,7 +131,7 @@ def _name_faults(name: str, at: Field, called: set[str]) -> Iterator[FieldError]
 
 
 def _webhook_faults(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
-    """Named as the real server does: below the authorizer itself."""
+    """Validate a webhook. Like kube-apiserver, the errors name its fields directly below the authorizer."""
     yield from _duration_faults(webhook.timeout, at / "timeout", "must be > 0s and <= 30s", most_s=_MOST_S)
     yield from _duration_faults(webhook.authorizedTTL, at / "authorizedTTL", "must be > 0s")
     yield from _duration_faults(webhook.unauthorizedTTL, at / "unauthorizedTTL", "must be > 0s")

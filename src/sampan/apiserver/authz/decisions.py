@@ -1,4 +1,4 @@
-"""What authorizers say, and the contract that they fulfil."""
+"""The decisions of authorizers, and the contract of an authorizer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sampan.apiserver.call import User
 class Verdict(Enum):
     ALLOWED = 1
     REFUSED = 2
-    """Whatever the authorizers after this one would say."""
+    """Denied, whatever later authorizers would decide."""
     UNDECIDED = 3
 
 
@@ -23,9 +23,9 @@ class Verdict(Enum):
 class Decision:
     verdict: Verdict
     reason: str = ""
-    """Told to the user if the call is refused in the end, and by reviews."""
+    """Shown to the user if the request is rejected in the end, and in access reviews."""
     fault: str = ""
-    """Why there may be a wrong decision: somebody could not be asked."""
+    """An error that may have affected the decision, such as an unreachable webhook."""
 
 
 ALLOWED, UNDECIDED = Decision(Verdict.ALLOWED), Decision(Verdict.UNDECIDED)
@@ -33,13 +33,13 @@ ALLOWED, UNDECIDED = Decision(Verdict.ALLOWED), Decision(Verdict.UNDECIDED)
 
 class Authorizer(Protocol):
     def decide(self, asked: Attributes) -> Decision | Awaitable[Decision]:
-        """Costs microseconds: it is asked on every call. One that has to ask elsewhere gives what to wait for, and only
-        where it does not know."""
+        """Return the decision. This runs on every request, so it must take only microseconds. An authorizer that calls
+        another service returns an awaitable, and only if the decision is not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What a user may do in a namespace, as far as an authorizer can tell without being asked about each thing."""
+    """The rules of a user in a namespace, as far as an authorizer can list them."""
 
     rules: Sequence[PolicyRule] = ()
     faults: Sequence[str] = ()
@@ -48,7 +48,7 @@ class Rights:
 
 @runtime_checkable
 class Telling(Protocol):
-    """An authorizer that can tell what somebody may do."""
+    """An authorizer that can list the rules of a user."""
 
     def rights_of(self, user: User, namespace: str) -> Rights: ...
 

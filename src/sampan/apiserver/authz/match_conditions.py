@@ -1,4 +1,4 @@
-"""Which questions a webhook is asked: conditions in CEL over the question itself."""
+"""Match conditions of webhooks: CEL expressions over the access review."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _TEXTS = ("namespace", "verb", "group", "version", "resource", "subresource", "n
 
 
 class ConditionsFailed(ValueError):
-    """Conditions of which none is false and some cannot be evaluated."""
+    """No condition is false, but some could not be evaluated."""
 
 
 @cache
 def environment() -> Environment:
-    """Expressions over `request`, the spec of a SubjectAccessReview. The engine is loaded with the first condition."""
+    """Return the environment with `request`, the spec of a SubjectAccessReview. The CEL engine is imported with the
+    first condition."""
     from sampan.machinery.cel import Environment
     from sampan.machinery.cel.checker.types import STRING, ObjectType, list_of, map_of
 
@@ -47,7 +48,7 @@ def environment() -> Environment:
 
 
 def compiled(text: str) -> Program:
-    """`CelError` with what is wrong with it as a condition."""
+    """Return the compiled condition. Raise `CelError` if it is invalid or not boolean."""
     try:
         made = environment().compile(text)
     except CelError as fault:
@@ -58,7 +59,8 @@ def compiled(text: str) -> Program:
 
 
 def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
-    """Whether all hold for the question; one that is false counts more than one that fails."""
+    """Whether all conditions match. A false condition takes precedence over one that fails, which raises
+    `ConditionsFailed`."""
     values, faults = {"request": _value(spec)}, []
     for condition in conditions:
         try:
@@ -72,7 +74,7 @@ def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
 
 
 def _value(spec: Mapping[str, Any]) -> Any:
-    """The question with all its texts, empty ones too."""
+    """Return the review as a CEL value, with empty strings for missing fields."""
     found = {"user": "", "groups": [], "uid": "", "extra": {}, **spec}
     if "resourceAttributes" in spec:
         found["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **spec["resourceAttributes"]}

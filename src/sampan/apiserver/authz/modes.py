@@ -1,4 +1,4 @@
-"""The authorizers by the names that --authorization-mode has for them."""
+"""The authorizers by their names in --authorization-mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WEBHOOK = "Webhook"
 MODES: Final = ("AlwaysAllow", "AlwaysDeny", ABAC, NODE, RBAC, WEBHOOK)
 DEFAULT: Final = (NODE, RBAC)
 Mode: TypeAlias = "str | WebhookSettings"
-"""A name, or how a webhook is reached."""
+"""The name of a mode, or the settings of a webhook."""
 
 
 def authorizers(
@@ -32,7 +32,8 @@ def authorizers(
     policies: Sequence[AbacPolicy] = (),
     clock: Clock | None = None,
 ) -> Chain:
-    """The chain of these modes; members of system:masters and questions for health do not come to them."""
+    """Return the chain of these modes. Members of system:masters and health checks are allowed before they are
+    consulted."""
     return Chain(*each(modes, index, relations, policies, clock))
 
 
@@ -43,7 +44,7 @@ def each(
     policies: Sequence[AbacPolicy] = (),
     clock: Clock | None = None,
 ) -> list[Authorizer]:
-    """The authorizers of these modes, with those that always come first."""
+    """Return the authorizers of these modes, preceded by those that are always present."""
     makers: dict[str, Callable[[], Authorizer]] = {
         "AlwaysAllow": AlwaysAllow,
         "AlwaysDeny": AlwaysDeny,

@@ -1,4 +1,4 @@
-"""What is allowed whatever the rules of the cluster say."""
+"""Authorizers of requests that are always allowed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sampan.apiserver.call import MASTERS
 
 
 class Masters:
-    """Members of system:masters may do everything."""
+    """Allows everything to members of system:masters."""
 
     def decide(self, asked: Attributes) -> Decision:
         return ALLOWED if MASTERS in asked.user.groups else UNDECIDED
 
 
 class OpenPaths:
-    """Whoever watches over the server may ask for its health; as oneself, that is."""
+    """Allows everybody to read the health checks, but not while impersonating."""
 
     _PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 

@@ -1,4 +1,4 @@
-"""How a refusal is told."""
+"""The errors for requests that are not allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def refusal(asked: Attributes, reason: str = "") -> errors.ApiError:
-    """The 403, whether what was asked for exists or not."""
+    """Return the Forbidden error, which does not depend on whether the target exists."""
     who = f"User {gotext.quote(asked.user.name)} cannot"
     if not asked.is_resource:
         what = f"{who} {asked.verb} path {gotext.quote(asked.path)}"
@@ -23,7 +23,7 @@ def refusal(asked: Attributes, reason: str = "") -> errors.ApiError:
 
 
 def refused(asked: Attributes, decision: Decision) -> errors.ApiError:
-    """The answer to a call that was not allowed: a fault of ours where somebody could not be asked."""
+    """Return the error for a rejected request: an internal error if an authorizer failed, otherwise Forbidden."""
     if decision.fault:
         what = asked.path or asked.whole_resource
         return errors.unexpected(f"Internal Server Error: {gotext.quote(what)}: {decision.fault}")

@@ -1,4 +1,4 @@
-"""A service outside decides who may do what; what it said is kept for a while."""
+"""The webhook authorizer. Decisions are cached."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _MOST_KEPT = 8192
 _LONGEST_KEPT = 10_000
-"""Characters of a question that are the caller's choice; longer ones are not kept."""
+"""The length of the client-controlled attributes from which on a decision is not cached."""
 Version = Literal["v1", "v1beta1"]
 
 
@@ -35,12 +35,12 @@ class WebhookSettings:
     name: str = ""
     version: Version = "v1"
     allowed_s: float = 300
-    """How long a yes is kept; 0: not."""
+    """How long an allowed decision is cached; 0: not at all."""
     refused_s: float = 30
     patience: Patience = field(default_factory=Patience)
     on_failure: Verdict = Verdict.UNDECIDED
     conditions: Sequence[Program] = ()
-    """It is asked only what they all hold for."""
+    """The webhook is only called if all match conditions are met."""
 
 
 class WebhookAuthorizer:
@@ -58,7 +58,7 @@ class WebhookAuthorizer:
         return known if known is not None else self._ask(asked, spec, key)
 
     def _unasked(self, asked: Attributes) -> Decision | None:
-        """What becomes of a question that is none for this webhook; None if it is one."""
+        """Return the decision for a request that does not meet the match conditions; None if it does."""
         from sampan.apiserver.authz.match_conditions import ConditionsFailed, all_match
 
         try:
@@ -100,7 +100,7 @@ def decision_of(status: dict[str, Any]) -> Decision:
 
 
 def spec_of(asked: Attributes, version: Version) -> dict[str, Any]:
-    """The question as the service reads it."""
+    """Return the spec of the SubjectAccessReview."""
     user = asked.user
     who = {
         "user": user.name,
@@ -129,7 +129,7 @@ def _given(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _requirements(selector: str) -> dict[str, Any]:
-    """The terms of a field selector; what cannot be read as such narrows nothing."""
+    """Return the requirements of a field selector; an invalid selector has none."""
     try:
         terms = fields.parse(selector).terms if selector else ()
     except fields.FieldSelectorError:

@@ -32,7 +32,7 @@ class InFlight:
         self._writing = _Lane(limits.writing, metrics.mutating)
 
     def enter(self, call: Call) -> Number | None:
-        """Count a classified request and return the counter for `leave`. Raise TooManyRequests if the limit is reached."""
+        """Count a classified request and return the counter for `leave`. Raise TooManyRequests at the limit."""
         if is_lasting(call):
             return None
         lane = self._reading if call.verb in _READS else self._writing

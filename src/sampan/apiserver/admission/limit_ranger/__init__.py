@@ -1,6 +1,7 @@
-"""LimitRanger: what single containers, pods and claims of a namespace may ask for, and what they get unasked.
+"""LimitRanger: defaults and limits for the resources of containers, pods and claims in a namespace.
 
-`defaults` fills in, `constraints` finds what is out of bounds (both pure), `plugin` is the shell.
+`defaults` sets missing values and `constraints` finds violations (both pure); `plugin` is the admission plugin. The
+counterpart is `plugin/pkg/admission/limitranger`.
 """
 
 from sampan.apiserver.admission.limit_ranger.plugin import LimitRanger

@@ -1,4 +1,4 @@
-"""What is out of a limit range's bounds, in the real server's words. Pure."""
+"""Violations of a limit range, with the messages of Kubernetes. Pure."""
 
 from collections.abc import Iterator, Mapping
 
@@ -32,13 +32,13 @@ def faults_of_claim(claim: PersistentVolumeClaim, limit_range: LimitRange) -> li
 
 
 def told(faults: list[str]) -> str:
-    """All faults in one text, none twice."""
+    """Return all errors in one message, without duplicates."""
     unique = list(dict.fromkeys(faults))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
 def _of_pod(spec: PodSpec) -> tuple[Amounts, Amounts]:
-    """What the containers have together, unless the pod itself says it."""
+    """Return the requests and limits of a pod: those of the pod itself, otherwise the sums over its containers."""
     requests, limits = pod_requests(spec), pod_limits(spec)
     if spec.resources is not None:
         for total, own in ((requests, spec.resources.requests), (limits, spec.resources.limits)):
@@ -107,6 +107,6 @@ def _too_far_apart(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> 
 
 
 def _comparable(*amounts: Quantity) -> list[int]:
-    """In thousandths, or whole where one is too large for that."""
+    """Return the quantities in thousandths, or in units if one of them would overflow."""
     scale = -3 if all(amount.value() <= _MAX_MILLI for amount in amounts) else 0
     return [amount.scaled_value(scale) for amount in amounts]

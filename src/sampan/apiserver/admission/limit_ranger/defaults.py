@@ -1,4 +1,4 @@
-"""What containers that say nothing get from a limit range, and the annotation that tells of it. Pure."""
+"""The default requests and limits of a limit range, and the annotation that records them. Pure."""
 
 from collections.abc import Mapping
 

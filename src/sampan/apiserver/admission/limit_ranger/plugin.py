@@ -1,4 +1,4 @@
-"""The plug-in: finds the namespace's limit ranges and applies each."""
+"""The plugin, which applies each limit range of the namespace."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LimitRanger:
 
 
 async def _ranges(attributes: Attributes) -> list[LimitRange]:
-    """None for an object that is being deleted."""
+    """Return the limit ranges of the namespace; none for an object that is being deleted."""
     old = attributes.old
     if old is not None and old.metadata.deletionTimestamp is not None:
         return []

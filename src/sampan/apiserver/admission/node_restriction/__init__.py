@@ -1,7 +1,7 @@
-"""NodeRestriction: a kubelet changes its own node, the pods that run there, and nothing else.
+"""NodeRestriction: a kubelet may only write its own node and related objects, and the pods on it.
 
-`labels` knows which labels are a node's own to set and `mirror_pods` what pods it may make (both pure); `plugin` is
-the shell.
+`labels` defines which labels a node may set on itself and `mirror_pods` which pods it may create (both pure); `plugin`
+is the admission plugin. The counterpart is `plugin/pkg/admission/noderestriction`.
 """
 
 from sampan.apiserver.admission.node_restriction.plugin import NodeRestriction

@@ -1,4 +1,5 @@
-"""For whom a node may have tokens of a pod's account: those that the pod's volumes ask for, unless it has the right."""
+"""The audiences of service account tokens that a node may request: those of the pod's volumes, and those it is
+authorized for."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _VERB = "request-serviceaccounts-token-audience"
 
 
 async def obstacle(attributes: Attributes, pod: Pod, audiences: list[str]) -> str:
-    """Why the node may not have a token for these; "" if it may."""
+    """Return why the node may not request a token for these audiences; "" if it may."""
     if len(audiences) > 1:
         return "node may only request 0 or 1 audiences"
     audience = audiences[0] if audiences else ""
@@ -52,7 +53,7 @@ async def _asks_for(attributes: Attributes, pod: Pod, audience: str) -> bool:
 
 
 async def _driver(attributes: Attributes, pod: Pod, volume: Volume) -> CSIDriver | None:
-    """Of the volume, whichever way the pod has it."""
+    """Return the CSI driver of a volume, which is inline or that of a claim; None if it has none."""
     if volume.csi is not None:
         name = volume.csi.driver
     else:

@@ -1,4 +1,4 @@
-"""Which labels a node may give itself. Pure."""
+"""The labels that a node may set on itself. Pure."""
 
 from collections.abc import Mapping
 

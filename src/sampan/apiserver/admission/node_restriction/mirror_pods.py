@@ -1,4 +1,4 @@
-"""The pods that a node may make: images of those of its own files, that need nothing from the cluster. Pure."""
+"""The pods that a node may create: mirror pods without references to other API objects. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROJECTED = {
 
 
 def obstacle(pod: Pod, node: str) -> str:
-    """Why the node may not make the pod; "" if it may, as far as the pod tells. The owner's uid is not looked at."""
+    """Return why the node may not create the pod; "" if it may. The UID of the owner reference is not checked here."""
     own = gotext.quote(node)
     if MIRROR not in pod.metadata.annotations:
         return f"pod does not have {gotext.quote(MIRROR)} annotation, node {own} can only create mirror pods"
@@ -52,7 +52,7 @@ def _owner_fault(pod: Pod, node: str) -> str:
 
 
 def reference(spec: PodSpec) -> str:
-    """The first kind of objects of the cluster that the pod refers to; "" if to none."""
+    """Return the first kind of API objects that the pod refers to; "" if there is none."""
     return next(_references(spec), "")
 
 

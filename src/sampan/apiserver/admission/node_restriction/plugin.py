@@ -1,4 +1,4 @@
-"""The plug-in: what a node's user may write."""
+"""The plugin: which objects a node's user may write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLAIM_STATUS = ("capacity", "conditions", "allocatedResources", "allocatedResou
 
 
 def node_of(user: User) -> str | None:
-    """The node whose kubelet the user is, None for another."""
+    """Return the node of a kubelet's user; None for any other user."""
     if NODES not in user.groups or not user.name.startswith(_PREFIX):
         return None
     return user.name.removeprefix(_PREFIX)

@@ -1,7 +1,7 @@
-"""PodSecurity: pods keep to the security standard that their namespace's labels name.
+"""PodSecurity: enforces the Pod Security Standard that the labels of a namespace select.
 
-`labels` reads the labels, `baseline` and `restricted` are the checks of the two standards, `standards` has them by
-version (all pure), `plugin` is the shell.
+`labels` parses the labels, `baseline` and `restricted` are the checks of the two standards, `standards` selects them by
+version (all pure), `plugin` is the admission plugin. The counterpart is `k8s.io/pod-security-admission`.
 """
 
 from sampan.apiserver.admission.pod_security.plugin import PodSecurity

@@ -1,4 +1,4 @@
-"""The checks of the baseline standard: no known ways to more privileges. Pure."""
+"""The checks of the baseline standard, which prevents known privilege escalations. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def host_probes(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def _hosts(container: AnyContainer) -> Iterator[str]:
-    """Other hosts than its own that probes and handlers of a container speak to."""
+    """Return the explicit hosts of the probes and lifecycle handlers of a container."""
     handlers: list[Probe | LifecycleHandler | None] = [
         container.livenessProbe,
         container.readinessProbe,

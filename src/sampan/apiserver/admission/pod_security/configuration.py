@@ -1,4 +1,4 @@
-"""What an administrator may say of the standards: those of namespaces without labels, and who is exempt."""
+"""The PodSecurityConfiguration: the defaults for namespaces without labels, and exemptions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PodSecurityConfig:
 
 
 def read(config: Mapping[str, Any]) -> PodSecurityConfig:
-    """ConfigurationError if there is no sense in it."""
+    """Return the configuration. Raise ConfigurationError if it is invalid."""
     version = str(config.get("apiVersion", ""))
     if config.get("kind") != _KIND or not version.startswith(_GROUP):
         raise ConfigurationError(f"PodSecurity: want kind {_KIND} of apiVersion {_GROUP}v1")

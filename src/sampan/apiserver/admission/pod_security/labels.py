@@ -1,4 +1,4 @@
-"""The standards that a namespace's labels ask for. Pure."""
+"""The Pod Security labels of a namespace. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sampan.api.faults import FieldError
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 LEVELS: Final = ("privileged", "baseline", "restricted")
-"""From the loosest to the strictest."""
+"""The levels, from the least to the most restrictive."""
 PRIVILEGED, BASELINE, RESTRICTED = LEVELS
 LATEST: Final = -1
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
@@ -19,7 +19,7 @@ _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
 class Standard(NamedTuple):
     level: str = PRIVILEGED
     minor: int = LATEST
-    """Of Kubernetes' version 1, or LATEST."""
+    """The minor version of Kubernetes 1.x, or LATEST."""
 
     def __str__(self) -> str:
         return f"{self.level}:{'latest' if self.minor == LATEST else f'v1.{self.minor}'}"
@@ -42,7 +42,8 @@ DEFAULT = Policy()
 
 
 def policy_of(labels: Mapping[str, str], default: Policy = DEFAULT) -> tuple[Policy, list[FieldError]]:
-    """What cannot be read counts as the strictest standard where it is enforced, and as none elsewhere."""
+    """Return the policy of the labels and their errors. An invalid level counts as restricted for `enforce` and as
+    privileged for `audit` and `warn`."""
     if not any(key.startswith(PREFIX) for key in labels):
         return default, []
     faults: list[FieldError] = []
@@ -73,7 +74,7 @@ def _standard(
 
 
 def minor_of(version: str) -> int | None:
-    """Of `latest` or `v1.x`; None for anything else."""
+    """Return the minor version of `latest` or `v1.x`; None for anything else."""
     if version == "latest":
         return LATEST
     found = _VERSION.fullmatch(version)

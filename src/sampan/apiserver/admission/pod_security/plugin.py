@@ -1,4 +1,4 @@
-"""The plug-in: pods are refused, or warned about; their controllers and their namespace warned about."""
+"""The plugin: pods are rejected or warned about; pod templates and namespaces only cause warnings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IGNORED = frozenset(["exec", "attach", "binding", "eviction", "log", "portforwa
 _ENFORCED, _VIOLATIONS = f"{PREFIX}enforce-policy", f"{PREFIX}audit-violations"
 _EXEMPT, _ERROR = f"{PREFIX}exempt", f"{PREFIX}error"
 _MOST_PODS = 3000
-"""As many pods of a namespace are looked at when its standard changes."""
+"""The maximum number of pods that are checked when the policy of a namespace changes."""
 _TEMPLATES = frozenset(
     {
         *(("", "replicationcontrollers"), ("", "podtemplates")),
@@ -101,7 +101,7 @@ class PodSecurity:
 
 
 def _tell(attributes: Attributes, policy: Policy, pod: Pod | PodTemplateSpec) -> None:
-    """The audit log, and whoever sent it."""
+    """Add the violations to the audit log and warn the client."""
     if found := violations(policy.audit, pod.metadata, pod.spec):
         attributes.annotate(_VIOLATIONS, f'would violate PodSecurity "{policy.audit}": {told(found)}')
     if found := violations(policy.warn, pod.metadata, pod.spec):
@@ -109,7 +109,7 @@ def _tell(attributes: Attributes, policy: Policy, pod: Pod | PodTemplateSpec) ->
 
 
 def template_of(obj: Any) -> PodTemplateSpec | None:
-    """The pods that an object makes."""
+    """Return the pod template of a workload, if it has one."""
     if obj.kind == "CronJob":
         found = obj.spec.jobTemplate.spec.template
     else:
@@ -118,7 +118,7 @@ def template_of(obj: Any) -> PodTemplateSpec | None:
 
 
 def is_significant(old: Pod, new: Pod) -> bool:
-    """Whether an update changes what is checked: containers that are new, or have another image."""
+    """Whether an update of a pod must be checked: it adds containers or changes images."""
     for before, after in (
         (old.spec.containers or [], new.spec.containers or []),
         (old.spec.initContainers, new.spec.initContainers),
@@ -173,7 +173,7 @@ def _warn_of_exemption(attributes: Attributes, policy: Policy, default: Policy) 
 
 
 def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> list[str]:
-    """What a namespace's pods have against a new standard, told once for all that have the same."""
+    """Return the warnings about existing pods that violate a new policy, grouped by violation."""
     names: dict[str, list[str]] = {}
     checked = by_controller(pods)[:_MOST_PODS]
     for pod in checked:
@@ -191,7 +191,7 @@ def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> l
 
 
 def by_controller(pods: Sequence[Pod]) -> list[Pod]:
-    """The first of each controller's pods before the others, which are like it."""
+    """Return the first pod of each controller before the others, which are similar to it."""
     first: list[Pod] = []
     rest: list[Pod] = []
     seen = set()

@@ -1,4 +1,4 @@
-"""The checks that the restricted standard has beside, or in place of, those of the baseline. Pure."""
+"""The checks that the restricted standard adds to, or substitutes for, those of the baseline. Pure."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def volumes(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def _bad_type(volume: Volume) -> str:
-    """The type of a volume that is not among the good ones; "" for the good ones."""
+    """Return the type of a volume that is not allowed; "" if it is allowed."""
     types = [name for name in _VOLUME_TYPES if getattr(volume, name) not in (None, msgspec.UNSET)]
     return "" if _GOOD_VOLUMES.intersection(types) else next(iter(types), "unknown")
 
@@ -106,7 +106,7 @@ def user(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def seccomp_set(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
-    """A good profile has to be named, by the pod or by each container."""
+    """Return a violation unless an allowed seccomp profile is set, by the pod or by each container."""
     if (bad := seccomp(meta, spec)) is not None:
         return bad
     if spec.securityContext is not None and spec.securityContext.seccompProfile is not None:

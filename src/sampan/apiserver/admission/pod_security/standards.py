@@ -1,4 +1,4 @@
-"""Which checks make up a standard in which version. Pure."""
+"""The checks of each standard and version. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from sampan.apiserver.admission.pod_security.violations import Check, Violation
 
 
 class Row(NamedTuple):
-    """A check: from which minor version on it takes which form, and the baseline check that it replaces."""
+    """A check: its implementations by the minor version from which on they apply, and the baseline check that it
+    replaces."""
 
     versions: dict[int, Check]
     replaces: str = ""
@@ -62,7 +63,7 @@ RESTRICTED_CHECKS = {
         {19: restricted.seccomp_set, 25: not_for_windows(restricted.seccomp_set)}, "seccompProfile_baseline"
     ),
 }
-"""Both in the order in which violations are told."""
+"""The restricted checks. These and the baseline checks are in the order in which violations are reported."""
 
 
 def violations(standard: Standard, meta: ObjectMeta, spec: PodSpec) -> list[Violation]:

@@ -1,4 +1,4 @@
-"""What checks answer, and the words that they share. Pure."""
+"""The result of a check, and the wording that checks share. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def plural(word: str, things: Collection[object]) -> str:
 
 
 def listed(kind: str, names: Sequence[str]) -> str:
-    """As in `containers "a", "b"`."""
+    """Return a list such as `containers "a", "b"`."""
     return f"{plural(kind, names)} {quoted(names)}"
 
 
@@ -47,7 +47,7 @@ def use(names: Collection[str]) -> str:
 
 
 def setters(is_pod: bool, containers: Sequence[str]) -> str:
-    """Who sets something: the pod, containers, or both; "" for nobody."""
+    """Return who sets a field: the pod, containers, or both; "" if none does."""
     found = ["pod"] if is_pod else []
     if containers:
         found.append(listed("container", containers))
@@ -63,5 +63,5 @@ def is_windows(spec: PodSpec) -> bool:
 
 
 def has_own_users(spec: PodSpec) -> bool:
-    """Whether the pod's root is not the host's."""
+    """Whether the pod has its own user namespace."""
     return spec.hostUsers is False

@@ -1,9 +1,9 @@
-"""ResourceQuota: what a namespace uses in total stays within its quotas.
+"""ResourceQuota: keeps the total resource usage of a namespace within its quotas.
 
-`demand` tells what a write would use of each quota and `ledger` what fits (both pure); `charging` writes it down in the
-quota's status by compare and swap, so that servers that share a store never give out more than there is; `plugin` is
-the shell. Nothing is given back here but what a refused write had been charged for: the resource-quota controller
-counts anew.
+`demand` computes what a write adds to each quota and `ledger` what fits (both pure); `charging` records it in the
+status of the quota with compare-and-swap, so that several servers never exceed a quota; `plugin` is the admission
+plugin. Usage is only released here if a rejected write had been charged: the resource quota controller recomputes it.
+The counterpart is `k8s.io/apiserver/pkg/admission/plugin/resourcequota`.
 """
 
 from sampan.apiserver.admission.resource_quota.plugin import ResourceQuotaAdmission

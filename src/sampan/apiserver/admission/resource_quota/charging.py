@@ -1,7 +1,7 @@
-"""Charging quotas in the store.
+"""Charging of quotas in the storage.
 
-A charge is a compare and swap on the quota's status, so it counts from the moment it is written, for every server.
-Charges that wait for the same quota are written together by the first in line.
+A charge is a compare-and-swap on the status of the quota, so it counts as soon as it is written, for every server.
+Charges that wait for the same quota are written together by the first of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Line:
-    """Who waits for one quota."""
+    """The charges that wait for one quota."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: list[_Waiting] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Charging:
         self._lines: dict[str, _Line] = {}
 
     async def charge(self, store: Store, namespace: str, name: str, charge: Charge) -> str:
-        """Charge the quota; why that does not fit, or "". A quota that is gone takes everything."""
+        """Charge the quota. Return why the charge does not fit, or "". A quota that was deleted accepts everything."""
         mine = _Waiting(charge)
         async with self._line(store.key(namespace, name)) as line:
             line.waiting.append(mine)
@@ -59,8 +59,8 @@ class Charging:
                 del self._lines[key]
 
     async def _write_all(self, store: Store, quota: tuple[str, str], line: _Line, mine: _Waiting) -> None:
-        """Should this fail, or its request be given up, the others in line try for themselves. What was written
-        nevertheless is too much, never too little."""
+        """Write all waiting charges. If this fails or the request is cancelled, the other requests retry by themselves.
+        A charge may then have been written although its request failed: usage may be too high, but never too low."""
         batch, line.waiting = line.waiting, []
         try:
             page = await _written(store, quota, [one.charge for one in batch])
@@ -72,8 +72,8 @@ class Charging:
 
 
 async def _written(store: Store, quota: tuple[str, str], charges: Sequence[Charge]) -> Page:
-    """The page that was written. The cache's word is enough to write on, since that fails if it is old, but not to
-    refuse anybody."""
+    """Return the page that was written. The cached quota is sufficient for a write, which fails if it is stale, but a
+    rejection requires the current one."""
     presence, key = store.presence, store.key(*quota)
     present = presence.cached(*quota) or await presence.stored(key)
     while present is not None:

@@ -1,4 +1,4 @@
-"""What a write would use of a quota. Pure."""
+"""The usage that a write adds to a quota. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Write:
         return bool(evaluator.names_in(quota.status.hard)) and is_in_scope(quota, self.obj, evaluator.is_in)
 
     def obstacle(self, quota: ResourceQuota) -> str:
-        """Why a quota that the write concerns cannot be charged at all; "" if it can."""
+        """Return why a quota that applies to the write cannot be charged; "" if it can."""
         names = self.evaluator.names_in(quota.status.hard)
         if lacking := self.evaluator.missing(self.obj, names):
             return f"failed quota: {quota.metadata.name}: {lacking}"
@@ -35,14 +35,14 @@ class Write:
         return ""
 
     def negative(self) -> list[str]:
-        """The names of which the object uses less than nothing."""
+        """Return the resources whose usage by the object is negative."""
         return sorted(name for name, amount in self.usage().items() if amount.sign < 0)
 
     def usage(self) -> Amounts:
         return self.evaluator.usage(self.obj, self.now)
 
     def demand(self, quota: ResourceQuota) -> Amounts:
-        """What the quota is to be charged: for an object that it was charged for already, what is more than before."""
+        """Return what the quota must be charged; only the increase if it was already charged for the old object."""
         used = self.usage()
         if self.old is not None and is_in_scope(quota, self.old, self.evaluator.is_in):
             before = self.evaluator.usage(self.old, self.now)

@@ -1,4 +1,4 @@
-"""What fits into a quota. Pure."""
+"""Which charges fit into a quota. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ZERO = Quantity()
 @dataclass(slots=True, kw_only=True)
 class Charge:
     amounts: Amounts
-    """Negative ones are given back."""
+    """The amounts to add; negative ones are released."""
     is_limited: bool = True
-    """Whether it is refused where it does not fit; else it is only written down."""
+    """Whether the charge is rejected if it does not fit; otherwise it is only recorded."""
 
 
 @dataclass(slots=True)
 class Page:
-    """A quota's use after some charges, and which of them, by position, do not fit and why."""
+    """The usage of a quota after some charges, and why some of them do not fit, by position."""
 
     used: dict[str, str]
     refusals: dict[int, str] = field(default_factory=dict)

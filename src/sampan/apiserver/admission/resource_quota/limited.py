@@ -1,4 +1,4 @@
-"""What nobody may use unless a quota of the namespace covers it, as an administrator's configuration says. Pure."""
+"""The ResourceQuotaConfiguration: resources that can only be consumed if a quota covers them. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read(config: Mapping[str, Any]) -> tuple[LimitedResource, ...]:
-    """ConfigurationError if there is no sense in it."""
+    """Return the limited resources. Raise ConfigurationError if the configuration is invalid."""
     try:
         found = msgspec.convert(config, _File)
     except msgspec.ValidationError as fault:
@@ -55,7 +55,7 @@ def read(config: Mapping[str, Any]) -> tuple[LimitedResource, ...]:
 
 
 def uncovered(limited: Sequence[LimitedResource], write: Write, quotas: Sequence[ResourceQuota]) -> str:
-    """Why the write needs a quota that is not there; "" if it does not."""
+    """Return why the write needs a quota that does not exist; "" if it does not."""
     covered = {name for quota in quotas if write.concerns(quota) for name in quota.status.hard}
     if lacking := sorted(_names(limited, write) - covered):
         return f"insufficient quota to consume: {','.join(lacking)}"
@@ -75,7 +75,7 @@ def _scopes(limited: Sequence[LimitedResource], write: Write) -> Iterator[Scope]
 
 
 def _is_covered(scope: Scope, write: Write, quotas: Sequence[ResourceQuota]) -> bool:
-    """Whether a quota has that scope, and the object is in it."""
+    """Whether a quota has the scope and the object matches it."""
     is_in = write.evaluator.is_in
     return any(
         term.scopeName == scope.scopeName and is_in(term, write.obj) for quota in quotas for term in terms_of(quota)

@@ -1,4 +1,4 @@
-"""The plug-in: finds the quotas that a write concerns, and charges them."""
+"""The plugin, which charges the quotas that apply to a write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ResourceQuotaAdmission:
     name = "ResourceQuota"
 
     def __init__(self, limited: Sequence[LimitedResource] = ()) -> None:
-        """`limited`: what may only be used where a quota covers it."""
+        """`limited` are the resources that can only be consumed if a quota covers them."""
         self._limited: dict[tuple[str, str], list[LimitedResource]] = {}
         for each in limited:
             self._limited.setdefault((each.apiGroup, each.resource), []).append(each)
@@ -67,7 +67,7 @@ class ResourceQuotaAdmission:
         return [(quota, demand) for quota, demand in demands if demand]
 
     async def _charge(self, attributes: Attributes, store: Store, demands: Demands) -> None:
-        """Those that seem to be used up come first, so that others are not charged in vain."""
+        """Charge the quotas. Those that appear to be exhausted come first, so that others need not be released again."""
         is_limited = attributes.subresource != "status"
         rows = [(quota, Charge(amounts=amounts, is_limited=is_limited)) for quota, amounts in demands]
         rows.sort(key=lambda row: not tally(row[0], [row[1]]).refusals)

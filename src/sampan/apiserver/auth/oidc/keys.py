@@ -65,7 +65,7 @@ class IssuerKeys:
         return now >= self._retry_at and now - self._fetched_at >= _REFRESH_S
 
     async def _fetch(self) -> None:
-        """Fetch the keys. After a failure the previous keys are kept, and the pause before the next attempt is doubled."""
+        """Fetch the keys. After a failure the previous keys are kept, and the pause before the next attempt doubles."""
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 self._address = self._address or await self._discover()

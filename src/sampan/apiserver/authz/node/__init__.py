@@ -1,4 +1,5 @@
-"""What kubelets may do: little, and of secrets and the like only those that pods on their node use."""
+"""The node authorizer, which limits kubelets to objects that are related to pods on their node. The counterpart is
+`plugin/pkg/auth/authorizer/node`."""
 
 from sampan.apiserver.authz.node.authorizer import NodeAuthorizer
 from sampan.apiserver.authz.node.relations import NodeRelations

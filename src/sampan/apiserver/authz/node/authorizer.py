@@ -1,7 +1,7 @@
-"""The authorizer of nodes (users system:node:NAME in the group system:nodes).
+"""The node authorizer, for users system:node:NAME in the group system:nodes.
 
-Of what it does not judge itself, and there the NodeRestriction admission has its say too, a node may do what the role
-system:node says.
+Requests that it does not decide on itself are allowed according to the rules of the cluster role system:node; the
+NodeRestriction admission plugin limits them further.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _unrelated(node: str) -> Decision:
 
 
 def _no(why: str) -> Decision:
-    """Another authorizer may still allow it."""
+    """Return no opinion: another authorizer may still allow the request."""
     return Decision(Verdict.UNDECIDED, why)
 
 

@@ -1,5 +1,5 @@
-"""What the pods of a node have to do with. Found by looking at those pods when a node asks, which costs nothing for
-anybody else."""
+"""The objects that the pods of a node refer to. They are computed from those pods when a node requests access, so that
+other requests cost nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SOURCES = {
     "volumeattachments": (("storage.k8s.io", "VolumeAttachment"),),
     "resourceslices": (("resource.k8s.io", "ResourceSlice"),),
 }
-"""Which kinds are looked at for a resource, where it is not pods alone."""
+"""The kinds that determine the relation to a resource, if it is not pods alone."""
 
 
 class NodeRelations:
@@ -37,12 +37,12 @@ class NodeRelations:
         self._registry = registry
 
     def unfilled(self, resource: str) -> list[Cacher]:
-        """The caches that would have to be looked at and are not filled yet: a server has just begun."""
+        """Return the required watch caches that are not filled yet, because the server has just started."""
         stores = (self._registry.store_of(group, "v1", kind) for group, kind in _SOURCES.get(resource, (_PODS,)))
         return [store.cacher for store in stores if not store.cacher.is_ready]
 
     def has(self, node: str, kind: Kind, namespace: str, name: str) -> bool:
-        """Whether a pod on the node uses that object, or is it."""
+        """Whether a pod on the node uses the object, or is the object."""
         if kind == "persistentvolumes":
             return name in self._volumes(node)
         pods = self._pods(node, namespace)
@@ -76,7 +76,7 @@ class NodeRelations:
         return {claim.spec.volumeName for claim in self._claims(node) if claim.spec.volumeName}
 
     def _volume_secrets(self, node: str) -> set[tuple[str, str]]:
-        """Those that drivers on the node need to mount its volumes."""
+        """Return the secrets that CSI drivers need to mount the volumes of the node."""
         volumes = (self._peek("", "PersistentVolume", "", name) for name in self._volumes(node))
         sources = (volume.spec.csi for volume in volumes if volume is not None and volume.spec.csi is not None)
         refs = (
@@ -92,7 +92,7 @@ class NodeRelations:
 
 
 def _names(pod: Pod, kind: Kind) -> Iterable[str]:
-    """The objects of a kind, in the pod's namespace, that it uses."""
+    """Return the names of objects of a kind, in the pod's namespace, that the pod uses."""
     spec = pod.spec
     if kind == "secrets":
         return secrets_of(spec)

@@ -1,5 +1,6 @@
-"""Role-based access control: rules, who is granted them, the authorizer that goes by them, and the check that nobody
-grants what they do not have. The roles that every cluster has are data, in `bootstrap`."""
+"""Role-based access control: the rules of users, the authorizer, and the escalation check, by which users cannot grant
+permissions that they do not have. The default roles are data, in `bootstrap.json`. The counterparts are
+`plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`."""
 
 from sampan.apiserver.authz.rbac.authorizer import RbacAuthorizer
 from sampan.apiserver.authz.rbac.feed import RbacFeed

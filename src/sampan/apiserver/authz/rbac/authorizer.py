@@ -1,4 +1,5 @@
-"""RBAC: allowed is what a rule of a role allows that is bound to the user or to one of its groups."""
+"""The RBAC authorizer: a request is allowed if a role that is bound to the user or one of its groups has a matching
+rule."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class RbacAuthorizer:
         self._index = index
 
     def decide(self, asked: Attributes) -> Decision:
-        """Bindings of the cluster hold in every namespace."""
+        """Return the decision. Cluster role bindings apply in every namespace."""
         index, namespace = self._index, asked.namespace
         found = index.grants(asked.user, "").decide(asked)
         if found is None and namespace:

@@ -1,9 +1,9 @@
-"""Whether some rules allow all that others do; what is missing, and how it is told.
+"""Whether some rules allow everything that others do, what is missing, and how that is reported.
 
-The counterpart of `Covers` in the real server's pkg/registry/rbac/validation: a wanted rule is held if each of its
-atoms (one verb on one resource of one group with one name, or one verb on one URL) is held by a single rule. The real
-server makes every atom, of which a rule of a few kilobytes has billions. Here words that the same rules hold are one
-class, and atoms are decided class by class, with the set of rules that hold a class as the bits of an integer.
+The counterpart of `Covers` in `pkg/registry/rbac/validation`: a wanted rule is covered if each of its atoms (one verb
+on one resource of one group with one name, or one verb on one URL) is covered by a single rule. Kubernetes enumerates
+all atoms, of which a rule of a few kilobytes has billions. Here words that are held by the same rules form a class, and
+atoms are decided class by class, with the set of rules that hold a class as the bits of an integer.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ ALL = "*"
 
 
 class TooComplex(Exception):
-    """The rules cannot be compared with what one request may cost."""
+    """The comparison of the rules would exceed what one request may cost."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What is missing of some wanted rules."""
+    """What is missing of the wanted rules."""
 
     rules: list[PolicyRule]
-    """URLs with one verb each, then for each group, resource and name the verbs that are missing."""
+    """The URLs with one verb each, then the missing verbs for each group, resource and name."""
     is_whole: bool = True
-    """False where there is more than an answer has room for."""
+    """False if there is more than a response has room for."""
 
     def __bool__(self) -> bool:
         return bool(self.rules)
 
 
 def missing(held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> Missing:
-    """The atoms of the wanted rules that no held rule allows; TooComplex if that cannot be told."""
+    """Return the atoms of the wanted rules that no held rule allows. Raise TooComplex if the comparison is too
+    expensive."""
     comparison = _Comparison(held, wanted)
     found = _Collected()
     for rule in wanted:
@@ -61,11 +62,11 @@ def missing(held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> Missing
 
 Parts = list[list[str]]
 Classes = dict[int, list[str]]
-"""Words by the held rules that hold them: bit n for rule n."""
+"""Words by the set of held rules that contain them: bit n for rule n."""
 
 
 class _Comparison:
-    """The held rules by the words of the wanted ones, and the work that may still be spent."""
+    """The held rules, indexed by the words of the wanted ones, and the work that may still be spent."""
 
     def __init__(self, held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> None:
         verbs = {word for rule in wanted for word in rule.verbs or ()}
@@ -91,7 +92,7 @@ class _Comparison:
 
 
 class _Words:
-    """Which of the held rules hold each word that is wanted of them in one dimension."""
+    """The held rules for each wanted word, in one dimension."""
 
     def __init__(self, rules: Sequence[Sequence[str]], wanted: Collection[str], spend: Callable[[int], None]) -> None:
         self._spend = spend
@@ -169,7 +170,7 @@ class _Urls(_Words):
 
 
 def _of_all_resources(resource: str) -> str:
-    """The word that holds this subresource of every resource."""
+    """Return the wildcard that covers this subresource of every resource."""
     _, slash, subresource = resource.partition("/")
     return f"*/{subresource}" if slash else resource
 
@@ -187,8 +188,8 @@ class _Box:
         self._known: dict[tuple[int, int], list[Parts]] = {}
 
     def uncovered(self, depth: int = 0, held: int = -1) -> Iterator[Parts]:
-        """The parts that no single rule among `held` holds: for each dimension from `depth` on a list of words, of
-        which all combinations are missing."""
+        """Return the parts that no single rule among `held` covers: for each dimension from `depth` on a list of words,
+        of which all combinations are missing."""
         if not held:
             yield self._all_words[depth:]
         elif self._full[depth] & held:
@@ -216,15 +217,15 @@ class _Box:
 
 @dataclass(slots=True)
 class _Collected:
-    """Missing rights in the form that they are told in, as far as there is room for them."""
+    """The missing permissions in the form in which they are reported, as far as there is room for them."""
 
     urls: dict[tuple[str, str], None] = field(default_factory=dict)
     verbs: dict[tuple[str, str, tuple[str, ...]], list[str]] = field(default_factory=dict)
-    """By group, resource and name, if there is one."""
+    """Missing verbs by group, resource and name, if there is one."""
     room: int = limits.MISSING_RULES_CHARACTERS
 
     def add_resources(self, rule: PolicyRule, parts: Sequence[Sequence[str]]) -> bool:
-        """False if there is no more room."""
+        """Add missing permissions for resources. Return False if there is no more room."""
         groups, resources, names, verbs = parts
         counts = Counter(rule.apiGroups), Counter(rule.resources), Counter(rule.resourceNames or ("",))
         absent = set(verbs)
@@ -266,7 +267,7 @@ class _Collected:
 
 
 def described(rule: PolicyRule) -> str:
-    """As the real server tells it: {APIGroups:[""], Resources:["pods"], Verbs:["get"]}."""
+    """Return the rule as kube-apiserver formats it: {APIGroups:[""], Resources:["pods"], Verbs:["get"]}."""
     lists = (
         ("APIGroups", rule.apiGroups),
         ("Resources", rule.resources),
@@ -278,7 +279,7 @@ def described(rule: PolicyRule) -> str:
 
 
 def quoted(words: Iterable[str]) -> str:
-    """As Go prints a list of quoted strings."""
+    """Return the words as Go formats a list of quoted strings."""
     return "[" + " ".join(map(gotext.quote, words)) + "]"
 
 

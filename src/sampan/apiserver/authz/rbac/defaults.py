@@ -1,7 +1,8 @@
-"""The roles and bindings that every cluster has, from `bootstrap.json`, and what is to be done so that one has them.
+"""The default roles and bindings of every cluster, from `bootstrap.json`, and the plan to reconcile them.
 
-The file says of each role its rules, of which roles it is a part (`partOf`), and whether it is a whole made of its
-parts (`whole`); of each binding its role and its subjects. Lists are words; `core` is the group without a name.
+The file lists for each role its rules, the roles into which it is aggregated (`partOf`), and whether it is an
+aggregated role itself (`whole`); for each binding its role and its subjects. Lists are words separated by spaces;
+`core` is the core API group.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class _Rule(msgspec.Struct):
     names: str = ""
     urls: str = ""
     when: str = ""
-    """Only where this group and version is served."""
+    """The group and version that must be served for the rule to be included."""
 
 
 class _Role(msgspec.Struct):
@@ -62,7 +63,8 @@ class _Data(msgspec.Struct):
 
 
 def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator[Any]:
-    """Roles before the bindings that refer to them. `served` tells whether a group and version is."""
+    """Return the default objects, roles before the bindings that refer to them. `served` returns whether a group and
+    version is served."""
     text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
     data = msgspec.json.decode(text, type=_Data)
     for one in data.clusterRoles.values():
@@ -127,12 +129,12 @@ class Plan:
     create: list[Any]
     update: list[Any]
     recreate: list[Any]
-    """Bindings to another role, which cannot be changed."""
+    """Bindings to another role, whose roleRef is immutable."""
 
 
 def plan(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> Plan:
-    """What brings a cluster with these roles and bindings up to date. Whatever was added to them stays; those that are
-    marked as not to be updated are left alone."""
+    """Return what must be written to reconcile the default roles and bindings. Additions by users are kept; objects
+    with the annotation autoupdate=false are left alone."""
     found = Plan([], [], [])
     for wanted in default_objects(served):
         present = index.get(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
@@ -167,7 +169,7 @@ def _merged(present: Any, wanted: Any) -> Any:
 def _missing(present: list[PolicyRule], wanted: list[PolicyRule]) -> list[PolicyRule]:
     try:
         return covers.missing(present, wanted).rules
-    except covers.TooComplex:  # somebody added rules that nobody can compare with anything
+    except covers.TooComplex:  # a user has added rules that are too complex to compare
         return wanted
 
 

@@ -1,5 +1,5 @@
-"""Nobody gives what they do not have: who writes a role or a binding must have all its rights, or the right to
-`escalate` the role or to `bind` it."""
+"""Privilege escalation prevention: writing a role or binding requires all of its permissions, or the verb `escalate` or
+`bind` on the role."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AGGREGATES = "must have cluster-admin privileges to use the aggregationRule"
 
 
 async def check(ctx: Context, obj: Any, old: Any | None) -> None:
-    """Forbidden if the user may not write this role or binding. Comes before it is validated."""
+    """Raise Forbidden if the user may not write this role or binding. This runs before validation."""
     security = ctx.registry.security
     if security is None or MASTERS in ctx.user.groups or _is_housekeeping(obj, old):
         return
@@ -67,7 +67,7 @@ def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Seque
 
 
 def fault_of(index: RbacIndex, user: User, namespace: str, rules: Sequence[PolicyRule]) -> str:
-    """What is wrong with the user giving these rules away in the namespace; empty if nothing is."""
+    """Return why the user may not grant these rules in the namespace; empty if it may."""
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
     who = f"user {gotext.quote(user.name)} (groups={covers.quoted(user.groups)})"
     try:
@@ -90,7 +90,7 @@ def _asked(ctx: Context, verb: str, group: str, resource: str, name: str) -> Att
 
 
 def _is_housekeeping(obj: Any, old: Any | None) -> bool:
-    """Whether only what the garbage collector needs to change has changed."""
+    """Whether only owner references or finalizers have changed, as the garbage collector does."""
     if old is None:
         return False
     meta, before = obj.metadata, old.metadata

@@ -1,4 +1,4 @@
-"""Keeps the index as fresh as the watch caches of roles and bindings are."""
+"""Keeps the RBAC index up to date with the watch caches of roles and bindings."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class RbacFeed:
         self._filled = {kind: asyncio.Event() for kind in KINDS}
 
     async def wait_filled(self) -> None:
-        """Until the index has seen all that there is."""
+        """Wait until the index contains all existing objects."""
         for filled in self._filled.values():
             await filled.wait()
 
     async def run(self) -> None:
-        """Follow the caches until cancelled."""
+        """Follow the watch caches until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in KINDS:
                 group.create_task(self._follow(kind))
@@ -46,7 +46,7 @@ class RbacFeed:
             await asyncio.sleep(_RETRY_S)
 
     async def _take(self, kind: Kind, store: Store, watcher: Watcher) -> None:
-        """First all that there is, which replaces what was known, then each change."""
+        """Replace the known objects with the initial ones, then apply each change."""
         initial: list[Any] | None = []
         async for events in watcher:
             for event in events:

@@ -1,4 +1,4 @@
-"""The rules that one user has in one place, arranged so that a question is answered by a few look-ups."""
+"""The rules of one user in one scope, indexed so that a decision takes a few look-ups."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ALL = "*"
 @dataclass(frozen=True, slots=True)
 class _Grant:
     verbs: frozenset[str] | None
-    """None: all."""
+    """None: all verbs."""
     groups: frozenset[str] | None
-    """None: all."""
+    """None: all API groups."""
     names: frozenset[str]
-    """Empty: all."""
+    """Empty: all names."""
     decision: Decision
 
     def holds_verb(self, verb: str) -> bool:
@@ -29,16 +29,16 @@ class _Grant:
 @dataclass(slots=True)
 class Grants:
     rules: list[PolicyRule] = field(default_factory=list)
-    """All of them, in the order of their bindings."""
+    """All rules, in the order of their bindings."""
     faults: list[str] = field(default_factory=list)
-    """Roles that are bound but not there."""
+    """Errors for bindings to roles that do not exist."""
     _by_resource: dict[str, list[_Grant]] = field(default_factory=dict)
-    """By resource alone: a rule with many groups and many resources has as many entries as resources."""
+    """Grants by resource alone: a rule with many groups and resources has only one entry per resource."""
     _by_path: dict[str, list[_Grant]] = field(default_factory=dict)
     _by_prefix: list[tuple[str, _Grant]] = field(default_factory=list)
 
     def add(self, rules: Iterable[PolicyRule], decision: Decision) -> None:
-        """`decision` is the one that these rules give."""
+        """Add rules; `decision` is returned for requests that they allow."""
         for rule in rules:
             self.rules.append(rule)
             verbs, groups = _words(rule.verbs or ()), _words(rule.apiGroups)
@@ -56,7 +56,7 @@ class Grants:
             self._by_path.setdefault(url, []).append(grant)
 
     def decide(self, asked: Attributes) -> Decision | None:
-        """None if nothing allows that."""
+        """Return the decision, or None if no rule allows the request."""
         return self._for_resource(asked) if asked.is_resource else self._for_path(asked)
 
     def _for_resource(self, asked: Attributes) -> Decision | None:

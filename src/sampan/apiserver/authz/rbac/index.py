@@ -1,4 +1,4 @@
-"""Roles and bindings by who is bound: what a user may do is put together once, and kept until something changes."""
+"""An index of roles and bindings by subject. The rules of a user are computed once and cached until something changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ GROUP = "rbac.authorization.k8s.io"
 Kind = Literal["ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding"]
 KINDS: tuple[Kind, ...] = ("ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
 Key = tuple[str, str]
-"""Namespace, empty for the cluster, and name."""
+"""The namespace, empty for cluster-scoped objects, and the name."""
 _MOST_KEPT = 10_000
 
 
 class MissingRole(LookupError):
-    """A role that is not there; the words are the real server's."""
+    """A bound role does not exist; the message is that of kube-apiserver."""
 
     def __init__(self, ref: RoleRef) -> None:
         super().__init__(f"{ref.kind.lower()}.{GROUP} {gotext.quote(ref.name)} not found")
@@ -31,11 +31,11 @@ class RbacIndex:
         self._roles: dict[Key, Any] = {}
         self._bindings: dict[Key, Any] = {}
         self._by_subject: dict[tuple[str, str], dict[str, Subject]] = {}
-        """By the namespace and subject: names of bindings, and their first subject that it is."""
+        """By namespace and subject: the names of bindings, and the first matching subject of each."""
         self._kept: dict[tuple[str, tuple[str, ...], str], Grants] = {}
 
     def put(self, obj: Any) -> None:
-        """A role or binding is there, or has changed."""
+        """Add or replace a role or binding."""
         key = (obj.metadata.namespace, obj.metadata.name)
         if obj.kind.endswith("Role"):
             self._roles[key] = obj
@@ -56,7 +56,7 @@ class RbacIndex:
         self._kept.clear()
 
     def replace(self, kind: Kind, objects: Iterable[Any]) -> None:
-        """These are all that there are of a kind."""
+        """Replace all objects of a kind."""
         wanted = {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
         known: Mapping[Key, Any] = self._roles if kind.endswith("Role") else self._bindings
         for key, obj in list(known.items()):
@@ -66,7 +66,7 @@ class RbacIndex:
             self.put(obj)
 
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
-        """A role or binding, shared and read-only."""
+        """Return a role or binding, which is shared and read-only."""
         return (self._roles if kind.endswith("Role") else self._bindings).get((namespace, name))
 
     def _unbind(self, key: Key) -> None:
@@ -78,7 +78,7 @@ class RbacIndex:
                 del self._by_subject[place]
 
     def grants(self, user: User, namespace: str) -> Grants:
-        """What the user has by bindings of this namespace; of the cluster if it is empty."""
+        """Return the rules that the user has by bindings in this namespace; by cluster role bindings if it is empty."""
         key = (user.name, user.groups, namespace)
         found = self._kept.get(key)
         if found is None:
@@ -103,7 +103,8 @@ class RbacIndex:
         return found
 
     def rules_of(self, ref: RoleRef, namespace: str) -> list[PolicyRule]:
-        """The rules of a role that a binding of this namespace refers to; `MissingRole` if there is none."""
+        """Return the rules of the role that a binding in this namespace refers to. Raise `MissingRole` if it does not
+        exist."""
         role = self._roles.get((namespace if ref.kind == "Role" else "", ref.name))
         if role is None:
             raise MissingRole(ref)
@@ -111,7 +112,7 @@ class RbacIndex:
 
 
 def subject_name(subject: Subject, namespace: str) -> str:
-    """Who a subject of a binding in this namespace is: a user or a group; empty for nobody."""
+    """Return the key of a binding's subject, a user or a group; empty if it matches no user."""
     if subject.kind == "User":
         return f"u:{subject.name}"
     if subject.kind == "Group":
@@ -121,7 +122,7 @@ def subject_name(subject: Subject, namespace: str) -> str:
 
 
 def _allowed(name: str, namespace: str, ref: RoleRef, subject: Subject) -> Decision:
-    """The decision that the rules of a binding give to one of its subjects."""
+    """Return the decision for requests that a binding allows to one of its subjects."""
     kind, whole = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
     whose = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
     by = f"{kind} {gotext.quote(whole)} of {ref.kind} {gotext.quote(ref.name)}"

@@ -1,4 +1,4 @@
-"""Gives a cluster at its start the roles and bindings that every cluster has."""
+"""Reconciles the default roles and bindings when the server starts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ _SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
 
 
 async def reconcile(pipeline: Pipeline, index: RbacIndex) -> None:
-    """`index` must know what is there, and knows the new as soon as this is done. All at once, so that the writes share
-    a commit; what another server of this store does at the same time is as good."""
+    """Write missing and outdated objects concurrently, so that the writes share a commit. `index` must be filled, and
+    contains the new objects afterwards. Conflicts are ignored, because another server that shares the storage writes
+    the same."""
     found = plan(index, pipeline.endpoints.registry.scheme.resources)
     await asyncio.gather(
         *(_create(pipeline, obj) for obj in found.create),
