@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: rejects new objects in missing or terminating namespaces, and the deletion of system namespaces."""
+"""NamespaceLifecycle: rejects new objects in missing or terminating namespaces, and deletion of system namespaces."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Namespace

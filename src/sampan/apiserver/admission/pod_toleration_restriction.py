@@ -1,4 +1,5 @@
-"""PodTolerationRestriction: adds the default tolerations of the namespace to pods and rejects those it does not allow."""
+"""PodTolerationRestriction: adds the default tolerations of the namespace to pods and rejects tolerations it
+forbids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Priority: sets the priority of pods from their priority class or the default one, and allows only one default class."""
+"""Priority: sets the priority of pods from their priority class or the default one, and ensures a single default."""
 
 from sampan.api.resource import Resource
 from sampan.api.types.core_v1 import Pod

@@ -1,7 +1,8 @@
-"""Who did what: a line of JSON for each stage of the calls that a policy chooses.
+"""Auditing: one line of JSON for each stage of the requests that a policy selects.
 
-`policy` decides what is written of a call, `trail` follows one call, `event` is what a line says, `log` writes lines to
-a file beside the calls. Auditing never holds up a call and never makes one fail: what cannot be written is counted.
+`policy` decides what is recorded of a request, `trail` follows one request, `event` is the content of a line, `log`
+writes lines to a file in the background. Auditing never delays a request and never makes one fail: events that cannot
+be written are counted. The counterparts are `k8s.io/apiserver/pkg/audit` and `plugin/pkg/audit`.
 """
 
 from sampan.apiserver.audit.auditor import Auditor

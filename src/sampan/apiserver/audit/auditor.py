@@ -1,4 +1,4 @@
-"""Begins the trail of each call that the policy wants one of."""
+"""Starts the audit trail of each request that the policy selects."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Auditor:
         self._policy, self._log, self._clock, self._versions = policy, log, clock, versions
 
     def begin(self, call: Call) -> Trail | None:
-        """Of a call that was classified; None if nothing is written of it."""
+        """Return the trail of a classified request; None if it is not audited."""
         trail = self._trail(call)
         if trail is not None:
             trail.received()
         return trail
 
     def refused(self, call: Call) -> None:
-        """Note a call whose sender was not believed."""
+        """Record a request that failed authentication."""
         call.user = _NOBODY
         trail = self._trail(call)
         if trail is not None:
@@ -58,7 +58,7 @@ class Auditor:
         )
 
     def _list(self, answer: ListAnswer) -> bytes:
-        """A list as JSON, or so much of it that it does not fit on a line of the log."""
+        """Return a list as JSON, truncated once it exceeds the size of a line (it is then omitted)."""
         chunks, size = [], 0
         for chunk in list_bytes.chunks(answer.resource, answer.result, self._versions):
             chunks.append(chunk)

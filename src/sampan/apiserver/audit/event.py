@@ -1,4 +1,4 @@
-"""What a line of the audit log says, in the form of audit.k8s.io/v1."""
+"""The content of an audit log line, in the form of audit.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Event(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """An object as it was sent or answered, not made out yet."""
+    """The encoded object of a request or response."""
 
     data: bytes
     media: str = "application/json"
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An event on its way to the log, its bodies still as they came: making them out is not the call's work."""
+    """An event on its way to the log. Bodies are not decoded yet: that is not done while the request is served."""
 
     event: Event
     request: Body | None = None
@@ -77,14 +77,14 @@ def user_info(user: User) -> dict[str, Any]:
 
 
 class LineTooLargeError(ValueError):
-    """An event does not fit on a line of the log even without its bodies."""
+    """An event does not fit on a line even without its bodies."""
 
 
 def line(entry: Entry) -> bytes:
-    """One line of the log. A body that cannot be decoded is left out.
+    """Return one line of the log. A body that cannot be decoded is omitted.
 
-    A line has at most `limits.AUDIT_LINE_BYTES`. Where it would be longer, both bodies are left out and an annotation
-    says so, as with the real server's --audit-log-truncate-enabled; LineTooLargeError if that is not enough.
+    A line has at most `limits.AUDIT_LINE_BYTES`. If it would be longer, both bodies are omitted and an annotation says
+    so, as with kube-apiserver's --audit-log-truncate-enabled. Raise LineTooLargeError if that is not enough.
     """
     event, omits = entry.event, entry.omits_managed_fields
     try:
@@ -106,7 +106,7 @@ def _truncated(event: Event) -> bytes:
 
 
 class _TooLargeError(Exception):
-    """A body would take up too much room."""
+    """A body is too large for a line."""
 
 
 def _value(body: Body | None, omits_managed_fields: bool) -> Any:
@@ -118,7 +118,7 @@ def _value(body: Body | None, omits_managed_fields: bool) -> Any:
         value = _read(body)
     except _TooLargeError:
         raise
-    except Exception:  # a body can be anything: the log is no place to fail for it
+    except Exception:  # a body can be anything, and auditing must not fail because of it
         return None
     if omits_managed_fields and isinstance(value, dict):
         for each in (value, *_dicts(value.get("items"))):
@@ -132,7 +132,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _read(body: Body) -> Any:
-    """The value of a body, within the bounds of the server's own decoders."""
+    """Return the value of a body, within the limits of the server's decoders."""
     if "protobuf" in body.media:
         from sampan.api.codec import protobuf
 

@@ -1,4 +1,4 @@
-"""The audit log: a bounded buffer, and the file that it is written to beside the calls."""
+"""The audit log: a bounded buffer, and the file to which it is written in the background."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DAY_S = 86_400
 
 
 class LogFile:
-    """Lines in a file that is put aside when it has grown too large; `-` is the standard output."""
+    """A log file that is rotated when it has grown too large; `-` is the standard output."""
 
     def __init__(
         self, path: str, *, clock: Clock, max_bytes: int = 100 << 20, max_backups: int = 0, max_age_days: int = 0
@@ -32,11 +32,11 @@ class LogFile:
         self._path = None if path == "-" else Path(path)
         self._clock = clock
         self._last_aside = 0.0
-        """When a file was put aside last: names tell the order."""
+        """When a file was last rotated: the names of rotated files must be in order."""
         self._max_bytes, self._max_backups, self._max_age_days = max_bytes, max_backups, max_age_days
 
     def check(self) -> None:
-        """OSError if the file cannot be written to."""
+        """Raise OSError if the file cannot be written."""
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._append(self._path, b"")
@@ -82,7 +82,7 @@ class LogFile:
 
 
 class AuditLog:
-    """Takes entries from calls at once, or drops them and counts; `run` writes them."""
+    """Accepts entries without waiting, or drops and counts them; `run` writes them."""
 
     def __init__(self, *, file: LogFile, metrics: Metrics) -> None:
         self._file = file
@@ -102,7 +102,7 @@ class AuditLog:
         self._filled.set()
 
     async def run(self) -> None:
-        """Until cancelled; what is left is then written."""
+        """Write entries until cancelled, and then the remaining ones."""
         try:
             while True:
                 await self._filled.wait()
@@ -140,7 +140,7 @@ class AuditLog:
         self._append(lines)
 
     def _append(self, lines: list[bytes]) -> None:
-        """Write some lines, few enough that they take up little memory."""
+        """Write some lines, few enough to use little memory."""
         try:
             self._file.write(lines)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The audit policy: which rule fits a call, and so how much of it is written."""
+"""The audit policy: which rule matches a request, and how much of it is recorded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KIND, _VERSION = "Policy", "audit.k8s.io/v1"
 
 
 class PolicyError(ValueError):
-    """What is wrong with a policy."""
+    """A policy is invalid."""
 
 
 class Level(IntEnum):
@@ -36,11 +36,11 @@ NAMES = {level: name for name, level in LEVELS.items()}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is written of a call."""
+    """What is recorded of a request."""
 
     level: Level
     omitted: frozenset[str] = frozenset()
-    """Stages."""
+    """The stages that are not recorded."""
     omits_managed_fields: bool = False
 
 
@@ -103,7 +103,7 @@ class Policy:
         self._rules = rules
 
     def verdict(self, asked: Attributes) -> Verdict:
-        """By the first rule that fits; nothing is written of a call that none fits."""
+        """Return the verdict of the first matching rule; a request that no rule matches is not recorded."""
         for rule, verdict in self._rules:
             if rule.fits(asked):
                 return verdict
@@ -114,7 +114,7 @@ _NOTHING = Verdict(Level.NONE)
 
 
 def read_policy(path: Path) -> Policy:
-    """`PolicyError`, or OSError if the file cannot be read."""
+    """Return the policy. Raise `PolicyError` if it is invalid, or OSError if the file cannot be read."""
     import yaml
 
     try:
@@ -166,7 +166,7 @@ def _check_stages(stages: list[str], path: str) -> None:
 
 
 def _names(word: str, asked: Attributes) -> bool:
-    """Whether a rule's `pods`, `pods/log`, `pods/*`, `*/scale` or `*` names what is asked for."""
+    """Whether a rule's `pods`, `pods/log`, `pods/*`, `*/scale` or `*` matches the requested resource."""
     if word in ("*", asked.whole_resource):
         return True
     resource, slash, part = word.partition("/")

@@ -1,4 +1,4 @@
-"""One call as it is audited, from its arrival to the end of its answer."""
+"""The audit trail of one request, from its arrival to the end of the response."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ AsJson = Callable[[ListAnswer], bytes]
 
 
 class Trail:
-    """Written to the log stage by stage, as far as the verdict goes. Only `complete`, `failed` or `refused` ends it."""
+    """Writes the stages of a request to the log, at the level of the policy. It ends with `complete`, `failed` or
+    `refused`."""
 
     def __init__(
         self, *, id: str, call: Call, asked: Attributes, verdict: Verdict, log: AuditLog, clock: Clock, as_json: AsJson
@@ -56,11 +57,11 @@ class Trail:
         self._annotations |= {_DECISION: "allow" if is_allowed else "forbid", _REASON: decision.reason}
 
     def annotate(self, key: str, value: str) -> None:
-        """The first to say something under a key is believed."""
+        """Add an annotation; the first value of a key is kept."""
         self._annotations.setdefault(key, value)
 
     def answered(self, answer: Answer) -> None:
-        """The call was carried out; a watch, or a stream, has only begun."""
+        """Record a success; a watch or stream has only started."""
         code = 200 if isinstance(answer, ListAnswer | WatchAnswer | StreamAnswer) else answer.code
         self._status = {"metadata": {}, "code": code}
         if isinstance(answer, WatchAnswer | StreamAnswer):
@@ -72,11 +73,11 @@ class Trail:
         self.complete()
 
     def complete(self) -> None:
-        """The answer, or the watch, is at its end."""
+        """Record the end of the response or watch."""
         self._emit(rules.COMPLETE)
 
     def failed(self, fault: BaseException) -> None:
-        """The call was refused, or something is wrong with the server."""
+        """Record that the request was rejected, or that the server failed."""
         if isinstance(fault, asyncio.CancelledError | ConnectionError):
             self._status = {"metadata": {}, "status": "Failure", "message": "the request was broken off", "code": 504}
             return self.complete()
@@ -90,7 +91,7 @@ class Trail:
         return self.complete()
 
     def refused(self, message: str) -> None:
-        """Nobody knows who sent the call."""
+        """Record a failed authentication."""
         self._status = {"metadata": {}, "status": "Failure", "message": message, "reason": "Unauthorized", "code": 401}
         self._emit(rules.STARTED)
 
@@ -111,7 +112,7 @@ class Trail:
         return Body(json_codec.encode(answer.value))
 
     def _complete_reference(self, answer: Answer) -> None:
-        """A new object's name may be known only now."""
+        """Add the name of a new object, which may have been generated."""
         metadata = getattr(getattr(answer, "obj", None), "metadata", None)
         ref = self._object
         if ref is not None and metadata is not None and not ref.name and self._verb == "create":
@@ -166,7 +167,7 @@ def _reference(asked: Attributes) -> ObjectReference | None:
 
 
 def _target(call: Call) -> str:
-    """Of a call that came without a URL."""
+    """Return the URI of a request that came without one, by the loopback transport."""
     query = "&".join(f"{quote(key)}={quote(value)}" for key, value in call.query.pairs())
     return f"{quote(call.path)}?{query}" if query else quote(call.path)
 

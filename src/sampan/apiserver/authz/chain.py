@@ -36,7 +36,8 @@ class Chain:
         return (await self.decide(asked)).verdict is Verdict.ALLOWED
 
     async def check(self, call: Call, verb: str = "") -> None:
-        """Raise Forbidden, with the message of kube-apiserver, if the request is not allowed; `verb` replaces its own."""
+        """Raise Forbidden, with the message of kube-apiserver, unless the request is allowed; `verb` replaces its
+        own."""
         await self.require(attributes_of(call, verb))
 
     async def require(self, asked: Attributes) -> None:

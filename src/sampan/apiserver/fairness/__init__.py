@@ -1,7 +1,8 @@
-"""API priority and fairness: which requests are served when there are too many, and which wait or are refused.
+"""API Priority and Fairness: which requests are executed, queued or rejected under load.
 
-`defaults` are the schemas and levels of a new cluster, `flows` says which schema and level a call belongs to, `level`
-keeps the seats and queues of one level, `fairness` puts them together, `feed` follows the stored objects.
+`defaults` are the schemas and levels of a new cluster, `flows` matches requests to flow schemas, `level` has the seats
+and queues of one priority level, `fairness` combines them, `feed` follows the stored objects. The counterpart is
+`k8s.io/apiserver/pkg/util/flowcontrol`.
 """
 
 from sampan.apiserver.fairness.fairness import Fairness

@@ -1,4 +1,4 @@
-"""How levels share their seats: what one does not use, another may have for a while."""
+"""Borrowing of seats between priority levels: unused seats are lent to others."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from sampan.apiserver.fairness.level import Level
 
 PERIOD_S = 10.0
-"""Between two times that seats are shared out."""
+"""The interval between two adjustments."""
 SAMPLES = 10
 _FADING = 0.977
-"""How much of a past demand is still believed in a period later."""
+"""The factor by which the smoothed demand decays in each period."""
 _STEPS = 40
 
 
 @dataclass(slots=True)
 class Demand:
-    """What a level wanted of late."""
+    """The recent seat demand of a level."""
 
     seen: list[int] = field(default_factory=list)
     smooth: float = 0.0
@@ -27,7 +27,8 @@ class Demand:
         self.seen.append(seats)
 
     def target(self, most: int) -> float:
-        """How many seats to aim for, from what was seen since the last time and the most there ever was in it."""
+        """Return the target number of seats, from the samples since the last call and `most`, the maximum in that
+        time."""
         seen, self.seen = self.seen or [0], []
         mean = sum(seen) / len(seen)
         spread = math.sqrt(sum((each - mean) ** 2 for each in seen) / len(seen))
@@ -44,7 +45,8 @@ class Want:
 
 
 def shared_out(wants: Sequence[Want], seats: int) -> list[int]:
-    """Seats for each: the same part of every one's target, as far as their bounds allow, all seats given out."""
+    """Return the seats of each level: the same fraction of every target, within the bounds, so that all seats are
+    allocated."""
     low, high = 0.0, max([seats / max(want.target, 1e-6) for want in wants], default=0.0) + 1
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -60,7 +62,7 @@ def _bounded(want: Want, part: float) -> float:
 
 
 class Borrowing:
-    """Looks at the levels now and then, and gives each its seats for the next period."""
+    """Samples the demand of the levels periodically, and sets their seats for the next period."""
 
     def __init__(self, *, seats: int) -> None:
         self._seats = seats
@@ -68,7 +70,7 @@ class Borrowing:
         self._samples = 0
 
     def look(self, levels: dict[str, Level]) -> None:
-        """To be called SAMPLES times a period."""
+        """Take a sample; must be called SAMPLES times per period."""
         self._demands = {name: self._demands.get(name) or Demand() for name in levels}
         for name, level in levels.items():
             self._demands[name].see(level.taken + level.wanted)

@@ -1,4 +1,4 @@
-"""The flow schemas and priority levels that a cluster has from its start."""
+"""The default flow schemas and priority levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas and levels together: where a call goes, and how many seats each level has."""
+"""Flow schemas and priority levels combined: the flow of a request, and the seats of each level."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from sampan.apiserver.fairness.level import Level, Limits
 class Fairness:
     def __init__(self, *, seats: int, width: Callable[[Call], int] = lambda call: 1) -> None:
         self.width = width
-        """How many seats a call takes."""
+        """Returns how many seats a request occupies."""
         self._seats = seats
-        """Those of all levels together."""
+        """The total number of seats."""
         self._schemas = Schemas(())
         self._uids: dict[str, str] = {}
         self.levels: dict[str, Level] = {}
-        """The limited ones; a level that is not here is exempt."""
+        """The limited levels by name; a level that is not here is exempt."""
         self._borrowing = Borrowing(seats=seats)
 
     def configure(self, schemas: Iterable[FlowSchema], levels: Iterable[PriorityLevelConfiguration]) -> None:
-        """Take these from now on. A level that is gone is left by those who are in it."""
+        """Replace schemas and levels. Requests in a removed level still finish."""
         known = {level.metadata.name: level for level in levels}
         self._uids = {name: level.metadata.uid for name, level in known.items()}
         self._schemas = Schemas(each for each in schemas if each.spec.priorityLevelConfiguration.name in known)
@@ -40,11 +40,11 @@ class Fairness:
             del self.levels[name]
 
     def flow(self, call: Call) -> Flow | None:
-        """Of a call that was classified; None before there are any schemas."""
+        """Return the flow of a classified request; None if no schema matches, or none is loaded yet."""
         return self._schemas.flow(attributes_of(call))
 
     def look(self) -> None:
-        """Time goes by: see what the levels want, and let them lend to each other."""
+        """Sample the demand of the levels and adjust borrowing."""
         self._borrowing.look(self.levels)
 
     def level_uid(self, flow: Flow) -> str:
@@ -52,7 +52,7 @@ class Fairness:
 
 
 def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[str, Limits]:
-    """Seats by shares, rounded up."""
+    """Return the nominal seats of the limited levels in proportion to their shares, rounded up."""
     limited = {each.metadata.name: each.spec.limited for each in levels if each.spec.limited is not None}
     shares = {name: each.nominalConcurrencyShares or 0 for name, each in limited.items()}
     total = sum(shares.values()) or 1

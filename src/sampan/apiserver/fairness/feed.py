@@ -1,4 +1,4 @@
-"""Keeps schemas and levels as they are stored: makes the default ones, follows changes, tells what dangles."""
+"""Reconciles flow schemas and priority levels: creates the defaults, follows changes and reports dangling schemas."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class FairnessFeed:
         self._changed = asyncio.Event()
 
     async def ensure_defaults(self) -> None:
-        """Create what is missing; bring up to date what nobody has taken over."""
+        """Create missing default objects, and update those with the annotation autoupdate-spec=true."""
         await asyncio.gather(*(self._ensure(_LEVELS, each) for each in LEVELS))
         await asyncio.gather(*(self._ensure(_SCHEMAS, each) for each in SCHEMAS))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Follow the stored objects until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in _KINDS:
                 group.create_task(self._follow(kind))
@@ -57,13 +57,14 @@ class FairnessFeed:
                 await self._take()
 
     async def _look(self) -> None:
-        """Seats are lent by what the machine is doing: the loop's time, not that of objects."""
+        """Sample the levels. Borrowing depends on the real load, so it uses the time of the event loop and not the
+        server's clock."""
         while True:
             await asyncio.sleep(PERIOD_S / SAMPLES)
             self._fairness.look()
 
     async def _restore(self) -> None:
-        """What was deleted or changed of the default objects comes back."""
+        """Restore default objects that were deleted or changed."""
         while True:
             await asyncio.sleep(_RESTORE_S)
             try:
@@ -73,7 +74,7 @@ class FairnessFeed:
                 log.warning("cannot write the mandatory flow control configuration: %s", fault)
 
     def differs(self) -> bool:
-        """Whether a default object is missing, or is not as it should be and nobody has taken it over."""
+        """Whether a default object is missing, or differs and is still updated automatically."""
         for kind, wanted in zip(_KINDS, (SCHEMAS, LEVELS), strict=True):
             found = {each.metadata.name: each for each in self._stored(kind)}
             if any(_is_off(found.get(value["metadata"]["name"]), value) for value in wanted):
@@ -106,7 +107,7 @@ class FairnessFeed:
         return [cacher.object(item) for item in cacher.peek_all()]
 
     async def _tell(self, schema: Any, levels: set[str]) -> None:
-        """Whether the level that a schema names is there, in its status."""
+        """Update the Dangling condition of a schema, which is true if its priority level does not exist."""
         level = schema.spec.priorityLevelConfiguration.name
         status, reason, tail = ("False", "Found", "it exists") if level in levels else _DANGLING
         link = "and" if level in levels else "but"

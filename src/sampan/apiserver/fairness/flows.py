@@ -1,4 +1,4 @@
-"""Which flow schema a call belongs to."""
+"""The matching of requests to flow schemas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_USERS = 4096
 
 
 class Flow(msgspec.Struct, frozen=True):
-    """Calls that are told apart from no other: of one schema and, as that says, one user or namespace."""
+    """A flow: the requests of one schema and, depending on its distinguisher, one user or namespace."""
 
     schema: str
     level: str
@@ -30,7 +30,7 @@ class Flow(msgspec.Struct, frozen=True):
 
 
 class Schemas:
-    """The schemas in their order; whom each is for is worked out once for a user."""
+    """The schemas in matching order. Which of them apply to a user is computed once and cached."""
 
     def __init__(self, schemas: Iterable[FlowSchema]) -> None:
         self._schemas = sorted(schemas, key=lambda each: (each.spec.matchingPrecedence, each.metadata.name))

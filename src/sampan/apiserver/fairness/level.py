@@ -1,8 +1,8 @@
-"""One priority level: its seats, and the queues of those who wait for one.
+"""One priority level: its seats, and the queues of requests that wait for one.
 
-A flow is dealt a hand of queues and waits in the shortest of them, so that one flow that floods its own hand leaves
-most others a queue of theirs. The next to be served is the first of the queue that has had the least service. A call
-that is much work takes several seats.
+Each flow is dealt a hand of queues and waits in the shortest of them (shuffle sharding), so that a flow that fills its
+own hand leaves most others a queue. The next request is the first of the queue that has received the least service.
+Expensive requests occupy several seats.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _PATIENCE_S = 15.0
 @dataclass(frozen=True, slots=True)
 class Limits:
     seats: int
-    """Those that it has when nobody borrows."""
+    """The nominal number of seats."""
     queues: int = 0
-    """0: who finds no seat is refused."""
+    """0: requests without a seat are rejected."""
     hand: int = 0
     queue_length: int = 0
     lendable: int = 0
-    """Of its seats, those that others may use while it does not."""
+    """How many of the seats others may borrow while they are unused."""
     borrowable: int | None = None
-    """How many more it may have from others; None: as many as there are."""
+    """How many seats may be borrowed from others; None: unlimited."""
 
     @property
     def least(self) -> int:
@@ -50,30 +50,30 @@ class _Turn:
 class _Queue:
     waiting: deque[_Turn] = field(default_factory=deque)
     served: int = 0
-    """The service that it has had, or would have had if it had never been empty."""
+    """The service that the queue has received, or would have received if it had never been empty (virtual time)."""
 
 
 class Level:
     def __init__(self, name: str, limits: Limits) -> None:
         self.name, self.limits = name, limits
         self.seats = limits.seats
-        """Those that it has at present, with what is lent and borrowed."""
+        """The current number of seats, including lent and borrowed ones."""
         self.taken = 0
         self.waiting = 0
-        """Calls in queues."""
+        """The number of queued requests."""
         self.executing = 0
         self.wanted = 0
-        """Seats of those who wait."""
+        """The seats that queued requests need."""
         self.most_wanted = 0
-        """The most seats that were taken or wanted at a time since somebody looked."""
+        """The maximum of seats in use or needed since the last adjustment."""
         self.dispatched = self.refused = 0
-        """How many calls so far."""
+        """The number of requests so far."""
         self._queues: list[_Queue] = []
         self._now = 0
-        """The service of the queue that was served last: where a queue that fills begins."""
+        """The virtual time: the service of the queue served last, at which an empty queue starts again."""
 
     def configure(self, limits: Limits) -> None:
-        """Other limits from now on. Those who wait are served out of the queues they are in."""
+        """Set other limits. Queued requests remain in their queues."""
         self.limits = limits
         self.resize(limits.seats)
 
@@ -82,7 +82,8 @@ class Level:
         self._serve()
 
     def enter(self, flow: str, width: int = 1) -> Awaitable[None] | None:
-        """Take seats: at once (None), or after a wait. TooManyRequests where there is no room to wait."""
+        """Occupy seats: at once (None), or when the returned awaitable ends. Raise TooManyRequests if the queue is
+        full."""
         if not self.waiting and self._has_room(width):
             self._take(width)
             return None
@@ -93,13 +94,13 @@ class Level:
         return self._wait(queue, width)
 
     def leave(self, width: int = 1) -> None:
-        """Give the seats back."""
+        """Release the seats."""
         self.taken -= width
         self.executing -= 1
         self._serve()
 
     def _has_room(self, width: int) -> bool:
-        """A call that is wider than the level has the level to itself."""
+        """Whether the seats are available. A request wider than the level is executed alone."""
         return self.taken + width <= self.seats or (self.taken == 0 < self.seats)
 
     def _take(self, width: int) -> None:
@@ -159,7 +160,7 @@ class Level:
 
 
 def deal(flow: str, queues: int, hand: int) -> list[int]:
-    """Different queues for a flow, always the same ones."""
+    """Return the hand of distinct queues of a flow, which is always the same."""
     number = int.from_bytes(hashlib.blake2b(flow.encode(), digest_size=16).digest(), "big")
     left, found = list(range(queues)), []
     for _ in range(min(hand, queues)):

@@ -1,4 +1,4 @@
-"""What the levels have and do, under the real server's names."""
+"""Metrics of the priority levels, under the names of kube-apiserver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many seats a call takes: a list takes more, the more objects it has to go through."""
+"""How many seats a request occupies: a list occupies more, the more objects it processes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Who manages which fields, for the resources that the server has: `sampan.machinery.apply` applied to requests.
+"""Field management for served resources: `sampan.machinery.apply` applied to requests.
 
-`Ownership` is what the write path calls; the rest says which fields a path does not let change (`reset_fields`), what
-the versions of a kind are (`resource_forms`), and what a manager is called (`manager_names`). What may not come here:
-merging and comparing, which are pure and lie there.
+`Ownership` is what the write path calls; the rest defines which fields a path resets (`reset_fields`), the versions of
+a kind (`resource_forms`), and the names of managers (`manager_names`). Merging and comparing do not belong here: they
+are pure and are in `sampan.machinery.apply`. The counterpart is `k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager`.
 """
 
 from sampan.apiserver.fieldmanager.manager_names import manager_name

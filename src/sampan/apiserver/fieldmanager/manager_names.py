@@ -1,4 +1,4 @@
-"""What a manager is called: as the request says, or as its client calls itself."""
+"""The name of a field manager: that of the request, or derived from the User-Agent."""
 
 from functools import lru_cache
 
@@ -6,13 +6,13 @@ _MOST = 128
 
 
 def manager_name(asked: str, user_agent: str) -> str:
-    """`asked`: the request's fieldManager, which is known to be a good name."""
+    """Return the name. `asked` is the request's fieldManager, which has been validated."""
     return asked or _of_client(user_agent)
 
 
 @lru_cache(maxsize=256)
 def _of_client(user_agent: str) -> str:
-    """What comes before the first slash, without what cannot be printed, cut where it gets too long."""
+    """Return the printable characters before the first slash, truncated to the maximum length in bytes."""
     name, size = "", 0
     for char in user_agent.partition("/")[0]:
         if not char.isprintable():

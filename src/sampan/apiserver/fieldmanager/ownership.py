@@ -1,4 +1,4 @@
-"""What the write path asks: the managers of an object that is created, changed or applied."""
+"""The managed fields of objects that are created, updated or applied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Ownership:
         self._kinds: dict[tuple[str, str], tuple[ResourceForms, KnownSets]] = {}
 
     def created(self, resource: Resource, obj: Any, *, manager: str, now: str) -> None:
-        """Write into a new object, in its stored form, who manages what is in it."""
+        """Set the managed fields of a new object, which is in the storage version."""
         sent = _taken(obj)
         value = self._shown(resource, obj)
         obj.metadata.managedFields = self.of(resource, "").create(value, sent, manager=manager, now=now)
@@ -42,8 +42,8 @@ class Ownership:
         manager: str,
         now: str,
     ) -> None:
-        """Write into a changed object, in its stored form, who manages what. `old` is the object before, `live` its
-        value in the path's version."""
+        """Set the managed fields of an updated object, which is in the storage version. `old` is the object before,
+        `live` its value in the version of the path."""
         sent = _taken(obj)
         obj.metadata.managedFields = self.of(resource, subresource).update(
             self.complete(resource, live),
@@ -56,7 +56,7 @@ class Ownership:
         )
 
     def of(self, resource: Resource, subresource: str) -> FieldManager:
-        """The managers of a path."""
+        """Return the field manager of a resource and subresource."""
         key = (resource.group, resource.version, resource.kind, subresource)
         found = self._managers.get(key)
         if found is None:
@@ -82,7 +82,7 @@ class Ownership:
         return self._kinds[kind][0]
 
     def _empty(self, resource: Resource) -> Value:
-        """What a new object starts from: the fields that its type always has."""
+        """Return the value from which a new object starts: the fields that its type always has."""
         codec = self._registry.codec_of(resource)
         if codec.type is None:
             return {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -92,12 +92,12 @@ class Ownership:
         return value
 
     def complete(self, resource: Resource, live: Value) -> Value:
-        """The value of a stored object as the path shows it, without managers."""
+        """Return the value of a stored object in the version of the path, without managed fields."""
         value = without_managers(live)
         return value if _is_stored(resource) else self._forms(resource).completed(value)
 
     def _shown(self, resource: Resource, obj: Any) -> Value:
-        """The value of an object that has no managers, in the path's version."""
+        """Return the value of an object without managed fields, in the version of the path."""
         value: Value = json_codec.to_value(obj) if not resource.is_custom else obj.to_value()
         return value if _is_stored(resource) else self._forms(resource).shown(value, resource.gvk)
 
@@ -108,7 +108,7 @@ def _is_stored(resource: Resource) -> bool:
 
 
 def _taken(obj: Any) -> list[ManagedFieldsEntry]:
-    """The managers of an object, which has none after this."""
+    """Return the managed fields of an object and clear them."""
     found: list[ManagedFieldsEntry] = obj.metadata.managedFields
     obj.metadata.managedFields = []
     return found

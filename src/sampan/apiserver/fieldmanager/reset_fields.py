@@ -1,5 +1,5 @@
-"""The fields that each path puts back after a write, so that nobody comes to own them through it: the status on the
-main path of what has one, the spec on the path of a status, and what the table says."""
+"""The fields that each path resets after a write, so that no manager owns them through it: the status on the main path,
+the spec on the status path, and the exceptions in the table."""
 
 from sampan.api.resource import Resource
 from sampan.machinery.apply import Everything, Except, Filter, Only
@@ -22,7 +22,7 @@ _PATHS: dict[tuple[str, str, str], Filter] = {
     (_CERTIFICATES, "certificatesigningrequests", "approval"): Except("spec", "status.certificate"),
     (_CERTIFICATES, "podcertificaterequests", ""): Everything(),
 }
-"""Group, plural name and subresource of paths with rules of their own."""
+"""The exceptions by group, plural and subresource."""
 
 _KEEP_METADATA = frozenset(
     {
@@ -41,7 +41,7 @@ _KEEP_METADATA = frozenset(
         ("storagemigration.k8s.io", "storageversionmigrations"),
     }
 )
-"""Kinds whose status path leaves the metadata alone; that of custom ones does too."""
+"""Kinds whose status path resets the metadata; that of custom resources does too."""
 
 _STATUS, _SPEC, _ALL_BUT_STATUS = Except("status"), Except("spec"), Except("metadata", "spec")
 _NOTHING = Everything()

@@ -1,5 +1,5 @@
-"""Whether a client asks that nobody shall own anything any more: with an empty list of managers, which is not the same
-as none. Typed objects cannot tell, so that what was sent is looked at."""
+"""Whether a client asks to reset all managed fields, with an empty list of managedFields, which differs from an absent
+one. Typed objects cannot distinguish them, so the original body is examined."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def in_value(value: Any) -> bool:
 
 
 def in_body(call: Call) -> bool:
-    """Of a body that was read as an object already. Protobuf has no empty lists."""
+    """Whether the body of a request asks for a reset. The body has been decoded before; protobuf has no empty lists."""
     if _FIELD not in call.body:
         return False
     media = media_type(call)

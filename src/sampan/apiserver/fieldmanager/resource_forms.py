@@ -1,4 +1,4 @@
-"""The versions of a kind that the server serves."""
+"""The served versions of a kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ResourceForms:
-    """Those of one kind, of one group: a manager that spoke of another group's version of it is forgotten."""
+    """The versions of one kind in one group. Entries of a manager for another group's version are dropped."""
 
     def __init__(self, registry: Registry, resource: Resource) -> None:
         self._registry, self._group, self._kind = registry, resource.group, resource.kind
@@ -26,7 +26,7 @@ class ResourceForms:
         resource = self._resource(api_version)
         codec = self._registry.codec_of(resource)
         known = self._atoms.get(api_version)
-        if known is None or known[0] is not codec:  # a custom resource's schema may change
+        if known is None or known[0] is not codec:  # the schema of a custom resource may change
             known = self._atoms[api_version] = codec, of_kind(codec.schema, is_custom=resource.is_custom)
         return known[1]
 
@@ -39,11 +39,11 @@ class ResourceForms:
             raise MissingVersion(api_version) from error
 
     def shown(self, value: Any, kind: GroupVersionKind) -> Any:
-        """A value of any group and version as that kind. NoConversion if there is no way."""
+        """Convert a value of any group and version to that kind. Raise NoConversion if there is no conversion."""
         return self.completed(conversion.convert(value, kind))
 
     def completed(self, value: Any) -> Any:
-        """A converted value with the fields that its type always has."""
+        """Return a converted value with the fields that its type always has."""
         resource = self._resource(value["apiVersion"])
         codec = self._registry.codec_of(resource)
         if codec.type is None:

@@ -1,4 +1,4 @@
-"""Writes to the scale of an object: who manages its replicas through it."""
+"""Managed fields for writes to the scale subresource."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Entries = list[ManagedFieldsEntry]
 
 
 class _OneForm:
-    """A scale has one version."""
+    """The single version of Scale."""
 
     def __init__(self) -> None:
         self._atom = of_kind(schemas.of(Scale), is_custom=False)
@@ -38,7 +38,7 @@ class _OneForm:
 
 
 class ScaleOwnership:
-    """The managers of the scales of all kinds."""
+    """The managed fields of the scale subresource, for all kinds."""
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
@@ -49,7 +49,7 @@ class ScaleOwnership:
         )
 
     def changed(self, resource: Resource, kept: Entries, old: Scale, new: Scale, *, manager: str, now: str) -> Entries:
-        """The entries of the object after a change of its scale; `kept` are those before."""
+        """Return the managed fields of the object after an update of its scale; `kept` are those before."""
         before, after = json_codec.to_value(old), json_codec.to_value(new)
         seen = self._seen(resource, kept)
         entries = self._managers.update(before, after, seen, [], is_reset=False, manager=manager, now=now)
@@ -58,7 +58,7 @@ class ScaleOwnership:
     def applied(
         self, resource: Resource, kept: Entries, old: Scale, applied: Any, *, manager: str, force: bool, now: str
     ) -> tuple[Any, Entries]:
-        """The value of the scale after an apply, and the entries of the object."""
+        """Return the value of the scale after an apply, and the managed fields of the object."""
         live = json_codec.to_value(old)
         seen = self._seen(resource, kept)
         value, entries = self._managers.apply(live, applied, seen, manager=manager, force=force, now=now)

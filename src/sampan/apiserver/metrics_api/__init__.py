@@ -1,5 +1,6 @@
-"""metrics.k8s.io/v1beta1: what nodes and pods use, from their kubelets; for `kubectl top` and the autoscaler.
+"""The metrics API, metrics.k8s.io/v1beta1: the resource usage of nodes and pods, for `kubectl top` and autoscaling.
 
-`forms` makes the objects, pure; `source` asks the kubelets; `api` serves them once there is one (`first_kubelet`), to
-those who may view a namespace too (`reader_role`). `elsewhere` sends on what an APIService gives to somebody else.
+`forms` builds the objects, pure; `source` queries the kubelets; `api` serves them once there is a kubelet
+(`first_kubelet`), also to users with the view role (`reader_role`). `elsewhere` proxies to the service of an
+APIService. The counterpart is metrics-server.
 """

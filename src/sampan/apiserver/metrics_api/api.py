@@ -1,4 +1,4 @@
-"""The metrics API as resources of the server."""
+"""The resources of the metrics API."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ PODS = Resource(
 
 
 class MetricsApi:
-    """Served from the first kubelet on; if an APIService names a service, that one's answers are passed on instead."""
+    """Serves the metrics API once there is a kubelet. If an APIService names a service, requests are proxied to it
+    instead."""
 
     def __init__(
         self, *, pipeline: Pipeline, upstream: Upstream, summaries: Summaries, client: ClientFiles | None = None
@@ -85,7 +86,8 @@ class MetricsApi:
         self._has_kubelets = False
 
     async def run(self, kubelets: asyncio.Event) -> None:
-        """Until cancelled. `kubelets` is set where there are some in this process; others are looked for."""
+        """Run until cancelled. `kubelets` is set if there are kubelets in this process; otherwise the first node is
+        awaited."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_services())
             seeking = group.create_task(self._seek(kubelets))
@@ -96,7 +98,7 @@ class MetricsApi:
             self._apply()
 
     def renew_client(self) -> None:
-        """The files by which a service knows this server are others."""
+        """Reload the client certificate for the proxied service."""
         self._apply()
 
     async def _seek(self, kubelets: asyncio.Event) -> None:
@@ -114,7 +116,7 @@ class MetricsApi:
                 self._apply()
                 query = WatchQuery(chosen, resource_version=str(found.revision))
                 async with services.cacher.watch(query) as watcher:
-                    await anext(watcher, None)  # whatever has changed: look again
+                    await anext(watcher, None)  # list again after any change
             except (CacheError, StorageError) as fault:
                 log.warning("metrics API: watch of APIServices failed, listing again: %s", fault)
                 await asyncio.sleep(_RETRY_S)
@@ -132,7 +134,7 @@ class MetricsApi:
             self._registry.serve(resource, Served(handlers={"": handlers[resource.plural]}))
 
     def _handlers(self) -> dict[str, Handler] | None:
-        """By plural; None while nobody serves."""
+        """Return the handlers by plural; None while the API is not served."""
         if self._service is not None:
             elsewhere = Elsewhere(
                 registry=self._registry, upstream=self._upstream, service=self._service, client=self._client

@@ -1,4 +1,4 @@
-"""The metrics API of a service in the cluster, which an APIService names: requests are sent on to it."""
+"""Proxies the metrics API to a service in the cluster that an APIService names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Elsewhere:
     def __init__(
         self, *, registry: Registry, upstream: Upstream, service: APIService, client: ClientFiles | None = None
     ) -> None:
-        """`client` is by what the service knows that this server may tell it who asks."""
+        """`client` is the certificate and key with which the service authenticates this server as a front proxy."""
         reference = service.spec.service
         if reference is None:
             raise ValueError(f"{service.metadata.name} names no service")
@@ -50,7 +50,7 @@ class Elsewhere:
                 log.error("cannot load the proxy client certificate %s: %s", client[0], fault)
 
     async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
-        """Who asks has the right to, by this server's rules; the service is told who it is."""
+        """Proxy a request that this server has authorized. The user is passed in request headers."""
         query = urlencode(list(call.query.pairs()))
         target = f"{quote(call.path)}{'?' if query else ''}{query}"
         headers = [(name, call.headers[name]) for name in _PASSED if name in call.headers]
@@ -69,7 +69,7 @@ class Elsewhere:
             port = service_port_name(await self._object("Service"), target)
             locations = service_locations(await self._object("Endpoints"), port, target)
             return await choose_location(self._registry, self._upstream.kubelets, locations)
-        except errors.NotFound as fault:  # not what was asked for, but who should answer
+        except errors.NotFound as fault:  # it is the service that is missing, not the requested object
             raise errors.service_unavailable(str(fault)) from None
 
     async def _object(self, kind: str) -> Any:
@@ -84,7 +84,7 @@ def _context(service: APIService) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
     except (ssl.SSLError, ValueError):
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # that knows nobody: whoever answers is not believed
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no CA, so that the connection is rejected
 
 
 def _told(user: User) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Waiting for the first node that says where its kubelet listens: before that nobody has figures."""
+"""Waits for the first node that reports a kubelet port: before that no metrics are available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RETRY_S = 1.0
 
 
 async def first_kubelet(registry: Registry) -> None:
-    """Returns once there is one."""
+    """Return once there is such a node."""
     nodes = registry.store_of("", "v1", "Node").cacher
     while True:
         try:

@@ -16,14 +16,14 @@ Value = dict[str, Any]
 
 
 def node_metrics(name: str, labels: Mapping[str, str], summary: Mapping[str, Any]) -> Value | None:
-    """None while there are no figures."""
+    """Return the metrics of a node; None if the summary has none yet."""
     node = _mapping(summary.get("node"))
     usage = _usage(node)
     return _object("NodeMetrics", {"name": name}, labels, node, {"usage": usage}) if usage is not None else None
 
 
 def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Mapping[str, Any]) -> Value | None:
-    """None if something of it is not known: half of it would mislead."""
+    """Return the metrics of a pod; None if those of any container are missing, as a partial sum would mislead."""
     containers = []
     for container in _list(stats.get("containers")):
         usage = _usage(container)
@@ -37,7 +37,7 @@ def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Map
 
 
 def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
-    """Return the figures of a summary's pods by namespace and name."""
+    """Return the statistics of a summary's pods by namespace and name."""
     found = {}
     for stats in _list(summary.get("pods")):
         ref = _mapping(stats.get("podRef"))
@@ -63,7 +63,7 @@ def _usage(stats: Mapping[str, Any]) -> Value | None:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """Kubelets write summaries, and a hostile one may write anything."""
+    """Return the value if it is an object. Summaries are untrusted: a compromised kubelet may send anything."""
     return value if isinstance(value, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""The role by which those who may view a namespace see what its pods use, as metrics-server's manifests have it."""
+"""The cluster role that grants the metrics API to the view, edit and admin roles, as in metrics-server's manifests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROLE: Final[dict[str, Any]] = {
 
 
 async def ensure_reader_role(pipeline: Pipeline) -> None:
-    """One that is there stays as it is."""
+    """Create the role; an existing one is left alone."""
     headers = {"Content-Type": JSON, "User-Agent": "sampan-apiserver"}
     body = msgspec.json.encode(_ROLE)
     call = Call(method="POST", path=_PATH, query=Query(""), headers=headers, body=body, user=SYSTEM)

@@ -1,4 +1,4 @@
-"""Kubelets' summaries, asked for when they are wanted and kept for a while."""
+"""Summaries of kubelets, queried on demand and cached for a short time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Summaries:
         self._limit = asyncio.Semaphore(_AT_ONCE)
 
     async def of(self, nodes: Iterable[str]) -> dict[str, Summary]:
-        """By node; those that do not answer are left out."""
+        """Return the summaries by node; nodes that do not respond are omitted."""
         names = list(nodes)
         found = await asyncio.gather(*(self._of(name) for name in names))
         return {name: summary for name, summary in zip(names, found, strict=True) if summary is not None}

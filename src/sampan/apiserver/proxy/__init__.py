@@ -1,6 +1,7 @@
-"""From the API server on to others: kubelets, pods and services.
+"""Proxying from the API server to kubelets, pods and services.
 
-`locations` says where a request leads, `rewriting` makes links in answers lead through the proxy again, both pure;
-`kubelets` knows how to reach a node, `upstream` sends a request there and the answer back, or joins the connections
-where the protocol changes. The handlers of the subresources are `proxied` and `registry.kinds.pod_connect`.
+`locations` determines the destination of a request and `rewriting` rewrites links in responses, both pure; `kubelets`
+determines how to reach a node, `upstream` forwards requests and upgraded connections. The handlers of the subresources
+are `proxied` and `registry.kinds.pod_connect`. The counterparts are `k8s.io/apimachinery/pkg/util/proxy` and
+`pkg/kubelet/client`.
 """

@@ -1,4 +1,4 @@
-"""How nodes are reached: those that run in this very process directly, all others by HTTPS."""
+"""Connections to kubelets: directly to those in this process, over HTTPS to all others."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "Externa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletAccess:
-    """What the server is told of kubelets."""
+    """The settings for connections to kubelets."""
 
     certificate: Path | None = None
     key: Path | None = None
-    """By which kubelets know the server."""
+    """The client certificate and key that the server presents to kubelets."""
     ca: Path | None = None
-    """Who vouches for kubelets; without it they are believed."""
+    """The CA of the kubelets' serving certificates; None: they are not verified."""
     verifies_node_names: bool = False
-    """Whether a kubelet is known by the common name of its certificate, system:node:NAME, instead of by its address.
-
-    A node says itself where it can be reached. With names it gains nothing by the address of another node, or of the
-    API server, whose certificate the same CA signed."""
+    """Whether a kubelet is verified by the common name of its certificate, system:node:NAME, instead of its address. A
+    node reports its own address. With names it gains nothing by reporting the address of another node or of the API
+    server, whose certificate is signed by the same CA."""
     address_types: Sequence[str] = field(default=ADDRESS_TYPES)
     timeout_s: float = 5.0
-    """For a connection to be made."""
+    """The timeout for opening a connection."""
 
     @property
     def files(self) -> list[Path]:
@@ -62,7 +61,7 @@ class KubeletAccess:
 
 
 class _KubeletTls(ssl.SSLObject):
-    """A connection whose server name is that of a node: the certificate must be the node's."""
+    """A TLS connection whose server name is that of a node: the certificate must be the node's."""
 
     def do_handshake(self) -> None:
         super().do_handshake()
@@ -73,7 +72,8 @@ class _KubeletTls(ssl.SSLObject):
 
 
 class LocalKubelet(Protocol):
-    """A kubelet in this process. What it refuses it raises before the first piece, with `code` and `text`."""
+    """A kubelet in this process. If it rejects a request it raises, before the first piece, an exception with `code`
+    and `text`."""
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse: ...
 
@@ -85,7 +85,7 @@ class LocalKubelet(Protocol):
 
 
 Locals = Callable[[str], LocalKubelet | None]
-"""By the node's name."""
+"""Returns the kubelet of a node by name, if it runs in this process."""
 
 
 def _nowhere(node: str) -> LocalKubelet | None:
@@ -105,7 +105,7 @@ class Kubelets:
         return found
 
     async def is_hollow(self, pod: Pod) -> bool:
-        """Return whether a pod is on a hollow node: then its address is made up, and nobody listens there."""
+        """Return whether a pod is on a hollow node, which means that nothing listens on its address."""
         store = self._registry.store_of("", "v1", "Node")
         item = await store.cacher.get("", pod.spec.nodeName) if pod.spec.nodeName else None
         if item is None:
@@ -113,7 +113,7 @@ class Kubelets:
         return is_hollow_node(item.object(store.codec.decode))
 
     async def location(self, name: str) -> Location:
-        """Return where the node's kubelet listens. `ServiceUnavailable` for a hollow node of another process."""
+        """Return the address of the node's kubelet. Raise ServiceUnavailable for a hollow node of another process."""
         node = await self.node(name)
         if is_hollow_node(node):
             raise errors.service_unavailable(f"the kubelet of hollow node {name} listens on no port")
@@ -139,12 +139,12 @@ class Kubelets:
         return self._tls
 
     def renew_tls(self, context: ssl.SSLContext) -> None:
-        """For connections from now on."""
+        """Use another TLS context for new connections."""
         self._tls = context
 
 
 def believing() -> ssl.SSLContext:
-    """Whoever answers is believed, as the real server believes pods and services."""
+    """Return a context that does not verify certificates, as kube-apiserver does for pods and services."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""Where a proxied request leads: `name`, `name:port` or `scheme:name:port` of a node, a pod or a service. Pure."""
+"""The destination of a proxied request: `name`, `name:port` or `scheme:name:port` of a node, pod or service. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Target:
     name: str
     port: str = ""
     text: str = field(default="", compare=False)
-    """As it was asked for."""
+    """The text of the request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +29,11 @@ class Location:
     port: int
     is_tls: bool = False
     is_kubelet: bool = False
-    """It is spoken to with the certificate that kubelets trust."""
+    """Whether the server authenticates with its kubelet client certificate."""
     server_name: str = ""
-    """What the server's certificate is checked for where that is not the host."""
+    """The name that the server certificate must have, if it is not the host."""
     pod: tuple[str, str] | None = None
-    """The namespace and name of the pod whose address it is, if an endpoint says so."""
+    """The namespace and name of the pod with this address, if the endpoints name it."""
 
     @property
     def scheme(self) -> str:
@@ -53,7 +53,7 @@ def target_of(kind: str, text: str) -> Target:
 
 
 def node_address(node: Node, types: Sequence[str]) -> str:
-    """The address that is preferred."""
+    """Return the preferred address."""
     for kind in types:
         for found in node.status.addresses:
             if found.type == kind and found.address:
@@ -79,7 +79,7 @@ def pod_location(pod: Pod, target: Target) -> Location:
 
 
 def service_port_name(service: Service, target: Target) -> str:
-    """A port that is given by its number has the name of the service's port."""
+    """Return the port name. A numeric port is looked up in the service."""
     if not (target.port.isascii() and target.port.isdecimal()):
         return target.port
     number = parse_int64(target.port)
@@ -90,7 +90,7 @@ def service_port_name(service: Service, target: Target) -> str:
 
 
 def service_locations(endpoints: CoreEndpoints, port_name: str, target: Target) -> list[Location]:
-    """All there are, each an address of a pod; the caller chooses."""
+    """Return all endpoints of the port, from which the caller chooses."""
     found = [
         Location(host=address.ip, port=port.port, is_tls=target.scheme == "https", pod=_pod_of(endpoints, address))
         for subset in endpoints.subsets
@@ -125,7 +125,7 @@ def is_address(text: str) -> bool:
 
 
 def is_reachable(address: str) -> bool:
-    """Whether it is the address of one host that others can reach."""
+    """Whether it is a unicast address that other hosts can reach."""
     if not is_address(address):
         return False
     found = ipaddress.ip_address(address)

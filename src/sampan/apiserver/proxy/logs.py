@@ -1,4 +1,4 @@
-"""The log of a container, from its node's kubelet to the client, piece by piece."""
+"""Container logs, streamed from the kubelet to the client."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def serve(
 async def _over_websocket(
     request: web.BaseRequest, first: bytes, pieces: AsyncGenerator[bytes, None]
 ) -> web.StreamResponse:
-    """Each piece is a message, as bytes or as base64."""
+    """Send each piece as a WebSocket message, binary or base64."""
     from sampan.machinery.multiplex.takeover import Taken, taken
 
     try:
@@ -77,7 +77,7 @@ async def _over_websocket(
 async def _pieces(
     upstream: Upstream, pod: Pod, container: str, query: Mapping[str, str]
 ) -> AsyncGenerator[bytes, None]:
-    """The first may be empty: then the kubelet has agreed."""
+    """Return the pieces of the log. The first may be empty: it means that the kubelet has accepted the request."""
     meta = pod.metadata
     local = upstream.kubelets.local(pod.spec.nodeName)
     if local is not None:
@@ -101,7 +101,7 @@ async def _pieces(
 
 
 def refused(code: int, text: str, name: str) -> errors.ApiError:
-    """A kubelet's refusal as the server tells it."""
+    """Return the API error for a rejection by the kubelet."""
     text = text[:_MOST_TOLD]
     if code == 500:
         return errors.internal_error(text)

@@ -1,4 +1,4 @@
-"""The proxy subresource of nodes, pods and services, by its own path or a classic one."""
+"""The proxy subresource of nodes, pods and services, and the deprecated proxy paths."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HOLLOW_POD = "a hollow pod listens on no port"
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A private generator, because tests seed the shared one."""
 
 
 async def proxy_to_node(endpoints: Endpoints, call: Call) -> Answer:
@@ -71,7 +71,7 @@ async def proxy_to_service(endpoints: Endpoints, call: Call) -> Answer:
 
 
 async def choose_location(registry: Registry, kubelets: Kubelets, locations: Sequence[Location]) -> Location:
-    """Choose one of a service's locations by chance. `ServiceUnavailable` if all are pods of hollow nodes."""
+    """Choose one of a service's locations at random. Raise ServiceUnavailable if all are pods of hollow nodes."""
     store = registry.store_of("", "v1", "Pod")
     for location in _CHANCE.sample(locations, len(locations)):
         item = await store.cacher.get(*location.pod) if location.pod is not None else None
@@ -100,8 +100,8 @@ async def _local(request: web.BaseRequest, upstream: Upstream, node: str) -> web
 
 
 def split_path(raw: str) -> tuple[str, str]:
-    """What names the object, and the path beyond: /api/v1/nodes/NAME/proxy and /api/v1/proxy/nodes/NAME have five
-    parts, those in a namespace seven."""
+    """Return the path of the proxied object and the rest: /api/v1/nodes/NAME/proxy and /api/v1/proxy/nodes/NAME have
+    five elements, namespaced paths seven."""
     parts = raw.split("/")
     count = 1 + (7 if "namespaces" in parts[3:5] else 5)
     prefix, rest = "/".join(parts[:count]), parts[count:]
@@ -120,7 +120,7 @@ def _with_slash(request: web.BaseRequest) -> web.StreamResponse:
 
 
 async def _node_name(endpoints: Endpoints, text: str) -> str:
-    """Classic paths may name a node by its address."""
+    """Return the name of a node, which deprecated paths may name by its address."""
     nodes = endpoints.registry.store_of("", "v1", "Node")
     if await nodes.cacher.get("", text) is None:
         await nodes.cacher.wait_ready()

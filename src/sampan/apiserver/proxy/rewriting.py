@@ -1,4 +1,4 @@
-"""Links in what a proxied server answers: those to itself must lead through the proxy again. Pure."""
+"""Rewriting of links in proxied responses, so that links to the proxied server lead through the proxy. Pure."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _LINKS: dict[str, frozenset[str]] = {
         "video": "poster src",
     }.items()
 }
-"""Which attributes of which tags are addresses."""
+"""The attributes that contain URLs, by tag."""
 _NONE: frozenset[str] = frozenset()
 Link = Callable[[str], str]
 Change = tuple[int, int, str]
-"""From where to where, and what stands there instead."""
+"""The start and end of a replaced value, and the replacement."""
 _RAW = frozenset({"iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"})
 """Tags whose content is text up to their end tag, whatever it looks like."""
 _RAW_END = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in _RAW if tag != "plaintext"}
@@ -61,17 +61,17 @@ _ATTRIBUTE = re.compile(
         )""",
     re.VERBOSE,
 )
-"""All repetitions are possessive: no position is looked at twice for one attribute."""
+"""All repetitions are possessive, so that no position is visited twice for one attribute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
     prefix: str
-    """What stands before the path of the proxied server in paths of the proxy."""
+    """The path prefix of the proxied server on the proxy."""
     host: str
-    """Of the proxied server, with its port."""
+    """The host and port of the proxied server."""
     asked_host: str
-    """What the client takes for the host."""
+    """The host that the client used for the proxy."""
 
     def link(self, text: str) -> str:
         try:
@@ -89,10 +89,10 @@ class Rewriting:
         return urlunsplit((scheme, host, path, url.query, url.fragment))
 
     def page(self, text: str) -> str:
-        """Rewrite the links of an HTML page; everything else stays as it is.
+        """Rewrite the links of an HTML page; everything else is left unchanged.
 
-        The page is read once from its start to its end, by the rules of HTML's tokenizer. What has no end (a comment, a
-        tag, a script) is the rest of the page, and is left alone.
+        The page is scanned once from start to end, by the rules of HTML's tokenizer. What is not terminated (a comment,
+        a tag, a script) extends to the end of the page and is left unchanged.
         """
         return "".join(_pieces(text, self.link))
 
@@ -133,7 +133,7 @@ def _after(text: str, terminator: str, start: int) -> int:
 
 
 def _read_tag(text: str, at: int, names: frozenset[str], link: Link) -> tuple[list[Change], int]:
-    """Read the attributes from there on. Return the changes of values and the tag's end, -1 if it has no end."""
+    """Read the attributes of a tag. Return the changes of values and the end of the tag, -1 if it is not terminated."""
     changes: list[Change] = []
     while (match := _ATTRIBUTE.match(text, at)) is not None:
         end, name, _, quoted, open_quote, bare = match.groups()
@@ -146,7 +146,7 @@ def _read_tag(text: str, at: int, names: frozenset[str], link: Link) -> tuple[li
             continue
         try:
             old = html.unescape(quoted[1:-1] if quoted else value)
-        except ValueError:  # a character reference of thousands of digits
+        except ValueError:  # a character reference with thousands of digits
             continue
         new = link(old)
         if new != old:
@@ -178,7 +178,7 @@ def encoded(body: bytes, encoding: str) -> bytes:
 
 
 def rewritten(rewriting: Rewriting, body: bytes, encoding: str, limit: int) -> bytes | None:
-    """Return a page with its links rewritten, compressed as it was; None if it is to be passed on unchanged."""
+    """Return a page with its links rewritten, compressed as before; None if it must be forwarded unchanged."""
     page = decoded(body, encoding, limit)
     if page is None:
         return None

@@ -1,4 +1,4 @@
-"""A request sent on, and its answer sent back; where the protocol changes, both connections joined."""
+"""Forwards requests and responses, and connects both sides of an upgraded connection."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _HOP = {
     *("transfer-encoding", "upgrade"),
 }
 _NOT_OURS_TO_SEND = {"authorization", "host", "expect"}
-"""What was meant for this server alone, or is said anew."""
+"""Headers that are meant for this server only, or set again."""
 _IMPERSONATION = "impersonate-"
 _CORS = {f"access-control-allow-{name}" for name in ("credentials", "headers", "methods", "origin")}
 _ON_THE_LOOP_BYTES = 16 << 10
-"""Pages up to this size are rewritten at once, larger ones in a thread: each 16 kB may take about 10 ms."""
+"""Pages up to this size are rewritten on the event loop, larger ones in a thread: 16 kB may take about 10 ms."""
 _PAGES_AT_ONCE = 2
-"""So that large pages leave threads to others."""
+"""The number of large pages rewritten concurrently, so that threads remain for other work."""
 _PIECE = 256 << 10
 _MOST_TOLD = 100_000
 _KEPT_S = 2.0
-"""How long a connection is kept for the next request: less than servers that close idle ones wait."""
+"""How long an idle connection is kept: shorter than the idle timeout of servers."""
 _SILENT_HEADERS = ("Accept", "Accept-Encoding", "User-Agent", "Content-Type")
 _KEPT_HEADERS = ("Content-Encoding", "Location", "Vary")
 
@@ -53,15 +53,15 @@ _VERIFY_ERRORS = {
     10: "x509: certificate has expired or is not yet valid",
     **dict.fromkeys((18, 19, 20, 21), "x509: certificate signed by unknown authority"),
 }
-"""Go's words for the verification errors of OpenSSL."""
+"""The messages of Go for OpenSSL verification errors."""
 
 
 class RedirectForbidden(ConnectionError):
-    """A kubelet answered with a redirect. The server never follows one: its credentials are for that kubelet alone."""
+    """A kubelet responded with a redirect, which is never followed: the credentials are for that kubelet only."""
 
 
 class Upstream:
-    """`close()` at the end."""
+    """A client for kubelets, pods and services, which must be closed with `close()`."""
 
     def __init__(self, *, kubelets: Kubelets) -> None:
         self.kubelets = kubelets
@@ -78,8 +78,8 @@ class Upstream:
     async def forward(
         self, request: web.BaseRequest, location: Location, target: str, prefix: str | None
     ) -> web.StreamResponse:
-        """`target` is the path and query there; `prefix` what stands before that path here, None where links stay as
-        they are."""
+        """Forward a request and return the response. `target` is the path and query there; `prefix` is the path of the
+        proxy that precedes it here, or None if links are not rewritten."""
         if handshake.is_upgrade(lambda name: request.headers.getall(name, [])):
             return await self.upgrade(request, location, target)
         headers = _outgoing(request)
@@ -92,13 +92,13 @@ class Upstream:
             answer.release()
 
     async def to_kubelet(self, request: web.BaseRequest, node: str, target: str) -> web.StreamResponse:
-        """To a path of a node's kubelet, as it is."""
+        """Forward a request to a path of a node's kubelet."""
         if (local := self.kubelets.local(node)) is not None:
             return await local.answer(request.clone(rel_url=URL(target, encoded=True)))
         return await self.forward(request, await self.kubelets.location(node), target, None)
 
     async def read_from_kubelet(self, node: str, target: str, name: str) -> AsyncGenerator[bytes, None]:
-        """A log's pieces, of which the first is empty. A refusal is about the pod of that name."""
+        """Return the pieces of a log, of which the first is empty. Errors are reported for the pod of that name."""
         location = await self.kubelets.location(node)
         try:
             answer = await self.fetch(location, target)
@@ -119,7 +119,7 @@ class Upstream:
             answer.close()
 
     async def fetch(self, location: Location, target: str) -> aiohttp.ClientResponse:
-        """Send a GET with the server's own credentials. Failures on the way there are ConnectionError."""
+        """Send a GET with the server's credentials. Raise ConnectionError if no response is received."""
         try:
             response = await self._open().get(
                 self._url(location, target),
@@ -136,7 +136,7 @@ class Upstream:
         return response
 
     async def read(self, location: Location, target: str) -> bytes:
-        """Read a small document by a GET with the server's own credentials. Anything but 200 is ConnectionError."""
+        """Read a small document with the server's credentials. Raise ConnectionError for any status but 200."""
         async with await self.fetch(location, target) as response:
             if response.status != HTTPStatus.OK:
                 raise ConnectionError(f"{location.authority} answers {response.status}")
@@ -151,8 +151,8 @@ class Upstream:
         tls: ssl.SSLContext,
         server_name: str,
     ) -> BytesAnswer:
-        """A GET for somebody else, of a server that must show a certificate of that name. Where it sends them to, they
-        may go themselves. OSError as with `fetch`."""
+        """Send a GET on behalf of a user to a server whose certificate must have this name. Redirects are returned to
+        the client, not followed. Raise OSError as `fetch` does."""
         options: dict[str, Any] = {
             "ssl": tls,
             "server_hostname": server_name,
@@ -209,7 +209,7 @@ class Upstream:
     # -- other protocols ---------------------------------------------------------------------------------------------
 
     async def upgrade(self, request: web.BaseRequest, location: Location, target: str) -> web.StreamResponse:
-        """Ask for the change of protocol there as it was asked for here, and join the connections."""
+        """Send the upgrade request to the destination and connect both sides."""
         reader, writer = await self._dialled(location)
         try:
             writer.write(upgrading.request_head(request.method, target, _upgrade_headers(request)))
@@ -249,7 +249,7 @@ async def _whole(answer: aiohttp.ClientResponse, limit: int) -> bytes:
 
 
 def told(fault: BaseException, location: Location) -> str:
-    """As the real server words what happens on the way."""
+    """Return the error message of kube-apiserver for a failed connection."""
     where = f"dial tcp {location.authority}"
     if isinstance(fault, TimeoutError) and not getattr(fault, "errno", None):
         return f"{where}: i/o timeout"
@@ -284,7 +284,7 @@ def _upgrade_headers(request: web.BaseRequest) -> Iterator[tuple[str, str]]:
     headers = CIMultiDict((name, value) for name, value in request.headers.items() if _is_passed(name))
     protocols = handshake.wished(lambda name: request.headers.getall(name, []))
     headers.popall(handshake.WEBSOCKET_PROTOCOL, None)
-    if protocols:  # without the token that may have been among them
+    if protocols:  # without a bearer token that may have been among them
         headers[handshake.WEBSOCKET_PROTOCOL] = ", ".join(protocols)
     yield "Host", request.headers.get("Host", "")
     _add_forwarded(headers, request)
@@ -366,7 +366,7 @@ async def _streamed(
             async for piece in answer.content.iter_any():
                 await response.write(piece)
     except aiohttp.ClientError:
-        if request.transport is not None:  # the client must see that something is missing
+        if request.transport is not None:  # so that the client notices the truncation
             request.transport.abort()
         raise ConnectionError("the answer broke off") from None
     with suppress(ConnectionError):
@@ -381,7 +381,7 @@ async def _page(
     rewriting: Rewriting,
     turns: asyncio.Semaphore,
 ) -> web.StreamResponse:
-    """Answer with a rewritten page. One that is too large, compressed or not, is passed on unchanged."""
+    """Respond with a rewritten page. A page that is too large, compressed or not, is forwarded unchanged."""
     body = bytearray()
     async for piece in answer.content.iter_chunked(_PIECE):
         body += piece

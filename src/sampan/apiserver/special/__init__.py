@@ -1,7 +1,8 @@
-"""Paths that are no resources: discovery, OpenAPI, health, metrics, version. One handler each, `(call) -> Answer`.
+"""Non-resource paths: discovery, OpenAPI, health, metrics, version. One handler each, `(call) -> Answer`.
 
-What belongs here is what the server says about itself. Documents are made when they are first asked for and kept until
-the set of resources changes; nothing is done at start.
+Only what the server reports about itself belongs here. Documents are generated when they are first requested and cached
+until the set of resources changes; nothing is generated at the start. The counterparts are
+`k8s.io/apiserver/pkg/server/routes`, `healthz` and `k8s.io/apiserver/pkg/endpoints/discovery`.
 """
 
 from sampan.apiserver.special.health import Check

@@ -1,4 +1,4 @@
-"""/debug: what components tell about themselves, to those who may ask (a rule for nonResourceURLs)."""
+"""/debug: debug handlers of components, for users with permission for the non-resource URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Handler = Callable[["Call"], Awaitable["Answer"]]
 
 class Debug:
     def __init__(self, *handlers: Mapping[str, Handler]) -> None:
-        """By their whole paths. A mapping may change: components come and go."""
+        """Each mapping has the handlers by their full path. It may change while the server runs."""
         self._handlers = handlers
 
     async def handle(self, call: Call) -> Answer:

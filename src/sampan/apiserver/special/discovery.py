@@ -1,4 +1,4 @@
-"""/api and /apis: which groups, versions and resources are served, in the plain and in the aggregated form."""
+"""/api and /apis: discovery of the served groups, versions and resources, unaggregated and aggregated."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Discovery:
         self._generation = -1
 
     async def core(self, call: Call) -> Answer:
-        """Everything below /api that is no resource."""
+        """Serve every path below /api that is not a resource."""
         parts = call.path.strip("/").split("/")
         if len(parts) == 1:
             _route(call)
@@ -42,7 +42,7 @@ class Discovery:
         raise errors.generic(404)
 
     async def groups(self, call: Call) -> Answer:
-        """Everything below /apis that is no resource."""
+        """Serve every path below /apis that is not a resource."""
         _, *parts = call.path.strip("/").split("/")
         if not parts:
             if (form := _aggregated(call)) is not None:
@@ -80,14 +80,14 @@ class Discovery:
         headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
         kind, group, version = _AGGREGATED
         content_type = f"{form.media};g={group};v={version};as={kind}"
-        if call.headers.get("If-None-Match") == etag:  # clients take its type for that of what they have
+        if call.headers.get("If-None-Match") == etag:  # clients use its content type for the document they have cached
             return BytesAnswer(b"", content_type, 304, headers)
         return BytesAnswer(await media.encode(raw, form, call), content_type, 200, headers)
 
     # -- documents ---------------------------------------------------------------------------------------------------
 
     def _document(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """A document, made anew if resources came or went."""
+        """Return a cached document, which is regenerated if resources were added or removed."""
         if self._generation != self._scheme.generation:
             self._kept.clear()
             self._generation = self._scheme.generation
@@ -108,7 +108,7 @@ class Discovery:
 
 
 def _route(call: Call) -> None:
-    """What the real server's router sees to before it comes to the handler."""
+    """Perform the checks that kube-apiserver's router makes before the handler."""
     if call.method != "GET":
         raise errors.generic(405)
     negotiation.routes(call.headers.get("Accept", ""), OBJECT_FORMS)
@@ -120,7 +120,8 @@ def _no_resource(call: Call) -> BytesAnswer:
 
 
 def _aggregated(call: Call) -> Form | None:
-    """The form of an aggregated document, wherever in the header it is asked for; None for a plain one."""
+    """Return the form of an aggregated document if any clause of the Accept header requests it; None for an
+    unaggregated one."""
     accept = call.headers.get("Accept", "")
     if "APIGroupDiscoveryList" not in accept:
         return None

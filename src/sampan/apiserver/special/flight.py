@@ -1,4 +1,4 @@
-"""`/debug/flightrecorder`: the last records as JSON lines, for `sampan trace` and for people."""
+"""/debug/flightrecorder: the latest records as JSON lines, for `sampan trace` and for people."""
 
 from __future__ import annotations
 

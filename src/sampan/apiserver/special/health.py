@@ -1,4 +1,4 @@
-"""/healthz, /livez, /readyz: whether the server works, as a whole and check by check."""
+"""/healthz, /livez and /readyz: the health of the server, as a whole and for each check."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ _NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 @dataclass(frozen=True, slots=True)
 class Check:
     name: str
-    """Unique; may contain slashes (`poststarthook/bootstrap`)."""
+    """A unique name, which may contain slashes (`poststarthook/bootstrap`)."""
     probe: Callable[[], Awaitable[None]]
-    """Raises what is wrong."""
+    """Raises an exception if the check fails."""
     is_transient: bool = False
-    """It fails while the server starts or stops, which is nothing to warn of."""
+    """Whether failures during start and shutdown are expected and not logged as warnings."""
 
 
 async def _fine() -> None:
-    """Nothing can be wrong with it: the answer itself is the proof."""
+    """Succeed always: that the server responds is the proof."""
 
 
 ALWAYS = (Check("ping", _fine), Check("log", _fine))
 
 
 def store_check(backend: Backend) -> Check:
-    """Asks the store, whichever it is, under the name that people look for."""
+    """Return a check that reads from the storage backend. It is named "etcd", whatever the backend, as operators
+    expect."""
 
     async def probe() -> None:
         async with asyncio.timeout(_STORE_TIMEOUT_S):
@@ -46,7 +47,8 @@ def store_check(backend: Backend) -> Check:
 
 
 def writable_store_check(backend: Backend) -> Check:
-    """Asks the store, and fails while it refuses writes: for want of space, or because the disk is read-only."""
+    """Return a check that also fails while the storage rejects writes, for lack of space or because the disk is
+    read-only."""
     answers = store_check(backend)
 
     async def probe() -> None:
@@ -59,7 +61,7 @@ def writable_store_check(backend: Backend) -> Check:
 
 class Health:
     def __init__(self, *, checks: Iterable[Check] = (), ready_checks: Iterable[Check] = ()) -> None:
-        """A check of readiness takes the place of another one with its name."""
+        """A readiness check replaces another check with the same name."""
         live = (*ALWAYS, *checks)
         ready = {check.name: check for check in (*live, *ready_checks)}
         self.checks: dict[str, Sequence[Check]] = {
@@ -67,7 +69,7 @@ class Health:
             "livez": live,
             "readyz": tuple(ready.values()),
         }
-        """By path; each in the order in which it is told."""
+        """The checks by path, in the order in which they are reported."""
 
     async def handle(self, call: Call) -> BytesAnswer:
         name, slash, single = call.path[1:].partition("/")
@@ -95,7 +97,8 @@ class Health:
 
 
 async def _result(check: Check, left_out: set[str]) -> tuple[str, str]:
-    """What is wrong, empty if nothing is, and how it is told: everybody may ask, so the reason is not."""
+    """Return the error, empty if there is none, and the reported text. The reason is withheld, because the paths are
+    open to everybody."""
     if check.name in left_out:
         return "", "excluded: ok"
     fault = await _fault(check)

@@ -1,4 +1,4 @@
-"""/: the paths that there are."""
+"""/: the list of all paths."""
 
 from collections.abc import Sequence
 

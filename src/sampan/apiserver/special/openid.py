@@ -1,4 +1,4 @@
-"""What others need to verify the tokens of service accounts: the issuer and its keys."""
+"""OpenID discovery for service account tokens: the issuer and its keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OpenId:
     def __init__(
         self, *, issuer: str, keys: Sequence[AccountKey], address: Callable[[], str], keys_url: str = ""
     ) -> None:
-        """`keys_url` is where others find the keys, if not at our own address."""
+        """`keys_url` is where relying parties find the keys, if not at this server."""
         self._issuer, self._keys, self._address, self._keys_url = issuer, keys, address, keys_url
 
     async def handle(self, call: Call) -> Answer:

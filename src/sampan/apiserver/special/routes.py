@@ -1,4 +1,4 @@
-"""Which handler answers for which path."""
+"""The handlers of non-resource paths."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def special_paths(
     debug: Mapping[str, Special] | None = None,
     openid: OpenId | None = None,
 ) -> Mapping[str, Special]:
-    """The handlers by the first element of their paths. `address` is where clients reach the server (host:port);
-    `checks` are parts of its health, besides those that every server has, `ready_checks` only of its readiness.
-    `debug` are more handlers below /debug, by their whole paths; it is looked at when somebody asks."""
+    """Return the handlers by the first element of their path. `address` returns where clients reach the server
+    (host:port); `checks` are additional health checks, `ready_checks` only apply to readiness. `debug` are further
+    handlers below /debug by their full path, looked up on each request."""
     discovery = Discovery(scheme=registry.scheme, address=address)
     health = Health(
         checks=[store_check(registry.backend), *checks],

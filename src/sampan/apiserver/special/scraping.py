@@ -1,4 +1,4 @@
-"""/metrics: what the process counts, for Prometheus."""
+"""/metrics: the metrics of the process, for Prometheus."""
 
 from sampan.apiserver.call import Call
 from sampan.apiserver.results import BytesAnswer, no_such_path

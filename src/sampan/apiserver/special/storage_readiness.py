@@ -1,9 +1,9 @@
-"""Whether the watch caches of what the store holds are filled: a part of /readyz.
+"""The readiness check for the watch caches.
 
-The real server waits for its watch caches too (the feature WatchCacheInitializationPostStartHook). Here a cache is
-opened when somebody asks for its resource; those of resources that have objects are opened at the start, so that the
-first lists after /readyz says ok do not wait. Events are left out: there are many of them, and nobody asks for them
-first; the real server has no watch cache for them.
+kube-apiserver also waits for its watch caches (feature WatchCacheInitializationPostStartHook). Here a cache is created
+when its resource is first requested; those of resources that have objects are created at the start, so that the first
+lists after /readyz succeeds do not wait. Events are excluded: there are many of them, they are rarely the first to be
+requested, and kube-apiserver has no watch cache for them either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sampan.storage.backend import StorageError
 log = logging.getLogger(__name__)
 
 _LONGEST_S = 60.0
-"""The server is ready after that time in any case, as the real one is: requests wait for what they need."""
+"""After this time the server is ready in any case, as kube-apiserver is: requests wait for the caches they need."""
 _EVENTS = "/registry/events"
 
 
@@ -33,7 +33,7 @@ class StorageReadiness:
         return Check("poststarthook/storage-readiness", self._probe, is_transient=True)
 
     async def run(self) -> None:
-        """Open the caches and wait until they are filled."""
+        """Create the caches and wait until they are filled."""
         try:
             async with asyncio.timeout(_LONGEST_S):
                 await self._fill()
@@ -48,7 +48,7 @@ class StorageReadiness:
             await store.cacher.wait_filled()
 
     def _stored(self) -> list[Resource]:
-        """One resource for each place in the store."""
+        """Return one resource for each storage prefix."""
         found: dict[str, Resource] = {}
         for resource in self._registry.scheme:
             if resource.storage is not None and not resource.is_custom and resource.storage_prefix != _EVENTS:

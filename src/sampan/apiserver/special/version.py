@@ -1,4 +1,4 @@
-"""/version: which Kubernetes this is, and what it runs on."""
+"""/version: the Kubernetes version and the platform."""
 
 import platform
 from functools import cache
@@ -14,7 +14,7 @@ from sampan.apiserver.results import Answer, BytesAnswer, no_such_path
 from sampan.machinery import errors
 
 MAJOR, MINOR, GIT_VERSION = "1", "36", "v1.36.4"
-"""The level of the API, which clients compare with their own."""
+"""The version of the API, which clients compare with their own."""
 
 
 async def version(call: Call) -> Answer:
@@ -46,7 +46,7 @@ def info() -> Info:
 
 
 def _machine() -> str:
-    """As Go names it."""
+    """Return the architecture as Go names it."""
     found = platform.machine().lower()
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(found, found)
 

@@ -1,5 +1,5 @@
-"""Tables: what `kubectl get` shows, made from the columns that a kind's strategy declares.
+"""Tables, which `kubectl get` shows, generated from the columns that a kind's strategy declares.
 
-`cells` is what the columns of several kinds share, `columns` how columns are described to clients, `table` how objects
-become rows. What a single kind shows belongs to its own module in `registry/kinds`.
+`cells` are shared by the columns of several kinds, `columns` describes columns to clients, `table` converts objects to
+rows. The columns of a single kind belong to its module in `registry/kinds`. The counterpart is `pkg/printers`.
 """

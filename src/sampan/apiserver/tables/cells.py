@@ -1,5 +1,5 @@
-"""Cells that several kinds have: each takes the object and the present time, as `Column.value` wants it, or is a text
-that such a function is made of."""
+"""Cells that several kinds share: functions of the object and the current time, for `Column.value`, and helpers for
+these."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def age(obj: Any, now: float) -> str:
 
 
 def created_at(obj: Any, now: float) -> str | None:
-    """The time itself, which the client turns into an age."""
+    """Return the creation timestamp, which the client converts to an age."""
     found: str | None = obj.metadata.creationTimestamp or None
     return found
 
 
 def pairs(labels: Mapping[str, str] | None) -> str:
-    """`a=b,c=d`"""
+    """Return labels as `a=b,c=d`."""
     return ",".join([f"{key}={labels[key]}" for key in sorted(labels)]) if labels else NONE
 
 
 def selector(source: LabelSelector | None) -> str:
-    """A LabelSelector as the expression that means the same."""
+    """Return a LabelSelector as the equivalent expression."""
     try:
         return str(selector_of(source)) or NONE if source is not None else NONE
     except SelectorError:

@@ -1,4 +1,4 @@
-"""How a table's columns are told to clients, and the columns of kinds that declare none."""
+"""The column definitions of tables, and the columns of kinds that declare none."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,11 +15,11 @@ NAME = Column("Name", cells.name, format="name", field="metadata.name")
 AGE = Column("Age", cells.age, field="metadata.creationTimestamp")
 CREATED_AT = Column("Created At", cells.created_at, type="date", field="metadata.creationTimestamp")
 GENERIC = (NAME, CREATED_AT)
-"""What every object has to show."""
+"""The columns for any object."""
 
 
 def definitions(columns: Sequence[Column], kind: GroupVersionKind) -> bytes:
-    """The columnDefinitions of a table of that kind, as JSON."""
+    """Return the columnDefinitions of a table of that kind, as JSON."""
     return _definitions(tuple(columns), kind)
 
 

@@ -1,4 +1,4 @@
-"""Tables as bytes: of lists, of single objects, of watch events."""
+"""Tables as JSON: of lists, single objects and watch events."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ INCLUDES = ("Metadata", "Object", "None")
 _encode = msgspec.json.Encoder().encode
 
 Raw = Callable[[], bytes]
-"""Gives the bytes of the object as the client's version has it."""
+"""Returns the JSON of the object in the requested version."""
 
 
 def include_of(call: Call) -> str:
-    """How much of the object each row carries."""
+    """Return the includeObject parameter: how much of the object each row contains."""
     wanted = call.query.get("includeObject")
     if wanted and wanted not in INCLUDES:
         why = "must be 'Metadata', 'Object', 'None', or empty"
@@ -34,7 +34,7 @@ def include_of(call: Call) -> str:
 
 
 Conditions = Callable[[Any], Sequence[Mapping[str, str]]]
-"""What a row says of its object beside the cells."""
+"""Returns the conditions of a row."""
 
 
 def _no_conditions(obj: Any) -> Sequence[Mapping[str, str]]:
@@ -42,7 +42,7 @@ def _no_conditions(obj: Any) -> Sequence[Mapping[str, str]]:
 
 
 class TableWriter:
-    """Writes tables of one kind in one form, at one time."""
+    """Writes tables of one kind in one form, for one point in time."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class TableWriter:
         return self.opening(metadata, has_headers=has_headers) + b"[" + b",".join(rows) + b"]}"
 
     def opening(self, metadata: dict[str, Any], *, has_headers: bool = True) -> bytes:
-        """The table up to its rows."""
+        """Return the table up to its rows."""
         headers = self._definitions if has_headers else b"null"
         return b'%b%b,"columnDefinitions":%b,"rows":' % (self._opening, _encode(metadata), headers)
 

@@ -67,7 +67,7 @@ class ResourceQuotaAdmission:
         return [(quota, demand) for quota, demand in demands if demand]
 
     async def _charge(self, attributes: Attributes, store: Store, demands: Demands) -> None:
-        """Charge the quotas. Those that appear to be exhausted come first, so that others need not be released again."""
+        """Charge the quotas, those that appear to be exhausted first, so that others need not be released again."""
         is_limited = attributes.subresource != "status"
         rows = [(quota, Charge(amounts=amounts, is_limited=is_limited)) for quota, amounts in demands]
         rows.sort(key=lambda row: not tally(row[0], [row[1]]).refusals)

@@ -1,4 +1,4 @@
-"""An index of roles and bindings by subject. The rules of a user are computed once and cached until something changes."""
+"""An index of roles and bindings by subject. The rules of a user are computed once and cached until a change."""
 
 from __future__ import annotations
 

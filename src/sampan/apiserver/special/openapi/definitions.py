@@ -1,4 +1,4 @@
-"""The schemas that documents refer to: of built-in kinds with their published texts, of custom ones from their own."""
+"""The schemas of OpenAPI documents: built-in kinds with their published descriptions, custom ones with their own."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from sampan.apiserver import descriptions
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _PREFIX = "#/components/schemas/"
 _LIKE = f"{META}.PartialObjectMetadata"
-"""Where the texts for the fields that all objects have stand."""
+"""The definition that describes the fields which all objects have."""
 
 
 _KINDS = "x-kubernetes-group-version-kind"
 _EVERYWHERE = ("DeleteOptions", "WatchEvent")
-"""Kinds that every version of a group has."""
+"""Kinds that exist in every group and version."""
 
 
 class Definitions:
-    """Schemas by name, for the resources that there are."""
+    """Schemas by name, for all served resources."""
 
     def __init__(self, scheme: Scheme) -> None:
         self._custom: dict[str, dict[str, Any]] = {}
@@ -32,7 +32,7 @@ class Definitions:
                 self._add_custom(resource)
 
     def of(self, kind: GroupVersionKind) -> str:
-        """The name of a kind's schema."""
+        """Return the name of a kind's schema."""
         own = self._names.get((kind.group, kind.version, kind.kind))
         if own is not None:
             return own
@@ -45,8 +45,8 @@ class Definitions:
         return self.of(GroupVersionKind(group=resource.group, version=resource.version, kind=resource.list_kind))
 
     def closure(self, names: Iterable[str], versions: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
-        """These schemas and all that they refer to, in the order of their names, for a document about `versions`
-        (group and version of each)."""
+        """Return these schemas and all that they refer to, ordered by name, for a document about `versions` (pairs of
+        group and version)."""
         found: dict[str, dict[str, Any]] = {}
         pending = list(names)
         while pending:
@@ -72,7 +72,7 @@ class Definitions:
 
 
 def references(node: Any) -> Iterator[str]:
-    """The names that a schema refers to."""
+    """Return the names of the schemas that a schema refers to."""
     if isinstance(node, dict):
         target = node.get("$ref")
         if isinstance(target, str):
@@ -93,7 +93,7 @@ def _builtin(name: str) -> dict[str, Any]:
         text = texts.properties.get(field)
         if text is not None and text.description:
             schema["description"] = text.description
-        elif list(schema) == ["allOf"]:  # with nothing to add, a reference stands alone
+        elif list(schema) == ["allOf"]:  # without a description, a plain reference suffices
             found["properties"][field] = schema["allOf"][0]
     return found
 

@@ -1,4 +1,4 @@
-"""OpenAPI v3: one document for each version of a group, and a few for the paths around them."""
+"""OpenAPI v3: one document for each group and version, and a few for other paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VERSION = "io.k8s.apimachinery.pkg.version.Info"
 
 
 class Contents:
-    """The paths of each document, by its name: `api/v1`, `apis/apps/v1`, `version`."""
+    """The paths of each document by its name: `api/v1`, `apis/apps/v1`, `version`."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry, self._scheme = registry, registry.scheme
@@ -46,7 +46,7 @@ class Contents:
         return sorted(found)
 
     def paths(self, name: str) -> list[PathItem]:
-        """KeyError for a document that there is not."""
+        """Return the paths of a document. Raise KeyError if it does not exist."""
         if name not in self.names():
             raise KeyError(name)
         if name in _ROOTS or name in _ISSUER:
@@ -59,7 +59,7 @@ class Contents:
         return name.startswith("apis/") and self._is_custom(name.split("/")[1])
 
     def versions(self, name: str) -> list[tuple[str, str]]:
-        """The group and version that a document is about, if it is about one."""
+        """Return the group and version of a document; empty if it is about none."""
         prefix, *parts = name.split("/")
         if prefix == "api" and len(parts) == 1:
             return [("", parts[0])]
@@ -152,7 +152,7 @@ def _path(item: PathItem) -> dict[str, Any]:
 
 
 def hoisted(item: PathItem) -> tuple[list[Parameter], list[tuple[Operation, list[Parameter]]]]:
-    """The parameters that all operations on a path share, and each operation with the rest of its own."""
+    """Return the parameters that all operations of a path share, and each operation with its remaining ones."""
     every = [set(operation.parameters) for operation in item.operations]
     shared = set.intersection(*every) if every else set()
     own = [(one, [p for p in one.parameters if p not in shared]) for one in item.operations]

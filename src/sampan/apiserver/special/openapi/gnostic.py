@@ -1,4 +1,4 @@
-"""The v2 document as the protobuf message that older kubectl asks for (gnostic's openapi.v2.Document)."""
+"""The v2 document as the protobuf message that older versions of kubectl request (gnostic's openapi.v2.Document)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from sampan.api.codec.protobuf.wire import BYTES, VARINT, delimited, tag_bytes, varint
 
 Write = Callable[[Any], bytes]
-"""The content of a message, from its JSON value."""
+"""Returns the encoded message of a JSON value."""
 _Fields = dict[str, tuple[int, str]]
 
 _SCHEMA: _Fields = {
@@ -99,7 +99,7 @@ _MESSAGES: dict[str, tuple[_Fields, int]] = {
     "schema": (_SCHEMA, 31),
     "key": ({"type": (1, "text"), "name": (2, "text"), "in": (3, "text"), "description": (4, "text")}, 5),
 }
-"""The fields of each message by their JSON names, and the number of its extensions."""
+"""The fields of each message by JSON name, and the field number of its extensions."""
 
 
 def encode(document: dict[str, Any]) -> bytes:
@@ -137,7 +137,7 @@ def _put(number: int, content: bytes) -> bytes:
 
 
 def _named(name: str, content: bytes) -> bytes:
-    """An entry of what JSON has as an object."""
+    """Return an entry of a JSON object as a named message."""
     return _put(1, name.encode()) + _put(2, content)
 
 
@@ -150,7 +150,7 @@ def _schema(value: dict[str, Any]) -> bytes:
 
 
 def _parameter_item(value: dict[str, Any]) -> bytes:
-    """A parameter, or a reference to one."""
+    """Return a parameter, or a reference to one."""
     if "$ref" in value:
         return _put(2, _put(1, value["$ref"].encode()))
     return _put(1, _parameter(value))

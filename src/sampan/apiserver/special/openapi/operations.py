@@ -1,4 +1,4 @@
-"""What can be done with a resource, path by path: the same for both versions of OpenAPI."""
+"""The operations on a resource by path, for both versions of OpenAPI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sampan.apiserver.special.openapi.parameters import NAME, NAMESPACE, PATH_BE
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 TEXT = ""
-"""The definition of an answer that is text, and not an object."""
+"""The schema name of a response that is text and not an object."""
 _PROXY_METHODS = ("delete", "get", "head", "options", "patch", "post", "put")
 _CONNECTED = frozenset({"attach", "exec", "portforward", "proxy"})
 
@@ -28,11 +28,11 @@ class Operation:
     action: str = ""
     parameters: tuple[Parameter, ...] = ()
     body: str = ""
-    """The definition of the request's body."""
+    """The schema name of the request body."""
     body_forms: tuple[str, ...] = ("*/*",)
     body_required: bool = True
     answers: tuple[tuple[int, str], ...] = ()
-    """Codes and definitions."""
+    """Pairs of a status code and a schema name."""
     forms: tuple[str, ...] = OBJECT_FORMS
     kind: GroupVersionKind | None = None
 
@@ -42,11 +42,11 @@ class PathItem:
     path: str
     operations: tuple[Operation, ...]
     parameters: tuple[Parameter, ...] = field(default=())
-    """Those that belong to the path itself."""
+    """The parameters of the path itself."""
 
 
 class Names(Protocol):
-    """Names schemas."""
+    """Returns the schema names of kinds."""
 
     def of(self, kind: GroupVersionKind) -> str: ...
 
@@ -54,8 +54,8 @@ class Names(Protocol):
 
 
 class Operations:
-    """The paths of one resource. `names` names the schema of a kind, `is_returned` says whether a deletion
-    answers with the object."""
+    """The paths of one resource. `names` returns the schema name of a kind; `is_returned` is whether a delete returns
+    the object."""
 
     def __init__(self, *, resource: Resource, names: Names, is_returned: bool) -> None:
         self._resource, self._names, self._is_returned = resource, names, is_returned
@@ -132,7 +132,7 @@ class Operations:
         yield from self._views(verbs, schema, resource.gvk, "")
 
     def _views(self, verbs: Iterable[str], schema: str, kind: GroupVersionKind, suffix: str) -> Iterator[Operation]:
-        """Read, patch and replace, of the object or of a part of it."""
+        """Return the get, patch and update operations of the object or a subresource."""
         resource = self._resource
         name = f"{self._title}{self._scope}{resource.kind}{suffix}"
         told = f"{suffix.lower()} of the specified {resource.kind}" if suffix else f"the specified {resource.kind}"
@@ -283,7 +283,8 @@ class Operations:
 
 
 def title_and_tag(group: str, version: str = "") -> tuple[str, str]:
-    """How operations of a version are named: `RbacAuthorizationV1` and `rbacAuthorization_v1`."""
+    """Return the prefix of operation IDs and the tag of a group and version: `RbacAuthorizationV1`,
+    `rbacAuthorization_v1`."""
     words = group.removesuffix(".k8s.io").replace("-", ".").split(".") if group else ["core"]
     title = "".join(word[:1].upper() + word[1:] for word in words)
     tag = title[:1].lower() + title[1:]
@@ -291,7 +292,7 @@ def title_and_tag(group: str, version: str = "") -> tuple[str, str]:
 
 
 def single(path: str, id: str, description: str, tag: str, schema: str, forms: tuple[str, ...]) -> PathItem:
-    """A path that can only be read, and takes no parameters."""
+    """Return a path that can only be read and has no parameters."""
     operation = Operation(method="get", id=id, description=description, tag=tag, answers=((200, schema),), forms=forms)
     return PathItem(path, (operation,))
 

@@ -1,4 +1,4 @@
-"""The parameters of requests, by the options that they belong to."""
+"""The parameters of requests, grouped by the options they belong to."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ CONNECT: dict[str, tuple[Parameter, ...]] = {
     "portforward": _sorted(_of("integer", ports="The ports, where WebSocket is used.")),
     "proxy": _sorted(_of("string", path="The path below the object's address.")),
 }
-"""By the subresource."""
+"""The parameters by subresource."""
 LOG = _sorted(
     _CONTAINER,
     _of(

@@ -1,7 +1,8 @@
-"""Answering for OpenAPI documents.
+"""Serving of OpenAPI documents.
 
-They are made on demand, aside from the event loop, and the recent ones are kept. Their hashes, which the index tells
-and clients cache by, are taken from what the documents are made of, so that the index costs next to nothing.
+They are generated on demand in a thread, and the most recently used ones are cached. Their hashes, which the index
+contains and which clients use for caching, are computed from the resources, so that the index does not require
+generating any document.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.special.openapi.documents import Contents
 
 FORMAT = 1
-"""Rises when documents are made differently from the same resources."""
+"""Must be incremented when the generated documents change although the resources are the same."""
 _PROTOBUF_2 = (
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
@@ -41,7 +42,7 @@ class OpenApi:
         self._generation = -1
         self._contents: Contents | None = None
         self._kept: dict[str, bytes] = {}
-        """Finished documents, packed; the most recently used last."""
+        """Generated documents, compressed; the most recently used last."""
         self._hashes: dict[str, str] = {}
 
     async def handle(self, call: Call) -> Answer:
@@ -96,7 +97,7 @@ class OpenApi:
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def _now(self) -> Contents:
-        """What the documents are about; everything is forgotten if resources came or went."""
+        """Return the current contents; the caches are cleared if resources were added or removed."""
         from sampan.apiserver.special.openapi.documents import Contents
 
         if self._contents is None or self._generation != self._registry.scheme.generation:
@@ -153,12 +154,12 @@ def _cached(call: Call, raw: bytes, content_type: str, headers: dict[str, str]) 
 
 
 def _is_current(call: Call, headers: dict[str, str]) -> bool:
-    """Whether the client has it already."""
+    """Whether the client has the current version."""
     return headers["ETag"] in [tag.strip() for tag in call.headers.get("If-None-Match", "").split(",")]
 
 
 def _packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> BytesAnswer:
-    """The document as it is kept for those who take gzip, else unpacked."""
+    """Return the compressed document to clients that accept gzip, decompressed otherwise."""
     if compression.wants_gzip(call.headers.get("Accept-Encoding", "")):
         return BytesAnswer(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
     return BytesAnswer(zlib.decompress(packed, 16 + zlib.MAX_WBITS), content_type, 200, headers)

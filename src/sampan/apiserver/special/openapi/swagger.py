@@ -1,4 +1,4 @@
-"""OpenAPI v2: everything in one document, for older clients."""
+"""OpenAPI v2: one document with everything, for older clients."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sampan.apiserver.special.openapi.parameters import Parameter
 
 _V3_PREFIX, _PREFIX = "#/components/schemas/", "#/definitions/"
 _KEPT = frozenset({"description", "format", "properties", "required", "type", "items", "additionalProperties"})
-"""What v2 can say of a schema, besides extensions; defaults and enumerations are left out as by the real server."""
+"""The schema keywords of v2, besides extensions; like kube-apiserver, defaults and enums are omitted."""
 _LOOKED_AT = frozenset({"dryRun", "fieldValidation"})
-"""Parameters that clients look for in operations and do not follow references to."""
+"""Parameters that clients search for in operations without following references."""
 _SECURITY = {
     "BearerToken": {
         "description": "Bearer Token authentication",
@@ -41,12 +41,12 @@ def document(contents: Contents) -> dict[str, Any]:
 
 
 def schema_of(node: dict[str, Any]) -> dict[str, Any]:
-    """A v3 schema in terms of v2."""
+    """Convert a v3 schema to v2."""
     found = {key: value for key, value in node.items() if key in _KEPT or key.startswith("x-")}
     target = node.get("$ref") or next((one["$ref"] for one in node.get("allOf", ()) if "$ref" in one), None)
     if target is not None:
         found["$ref"] = target.replace(_V3_PREFIX, _PREFIX)
-    elif "oneOf" in node:  # a quantity, or an integer or a string
+    elif "oneOf" in node:  # a quantity or an int-or-string
         found["type"] = "string"
     if isinstance(properties := found.get("properties"), dict):
         found["properties"] = {name: schema_of(schema) for name, schema in properties.items()}
