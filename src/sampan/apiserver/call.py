@@ -95,7 +95,7 @@ class Trail(Protocol):
 
 
 class Gate(Protocol):
-    """What the transport contributes while a request is served."""
+    """The transport's part in serving a request."""
 
     @property
     def target(self) -> str:
@@ -175,8 +175,8 @@ class Call:
     """None if nothing of the request is written to the audit log."""
     user: User = User(ANONYMOUS)
     verb: str = ""
-    """get, list, watch, create, update, patch, delete, deletecollection or connect; the lower-case method for
-    non-resource URLs."""
+    """get, list, watch, create, update, patch, delete or deletecollection; the lower-case method for non-resource
+    URLs."""
     resource: Resource | None = None
     namespace: str = ""
     name: str = ""

@@ -53,12 +53,12 @@ class ServerConfig:
     other_bind_addresses: Sequence[str] = ()
     """Further addresses on which the secure port is served."""
     secure_port: int = 6443
-    """0: no TLS listener."""
+    """The port of the TLS listener; 0 disables it."""
     any_secure_port: bool = False
     """Whether to listen on a free port instead of `secure_port`."""
     insecure_bind_address: str = "127.0.0.1"
     insecure_port: int = 0
-    """0: no plain HTTP."""
+    """The port of the plain HTTP listener; 0 disables it."""
     any_insecure_port: bool = False
     """Whether to serve plain HTTP on a free port instead of `insecure_port`."""
     advertise_address: str = ""
@@ -91,13 +91,13 @@ class ServerConfig:
     encryption: "Encryption | None" = None
     """Which resources are encrypted at rest, and how."""
     encryption_config: Path | None = None
-    """The EncryptionConfiguration file, if it is reloaded when it changes; `encryption` is then a `ChangingEncryption`.
-    """
+    """The EncryptionConfiguration file, if it is reloaded when it changes; `encryption` is then a
+    `ChangingEncryption`."""
     service_account_issuer: str = ISSUER
     other_service_account_issuers: Sequence[str] = ()
     """Further issuers whose tokens are accepted, for a change of the issuer."""
     service_account_jwks_uri: str = ""
-    """Where relying parties find the JWKS, if not at this server."""
+    """The URL of the JWKS for relying parties, if it is not at this server."""
     service_account_max_token_s: float = 0
     """The maximum lifetime of tokens; 0: as long as requested."""
     extends_account_tokens: bool = True

@@ -57,7 +57,7 @@ class Endpoints:
         a second."""
         self._worker = WorkerThread("sampan-large-object")
 
-    # -- reads -------------------------------------------------------------------------------------------------------
+    # -- get, list and watch -----------------------------------------------------------------------------------------
 
     async def get(self, call: Call) -> Answer:
         resource = _resource(call)
@@ -230,7 +230,7 @@ class Endpoints:
             return options.checked_delete_options(await worker.run(bodies.read_delete_options, call))
         return options.checked_delete_options(bodies.read_delete_options(call))
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------------------------
 
     async def read_object(self, call: Call, codec: ResourceCodec, validation: str) -> Any:
         """Return the object in the body as `bodies.read_object` does; a large body is decoded in a worker thread."""

@@ -16,8 +16,8 @@ Content = TypeVar("Content")
 
 
 class FollowedFile(Generic[Content]):
-    """Checks periodically whether the file, or one of the files beside it, has changed, and reloads it. A file that
-    cannot be read or is invalid is ignored."""
+    """Checks periodically whether the file, or one of the files beside it, has changed, and reloads it. While a file
+    cannot be read nothing changes; invalid contents are logged once and ignored until the next change."""
 
     def __init__(
         self,

@@ -161,7 +161,7 @@ class Renderer:
         kind = result.shape.list_kind or f"{resource.kind}List"
         return protobuf.join_list(resource.gvk.api_version, kind, partial.list_metadata(result), bodies)
 
-    # -- parts that watch frames use too -----------------------------------------------------------------------------
+    # -- shared with watch frames ------------------------------------------------------------------------------------
 
     def table_writer(self, resource: Resource, form: Form, include: str, columns: Sequence[Column] = ()) -> TableWriter:
         strategy = self._registry.served(resource).strategy

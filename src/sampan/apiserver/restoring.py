@@ -1,5 +1,5 @@
-"""The error messages of Go's `runtime.DefaultUnstructuredConverter`, through which strategic merge patches are decoded:
-they say less than those of a JSON decoder, and never where the error is."""
+"""The error messages of Go's `runtime.DefaultUnstructuredConverter`, which decodes the results of strategic merge
+patches and applies: they say less than those of a JSON decoder, and never where the error is."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ _RETRY_S = 0.2
 @dataclass(frozen=True, slots=True)
 class Unserved:
     consequence: str
-    """What this server does not do."""
+    """The effect of the missing feature, for the warning."""
     concerns: Callable[[Any], bool] = lambda obj: True
     """Whether an object of the kind is affected."""
 

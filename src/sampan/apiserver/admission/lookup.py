@@ -1,4 +1,4 @@
-"""Look-ups of objects by admission plugins: from the watch cache, and from the storage if they are missing there."""
+"""Look-ups of objects by admission plugins: from the watch cache, or by a consistent read if they are missing there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def find(store: Store, namespace: str, name: str) -> Any | None:
 
 
 async def find_now(store: Store, namespace: str, name: str) -> Any | None:
-    """Return the current object, read from the storage."""
+    """Return the current object, by a consistent read."""
     item = await store.cacher.get(namespace, name)
     return item.object(store.codec.decode) if item is not None else None
 

@@ -16,7 +16,7 @@ class NamespaceLifecycle:
 
     def __init__(self) -> None:
         self._deleted: dict[str, float] = {}
-        """Recently deleted namespaces, and until when their state is read from the storage instead of the cache."""
+        """Recently deleted namespaces, and until when a consistent read replaces the cached object."""
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         if _is_namespace(resource):

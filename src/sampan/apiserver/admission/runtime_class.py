@@ -92,8 +92,8 @@ class TolerationCover:
     def __init__(self, tolerations: Iterable[Toleration] = ()) -> None:
         self._counts: Counter[tuple[object, ...]] = Counter()
         self._limits: dict[tuple[str | None, ...], Counter[float]] = {}
-        """By key (None: every key), effect and value (None: every value): the toleration seconds, and how many
-        tolerations have them."""
+        """The toleration seconds and how many tolerations have them, by key (None: every key), effect and value (None:
+        every value)."""
         self._longest: dict[tuple[str | None, ...], list[float]] = {}
         """The same seconds, negated, as heaps, which may still contain removed ones."""
         for toleration in tolerations:

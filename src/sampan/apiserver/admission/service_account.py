@@ -113,7 +113,7 @@ def _mount_token(pod: Pod) -> None:
         spec.volumes.append(Volume(name=name, projected=token_source()))
 
 
-# -- accounts that list the secrets they may use ---------------------------------------------------------------------
+# -- service accounts that list the secrets they may use -------------------------------------------------------------
 
 
 def _check_secrets(attributes: Attributes, pod: Pod, account: ServiceAccount) -> None:

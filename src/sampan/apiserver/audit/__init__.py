@@ -2,7 +2,7 @@
 
 `policy` decides what is recorded of a request, `trail` follows one request, `event` is the content of a line, `log`
 writes lines to a file in the background. Auditing never delays a request and never makes one fail: events that cannot
-be written are counted. The counterparts are `k8s.io/apiserver/pkg/audit` and `plugin/pkg/audit`.
+be written are counted. The counterparts are `k8s.io/apiserver/pkg/audit` and `k8s.io/apiserver/plugin/pkg/audit`.
 """
 
 from sampan.apiserver.audit.auditor import Auditor

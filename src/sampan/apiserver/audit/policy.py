@@ -36,7 +36,7 @@ NAMES = {level: name for name, level in LEVELS.items()}
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is recorded of a request."""
+    """How much of a request is recorded."""
 
     level: Level
     omitted: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Builds the authenticators that the configuration asks for, in the order of kube-apiserver."""
+"""Builds the configured authenticators, in the order of kube-apiserver."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 An authorizer decides on `Attributes`, so that an access review is decided in the same way as a real request. The user
 was authenticated before, in `auth`. The counterparts are `k8s.io/apiserver/pkg/authorization` and
-`pkg/auth/authorizer`.
+`pkg/kubeapiserver/authorizer`.
 """
 
 from sampan.apiserver.authz.attributes import Attributes, attributes_of

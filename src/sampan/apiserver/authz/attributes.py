@@ -89,8 +89,8 @@ def _verb(call: Call, path: paths.ResourcePath) -> str:
 
 def _selected(call: Call, verb: str, is_old_watch: bool) -> tuple[str, str, str]:
     """Return the field and label selector of the request, and the single name that they select. Only list, watch and
-    deletecollection honour selectors; for deletecollection no name is derived, and the deprecated watch paths do not
-    always honour them."""
+    deletecollection honour selectors; the deprecated watch paths do not always, so their selectors are ignored. The
+    name is not derived for deletecollection."""
     if is_old_watch or verb not in ("list", "watch", "deletecollection"):
         return "", "", ""
     selector = call.query.get("fieldSelector")

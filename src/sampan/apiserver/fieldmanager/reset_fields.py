@@ -22,7 +22,7 @@ _PATHS: dict[tuple[str, str, str], Filter] = {
     (_CERTIFICATES, "certificatesigningrequests", "approval"): Except("spec", "status.certificate"),
     (_CERTIFICATES, "podcertificaterequests", ""): Everything(),
 }
-"""The exceptions by group, plural and subresource."""
+"""The filters of paths with rules of their own, by group, plural and subresource."""
 
 _KEEP_METADATA = frozenset(
     {

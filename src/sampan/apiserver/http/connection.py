@@ -1,5 +1,4 @@
-"""One connection: aiohttp's HTTP/1.1 protocol, with limits for slow and oversized heads and readable errors for bad
-ones.
+"""One connection: aiohttp's HTTP/1.1 protocol with limits for slow and oversized heads and readable errors.
 
 A client that is rejected while it is still sending gets the response nevertheless: what it sends is discarded for a
 while before the connection is closed, since closing at once would reset it.
@@ -94,7 +93,7 @@ class Connection(RequestHandler):
         self.proxy: PeerCertificate | None = None
         """The client certificate, if it was verified against the CA of front proxies."""
 
-    # -- what the transport tells ------------------------------------------------------------------------------------
+    # -- transport callbacks -----------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -234,7 +233,7 @@ class Connection(RequestHandler):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    # -- answers to what is no request -------------------------------------------------------------------------------
+    # -- responses to invalid requests -------------------------------------------------------------------------------
 
     def _make_error_handler(self, err_info: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
         async def handler(request: web.BaseRequest) -> web.StreamResponse:

@@ -26,8 +26,7 @@ class HttpLimits:
     linger_s: float = 5
     """How long the rest of a rejected request is read and discarded, so that the client gets the response."""
     connections: int = 16_000
-    """The maximum number of connections, if there are enough file descriptors; further ones wait until one is closed.
-    """
+    """The maximum number of connections, if file descriptors suffice; further ones wait until one is closed."""
     connections_per_peer: int = 12_000
     """The maximum number of connections from one address, and at most three quarters of all: enough for 10,000 watches
     from a machine that simulates a large cluster. Further ones are closed as soon as they are accepted."""

@@ -102,7 +102,7 @@ def wrong_version(request: web.BaseRequest) -> Sent:
     return response
 
 
-# -- answers in one piece --------------------------------------------------------------------------------------------
+# -- responses in one piece ------------------------------------------------------------------------------------------
 
 
 def _is_plain(request: web.BaseRequest, call: Call, code: int) -> bool:

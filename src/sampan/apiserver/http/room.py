@@ -1,5 +1,4 @@
-"""Limits on the number of connections, in total and per peer, and which connection is dropped when the limit is
-reached.
+"""Limits on connections, in total and per peer, and which connection is dropped when the limit is reached.
 
 The total stays below the limit on open files, so that storage, kubelet and logs always get descriptors. A connection is
 proven once a request on it was authenticated. When the limit is reached, an unproven connection without a request in

@@ -46,7 +46,7 @@ class Watching:
         self._watchers: dict[Watcher, None] = {}
 
     def end_all(self) -> None:
-        """End every watch regularly."""
+        """End every watch with a proper end of its stream, when the server shuts down."""
         for watcher in list(self._watchers):
             watcher.end()
 
@@ -171,7 +171,7 @@ class _Stream:
             self._connection.on_lost = self._connection.on_drained = None
             self._stop_counting()
             # Break a reference cycle, which would keep the connection and its buffers until the next full garbage
-            # collection.
+            # the previous write is still buffered as well, or this one would not block
             del self._wake, self._transport, self._connection
 
     def send(self) -> None:

@@ -206,7 +206,7 @@ class Upstream:
             return True
         return self.kubelets.tls() if location.is_kubelet else self._believing
 
-    # -- other protocols ---------------------------------------------------------------------------------------------
+    # -- upgraded connections ----------------------------------------------------------------------------------------
 
     async def upgrade(self, request: web.BaseRequest, location: Location, target: str) -> web.StreamResponse:
         """Send the upgrade request to the destination and connect both sides."""
@@ -312,7 +312,7 @@ def _raw(head: upgrading.Head) -> bytes:
     return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
 
-# -- answers ---------------------------------------------------------------------------------------------------------
+# -- responses -------------------------------------------------------------------------------------------------------
 
 
 async def _not_changed(reader: asyncio.StreamReader, head: upgrading.Head) -> web.Response:

@@ -61,7 +61,7 @@ class Discovery:
             return _no_resource(call)
         raise errors.generic(404)
 
-    # -- answers -----------------------------------------------------------------------------------------------------
+    # -- responses ---------------------------------------------------------------------------------------------------
 
     def _plain(self, call: Call, raw: bytes) -> Answer:
         call.form = negotiation.negotiate_plain(call.headers.get("Accept", ""))

@@ -124,7 +124,7 @@ async def _pod_named(attributes: Attributes, name: str) -> Pod:
     return found
 
 
-# -- the node and what belongs to it ---------------------------------------------------------------------------------
+# -- the node and its objects ----------------------------------------------------------------------------------------
 
 
 async def _node(attributes: Attributes, node: str) -> None:

@@ -18,7 +18,7 @@ class Write:
     evaluator: Evaluator
     obj: Any
     old: Any
-    """None for a create."""
+    """The object before the write; None for a create."""
     now: float
 
     def concerns(self, quota: ResourceQuota) -> bool:

@@ -57,7 +57,7 @@ class OidcTokens:
         claims.check(said, found.issuer, now)
         whole = await found.groups.expand(said)
         identity = Identity(claims.user_of(whole, found.issuer))
-        kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))  # harmless if the issuers were replaced meanwhile
+        kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))  # discarded if the issuers were replaced meanwhile
         return identity
 
     def _known(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _Known:

@@ -44,8 +44,9 @@ class IssuerKeys:
         self._turn = asyncio.Lock()
 
     async def find(self, name: str) -> Sequence[IssuerKey]:
-        """Return the keys that may have signed a token with this key ID; all keys for "". Raise `TokenFault` while the
-        discovery document could not be fetched."""
+        """Return the keys that may have signed a token with this key ID; all keys for "". Concurrent requests share one
+        fetch: the keys are checked again once the lock is held. Raise `TokenFault` while the discovery document could
+        not be fetched."""
         found = self._named(name)
         if not found:
             async with self._turn:

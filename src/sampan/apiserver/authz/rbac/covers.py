@@ -26,7 +26,7 @@ class TooComplex(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What is missing of the wanted rules."""
+    """The part of the wanted rules that is not held."""
 
     rules: list[PolicyRule]
     """The URLs with one verb each, then the missing verbs for each group, resource and name."""
@@ -182,7 +182,7 @@ class _Box:
         self._dimensions, self._spend = dimensions, spend
         self._all_words = [[word for words in classes.values() for word in words] for classes in dimensions]
         self._full = [-1]
-        """By depth: the rules that hold all words of the dimensions from there on."""
+        """The rules that hold all words of the dimensions from a depth on, by depth."""
         for classes in reversed(dimensions):
             self._full.insert(0, reduce(and_, classes, self._full[0]))
         self._known: dict[tuple[int, int], list[Parts]] = {}

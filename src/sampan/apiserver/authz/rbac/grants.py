@@ -15,11 +15,11 @@ ALL = "*"
 @dataclass(frozen=True, slots=True)
 class _Grant:
     verbs: frozenset[str] | None
-    """None: all verbs."""
+    """The verbs; None matches all."""
     groups: frozenset[str] | None
-    """None: all API groups."""
+    """The API groups; None matches all."""
     names: frozenset[str]
-    """Empty: all names."""
+    """The resource names; empty matches all."""
     decision: Decision
 
     def holds_verb(self, verb: str) -> bool:

@@ -31,7 +31,7 @@ class RbacIndex:
         self._roles: dict[Key, Any] = {}
         self._bindings: dict[Key, Any] = {}
         self._by_subject: dict[tuple[str, str], dict[str, Subject]] = {}
-        """By namespace and subject: the names of bindings, and the first matching subject of each."""
+        """The names of bindings, with the first matching subject of each, by namespace and subject."""
         self._kept: dict[tuple[str, tuple[str, ...], str], Grants] = {}
 
     def put(self, obj: Any) -> None:

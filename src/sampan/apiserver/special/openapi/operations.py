@@ -223,7 +223,7 @@ class Operations:
             kind=resource.kind_of(sub),
         )
 
-    # -- watches by the old paths ------------------------------------------------------------------------------------
+    # -- deprecated watch paths --------------------------------------------------------------------------------------
 
     def _watches(self, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
         resource, start = self._resource, f"{self._start}/watch"

@@ -94,7 +94,7 @@ class OpenApi:
         packed = await self._document(f"v2 {content_type}", lambda: make(contents))
         return _packed(call, packed, content_type, headers)
 
-    # -- what is kept ------------------------------------------------------------------------------------------------
+    # -- caches ------------------------------------------------------------------------------------------------------
 
     def _now(self) -> Contents:
         """Return the current contents; the caches are cleared if resources were added or removed."""
