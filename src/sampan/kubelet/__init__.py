@@ -1,6 +1,7 @@
-"""The kubelet: registers its node, keeps it alive, and makes the pods that are bound to it run.
+"""The kubelet registers its node, keeps its lease and status current, and runs the pods that are bound to it.
 
-What belongs here is one node's agent, or a fleet of them in one process: decisions are pure functions over pods and
-what the runtime reports (`pod_actions`, `pod_status`, `conditions`, `phase`, `admission`, `node_status`), carried out
-by the sync loop, the status manager and the heartbeats. Runtimes are in `sampan.runtimes`.
+This package is the agent of one node, or of a fleet of hollow nodes in one process (Kubernetes: `pkg/kubelet`,
+`pkg/kubemark`). Decisions are pure functions of pods and runtime reports (`pod_actions`, `pod_status`, `conditions`,
+`phase`, `admission`, `node_status`); the sync loop, the status manager and the heartbeats carry them out. Container
+runtimes are in `sampan.runtimes`.
 """

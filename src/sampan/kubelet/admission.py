@@ -1,4 +1,4 @@
-"""Whether a node takes a pod that was bound to it. Pure."""
+"""Pure admission checks of a node for a pod bound to it (`pkg/kubelet/lifecycle/predicate.go`)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,16 +17,16 @@ _NO_TOLERATION = "node(s) had taints that the pod didn't tolerate"
 _NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
 Amounts = dict[str, int]
-"""Millicores of cpu, whole units of the rest."""
+"""Resource amounts by name: CPU in millicores, everything else in whole units."""
 
 
 def amounts_of(pod: Pod) -> Amounts:
-    """What the pod asks the node for."""
+    """Return the effective resource requests of the pod."""
     return {name: _amount(name, found) for name, found in effective_requests(pod.spec).items()}
 
 
 def ports_of(pod: Pod) -> frozenset[tuple[str, str, int]]:
-    """The ports of the host that the pod wants: address, protocol, port."""
+    """Return the host ports of the pod as (address, protocol, port)."""
     found = [port for container in pod.spec.containers or () for port in container.ports if port.hostPort]
     return frozenset((port.hostIP or "0.0.0.0", port.protocol or "TCP", port.hostPort) for port in found)
 
@@ -48,7 +48,9 @@ def admit(
     pods: int,
     ports: Iterable[tuple[str, str, int]] = (),
 ) -> Verdict | None:
-    """None: the node takes it. `used` is what its other pods, `pods` in number, ask for; `ports` what they hold."""
+    """Return why the node rejects the pod, or None if it admits it. `used`, `pods` and `ports` are the requests, the
+    number and the host ports of the node's other pods.
+    """
     return (
         _other_system(pod)
         or _fits(node, wanted, used, pods)
@@ -80,7 +82,7 @@ def _fits(node: Node, wanted: Mapping[str, int], used: Mapping[str, int], pods: 
 
 
 def lacking(node: Node, wanted: Mapping[str, int], used: Mapping[str, int], pods: int) -> Amounts:
-    """How much more the node would have to have to take a pod that wants so much beside its other pods."""
+    """Return how much of each resource the node lacks in order to take a pod with the requests `wanted`."""
     has = allocatable_of(node)
     found = {PODS: pods + 1 - has.get(PODS, 0)}
     for name in (*_COUNTED, *(name for name in wanted if name not in _COUNTED)):
@@ -109,7 +111,7 @@ def _clash(wanted: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str
 
 
 def _is_wanted(pod: Pod, node: Node) -> bool:
-    """The node is one that the pod's selector and affinity want."""
+    """Whether the node matches the pod's node selector and required node affinity."""
     if pod.spec.nodeSelector and not labels.from_labels(pod.spec.nodeSelector).matches(node.metadata.labels):
         return False
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
@@ -118,7 +120,7 @@ def _is_wanted(pod: Pod, node: Node) -> bool:
 
 
 def is_matched(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether the node is one that the term of a selector means."""
+    """Whether the node matches the term. An empty term matches no node."""
     if not term.matchExpressions and not term.matchFields:
         return False
     own = {"metadata.name": node.metadata.name}
@@ -150,7 +152,7 @@ def _compares(text: str, operator: str, value: str) -> bool:
 
 
 def _tolerates(pod: Pod, node: Node) -> bool:
-    """Of the node's taints only those count that end pods."""
+    """Whether the pod tolerates the node's NoExecute taints. Other effects concern only scheduling."""
     return all(
         any(tolerates(toleration, taint) for toleration in pod.spec.tolerations)
         for taint in node.spec.taints

@@ -1,4 +1,4 @@
-"""The node's word on a pod that was bound to it: taken, taken in the place of others, or refused."""
+"""Admits or rejects pods bound to a node, and preempts other pods for critical ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class Admitting:
         self._records, self._statuses, self._events, self._clock = records, statuses, events, clock
 
     def admit(self, record: PodRecord) -> list[PodRecord] | None:
-        """The pods that have to end for it, which are judged but not yet told; None: it is refused."""
+        """Admit or reject the pod. Return the pods preempted for it, whose termination the caller must dispatch, or
+        None if it was rejected. A pod that already has container statuses was admitted before and is not checked again.
+        """
         wanted, ended = admission.amounts_of(record.pod), list[PodRecord]()
         if not record.pod.status.containerStatuses:
             if (verdict := self._refusal(record, wanted)) is not None:
@@ -41,7 +43,9 @@ class Admitting:
     def _in_place_of_others(
         self, record: PodRecord, wanted: admission.Amounts, verdict: Verdict
     ) -> tuple[Verdict | None, list[PodRecord]]:
-        """A pod that the node cannot be without is not refused for want of room."""
+        """Preempt other pods if a critical pod was rejected for lack of resources. Return the remaining rejection, if
+        any, and the preempted pods.
+        """
         kubelet = record.kubelet
         if not is_critical(record.pod) or not admission.is_for_want_of_room(verdict):
             return verdict, []

@@ -1,4 +1,4 @@
-"""The conditions of a pod that its kubelet sets. Pure."""
+"""Pure computation of the pod conditions that the kubelet sets (`pkg/kubelet/status/generate.go`)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,13 +10,13 @@ from sampan.kubelet.restarts import is_sidecar
 READY_TO_START, INITIALIZED, READY = "PodReadyToStartContainers", "Initialized", "Ready"
 CONTAINERS_READY, SCHEDULED = "ContainersReady", "PodScheduled"
 OWN = (READY_TO_START, INITIALIZED, READY, CONTAINERS_READY, SCHEDULED)
-"""Those that the kubelet alone sets, in the order in which it writes them."""
+"""Condition types that only the kubelet sets, in the order in which it writes them."""
 
 OWN_TOO = ("AllContainersRestarting",)
-"""That it sets for pods of some kinds."""
+"""Condition types that only the kubelet sets, but only for pods that use the corresponding feature."""
 
 PASSING = ("PodResizePending", "PodResizeInProgress")
-"""Those that it sets for a time, and takes away."""
+"""Condition types that the kubelet sets temporarily and removes again."""
 
 NOT_READY, NOT_INITIALIZED, GATES_NOT_READY = "ContainersNotReady", "ContainersNotInitialized", "ReadinessGatesNotReady"
 COMPLETED, POD_FAILED, UNKNOWN = "PodCompleted", "PodFailed", "UnknownContainerStatuses"
@@ -24,11 +24,11 @@ TRUE, FALSE = "True", "False"
 
 Statuses = Mapping[str, ContainerStatus]
 Said = tuple[str, str, str]
-"""Status, reason, message."""
+"""Status, reason and message of a condition."""
 
 
 def own_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: bool) -> dict[str, Said]:
-    """What the kubelet says of the pod."""
+    """Return the conditions that the kubelet sets on every pod, by type."""
     containers = containers_ready(pod, statuses, phase)
     return {
         READY_TO_START: (TRUE if has_sandbox else FALSE, "", ""),
@@ -55,7 +55,7 @@ def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> Said:
 
 
 def ready(pod: Pod, containers: Said) -> Said:
-    """Containers and readiness gates together."""
+    """Return the Ready condition, which combines ContainersReady with the readiness gates."""
     if containers[0] != TRUE or not pod.spec.readinessGates:
         return containers
     found = {condition.type: condition.status for condition in pod.status.conditions}
@@ -105,8 +105,9 @@ def _message(unknown: Sequence[str], what: str, others: Sequence[str]) -> str:
 
 
 def merged(pod: Pod, old: Sequence[PodCondition], said: Mapping[str, Said], now: float) -> list[PodCondition]:
-    """The pod's conditions: those of others as they are, then the kubelet's own; the time of a condition whose status
-    stays the same stays."""
+    """Return the pod's conditions: those of other writers unchanged, then the kubelet's own. The transition time is
+    kept where the status did not change.
+    """
     before = {condition.type: condition for condition in old}
     found = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *OWN_TOO, *PASSING)]
     for type, (status, reason, message) in said.items():

@@ -1,4 +1,4 @@
-"""What a kubelet is told."""
+"""Configuration that real and hollow kubelets share."""
 
 from dataclasses import dataclass
 
@@ -10,16 +10,16 @@ PORT = 10250
 class KubeletConfig:
     lease_duration_s: int = 40
     renew_s: float = 10.0
-    """How often the lease is renewed."""
+    """Interval of lease renewals."""
     status_s: float = 10.0
-    """How often a real node's status is looked at; that of a hollow one with its lease."""
+    """Interval at which a real node computes its status. A hollow node does so with every lease renewal."""
     report_s: float = 300.0
-    """How often the node's status is written although nothing has changed."""
+    """Interval at which an unchanged node status is written nevertheless."""
     workers: int = 64
-    """How many pods are looked at, and how many statuses written, at a time."""
+    """Number of pods synced, and of statuses written, concurrently."""
     has_events: bool = True
     longest_pause_s: float = 300.0
-    """Between two tries to start a container."""
+    """Upper limit of the restart back-off of a container."""
 
 
 __all__ = ["KUBELET_VERSION", "PORT", "KubeletConfig"]

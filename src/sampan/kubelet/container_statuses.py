@@ -1,4 +1,4 @@
-"""The statuses of a pod's containers, from what the runtime reports. Pure."""
+"""Pure conversion of runtime reports to container statuses."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,7 +25,7 @@ CONTAINER_CREATING, POD_INITIALIZING = "ContainerCreating", "PodInitializing"
 
 NOTHING: Mapping[str, ResourceRequirements] = {}
 Waiting = Mapping[str, tuple[str, str]]
-"""Why containers could not be started when it was last tried: reason and message by name."""
+"""Reason and message of containers that could not be started at the last attempt, by name."""
 
 
 def container_statuses(
@@ -38,7 +38,7 @@ def container_statuses(
     *,
     is_init: bool = False,
 ) -> list[ContainerStatus]:
-    """In the order of the pod's containers."""
+    """Return the statuses in the order of `containers`."""
     before = {status.name: status for status in old}
     found = []
     for container in containers:
@@ -79,7 +79,7 @@ def _status(
 
 
 def _remember(status: ContainerStatus, report: PodReport, old: ContainerStatus | None) -> None:
-    """How the one before ended."""
+    """Set `lastState` to how the previous instance of the container terminated."""
     previous = report.previous(status.name)
     if previous is not None:
         status.lastState = _state(previous)
@@ -157,7 +157,7 @@ def _judge(
     *,
     is_init: bool,
 ) -> None:
-    """Whether it has started and is ready: of an init container that it has done its work."""
+    """Set `started` and `ready`. An init container that is no sidecar is ready once it has completed successfully."""
     is_running = status.state.running is not None and report is not None
     status.started = is_running and report is not None and report.is_started
     if isinstance(container, EphemeralContainer):

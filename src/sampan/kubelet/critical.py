@@ -1,4 +1,4 @@
-"""Pods that a node cannot be without. Pure."""
+"""Pure test for critical pods (`pkg/kubelet/types/pod_update.go`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.pod_sources import API, MIRROR, source_of
 
 CRITICAL = 2_000_000_000
-"""The priority from which on pods are never evicted, and always taken."""
+"""Priority from which on a pod is never evicted and may preempt others."""
 
 
 def is_critical(pod: Pod) -> bool:

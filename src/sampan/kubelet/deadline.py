@@ -1,4 +1,4 @@
-"""activeDeadlineSeconds: how long a pod may be active on its node. Pure."""
+"""Pure computation of activeDeadlineSeconds."""
 
 from sampan.api import times
 from sampan.api.types.core_v1 import Pod, PodStatus
@@ -8,7 +8,7 @@ EXCEEDED = Verdict(reason="DeadlineExceeded", message="Pod was active on the nod
 
 
 def deadline_left_s(pod: Pod, status: PodStatus, now: float) -> float | None:
-    """Seconds until the pod has been active too long, at most 0 when it has; None if it may be active for ever."""
+    """Return the seconds until the pod exceeds its deadline, zero or negative once it has, or None without a deadline."""
     if pod.spec.activeDeadlineSeconds is None or status.startTime is None:
         return None
     return times.parse_time(status.startTime) + pod.spec.activeDeadlineSeconds - now

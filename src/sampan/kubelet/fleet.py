@@ -1,8 +1,8 @@
-"""A fleet of hollow nodes in one process: one watch of pods, routed by node name, one of nodes, one queue of each kind.
+"""A fleet of hollow nodes in one process, which share one pod watch, one node watch and one queue of each kind.
 
-Which nodes there are is told by the Node objects themselves (`hollow_nodes`): the fleet runs each that is hollow and
-switched on, from its appearance until it is deleted. `client` follows pods and nodes and tells events; what a node
-writes it writes with a client of its own rights, which `client_for` gives.
+The Node objects determine which nodes exist (`hollow_nodes`): the fleet runs every hollow node that is powered on, from
+its creation until its deletion. `client` watches pods and nodes and records events; each node writes with a client of
+its own identity, which `client_for` returns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 COMPONENT = "kubelet"
 _SLOTS = 50
-"""Heartbeats are spread over so many moments of their period, the first ten far apart."""
+"""Number of phases over which heartbeats are spread within their period; the first ten are far apart."""
 _STARTERS = 32
 
 
@@ -56,21 +56,22 @@ class Fleet:
         real_nodes: Collection[str] = (),
         activity: Activity | None = None,
     ) -> None:
-        """`real_nodes` are names that others run, also where a Node object of an earlier run says that they are hollow.
-        Beside real nodes every node of the fleet is tainted, so that pods which do not tolerate that stay away."""
+        """`real_nodes` are names of nodes that others run, even if a Node object of an earlier run says that they are
+        hollow. If there are real nodes, all nodes of the fleet are tainted to keep out pods that do not tolerate it.
+        """
         self._client, self._client_for, self._clock = client, client_for, clock
         self._real_nodes = real_nodes
         self.names = names
-        """Nodes that are made at the start where they do not exist yet."""
+        """Nodes that are created at the start unless they exist."""
         self._config = config or KubeletConfig()
         self.activity = activity or Activity()
-        """What the queues and informers do: what a virtual clock waits for."""
+        """Activity of the queues and informers, which a virtual clock waits for."""
         self._world = World(clock=clock, stages=stages)
         self._addresses = AddressRange(NODE_RANGE)
         self._informers = InformerFactory(client=client, activity=self.activity)
         self._nodes = self._informers.of(Node)
         self._pods: Informer[Pod] | None = None
-        """Followed from the first node on, so that a fleet without nodes costs next to nothing."""
+        """Started with the first node, so that a fleet without nodes costs next to nothing."""
         self._recorder = self._make_recorder(client)
         events, records, workers = PodEvents(self._recorder), Records(), self._config.workers
         self.statuses = StatusManager(records=records, clock=clock, activity=self.activity, workers=workers)
@@ -90,24 +91,24 @@ class Fleet:
         self._first, self._changed = asyncio.Event(), asyncio.Event()
 
     def __contains__(self, name: str) -> bool:
-        """Whether the node runs."""
+        """Whether the node is running."""
         return name in self._running
 
     def __len__(self) -> int:
         return len(self._running)
 
     def kubelets(self) -> Sequence[NodeRecord]:
-        """Those of all nodes that run."""
+        """Return the records of all running nodes."""
         return list(self._running.values())
 
     # -- for those who look in ---------------------------------------------------------------------------------------
 
     def node(self, name: str) -> NodeRecord | None:
-        """One that runs."""
+        """Return the record of a running node, or None."""
         return self._running.get(name)
 
     def pods_of(self, name: str) -> Sequence[Pod]:
-        """Those that are bound to the node."""
+        """Return the pods bound to the node."""
         return self._pods.lister.find(by_node, name) if self._pods is not None else ()
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
@@ -131,7 +132,7 @@ class Fleet:
             group.create_task(self.statuses.run())
 
     async def register(self, names: Sequence[str]) -> None:
-        """Make those of these nodes that do not exist yet."""
+        """Create those of the named nodes that do not exist yet."""
         limit = asyncio.Semaphore(_STARTERS)
         await self._nodes.synced.wait()
 
@@ -150,7 +151,7 @@ class Fleet:
                     group.create_task(make(name))
 
     async def running(self, names: Sequence[str]) -> None:
-        """Until all these nodes run."""
+        """Wait until all named nodes run."""
         while not all(name in self._running for name in names):
             self._changed.clear()
             await self._changed.wait()
@@ -158,7 +159,7 @@ class Fleet:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Routed by node name."""
+        """Route a pod change to the sync loop if the pod is bound to a running node."""
         pod = new if new is not None else old
         if pod is not None and (kubelet := self._running.get(pod.spec.nodeName)) is not None:
             self.sync_loop.iteration(kubelet, old, from_api(new) if new is not None else None)
@@ -196,7 +197,9 @@ class Fleet:
                 self._queue.add_after(name, again_s)
 
     async def _sync_node(self, name: str) -> float | None:
-        """Start, stop or keep alive; after how many seconds to come again."""
+        """Start, stop or renew the node. Return the seconds until the next heartbeat, or None if the node should not
+        run.
+        """
         node, kubelet = self._nodes.lister.get(name), self._running.get(name)
         if kubelet is not None and not self._is_same(node, kubelet.node):
             self._stop(kubelet)
@@ -212,7 +215,7 @@ class Fleet:
         return kubelet.beats_at - self._clock.monotonic()
 
     async def _taint(self, node: Node) -> Node:
-        """A node has no right to change its own taints: this is done with the fleet's."""
+        """Taint the node with the fleet's client: a node may not change its own taints."""
         if not self._real_nodes or hollow_nodes.has_hollow_taint(node):
             return node
         patch = hollow_nodes.hollow_taint_patch(node, add=True)
@@ -242,7 +245,7 @@ class Fleet:
         return kubelet
 
     async def _pod_source(self) -> Informer[Pod]:
-        """The one watch of pods, once it has all of them."""
+        """Return the shared pod informer once it has synced."""
         if self._pods is None:
             self._pods = self._informers.of(Pod)
             self._pods.lister.add_index(by_node)
@@ -252,7 +255,7 @@ class Fleet:
         return self._pods
 
     def _stop(self, kubelet: NodeRecord) -> None:
-        """The machine vanishes."""
+        """Drop the node as if its machine had vanished."""
         del self._running[kubelet.name]
         self._addresses.give_back(kubelet.machine.address)
         self.sync_loop.forget(kubelet)
@@ -260,7 +263,7 @@ class Fleet:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _first_beat_s(self) -> float:
-        """Spread evenly over the period."""
+        """Return the delay of a node's first heartbeat, spread evenly over the period."""
         self._begun += 1
         slot = self._begun % _SLOTS
         part = (slot % 10 + slot // 10 * 10 / _SLOTS) / 10
@@ -271,7 +274,7 @@ class Fleet:
         return Machine(capacity=capacity, address=address, runtime=runtime, boot=boot, os_image="Sampan hollow node")
 
     def _address(self, node: Node) -> str:
-        """The one that the node has, or a new one."""
+        """Return the node's current address, or allocate one."""
         self._claim(node)
         return hollow_nodes.address_of(node) or self._addresses.take()
 
@@ -285,7 +288,7 @@ class Fleet:
         return hollow_nodes.is_hollow(node) and hollow_nodes.is_on(node)
 
     def _is_same(self, node: Node | None, known: Node) -> bool:
-        """The node is still to be run, and is not another of the same name."""
+        """Whether the node should still run and is not another node of the same name."""
         return node is not None and self._is_wanted(node) and node.metadata.uid == known.metadata.uid
 
     def _make_recorder(self, client: Client) -> EventRecorder | None:

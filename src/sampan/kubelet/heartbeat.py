@@ -1,5 +1,4 @@
-"""Heartbeats of a node: its lease renewed, its status looked at, and written when something has changed or much time
-has passed."""
+"""Heartbeats of a node: renews its lease, and writes its status when it has changed or is due."""
 
 import logging
 
@@ -32,7 +31,7 @@ _PRESSURE = {
     DISK_PRESSURE: ("NodeHasNoDiskPressure", "NodeHasDiskPressure"),
     PID_PRESSURE: ("NodeHasSufficientPID", "NodeHasInsufficientPID"),
 }
-"""What is told when a pressure ends, and when it begins."""
+"""Event reasons for the end and for the start of each pressure condition."""
 
 
 class Heartbeat:
@@ -40,7 +39,7 @@ class Heartbeat:
         self._clock, self._config, self._events = clock, config, events
 
     async def register(self, kubelet: NodeRecord) -> None:
-        """See that the node has its labels and status, and a lease."""
+        """Ensure the node's labels, status and lease."""
         labels, found = own_labels(kubelet.name), kubelet.node.metadata.labels
         missing = {key: value for key, value in labels.items() if found.get(key) != value}
         if missing:
@@ -55,7 +54,7 @@ class Heartbeat:
         await self.report(kubelet)
 
     async def report(self, kubelet: NodeRecord) -> None:
-        """Write the status, if something has changed or it is due."""
+        """Write the node status if it has changed or the report interval has passed."""
         last = kubelet.reported_at
         is_due = last is None or self._clock.monotonic() - last >= self._config.report_s
         if kubelet.is_changed or is_due:

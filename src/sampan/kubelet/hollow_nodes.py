@@ -1,7 +1,7 @@
-"""Which Node objects are hollow nodes, and how one is made. Pure.
+"""Pure functions that identify and build hollow nodes.
 
-A node with the annotation `sampan.dev/runtime: hollow` is run by the fleet, whoever made it; with
-`sampan.dev/power: off` besides, its machine is switched off.
+The fleet runs every node with the annotation `sampan.dev/runtime: hollow`, whoever created it. The annotation
+`sampan.dev/power: off` powers its machine off.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from sampan.machinery.hollow import HOLLOW, RUNTIME_ANNOTATION
 RUNTIME = RUNTIME_ANNOTATION
 POWER, OFF = "sampan.dev/power", "off"
 CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
-"""Of a node that does not say what it has."""
+"""Capacity of a node that does not declare any."""
 NAME_PREFIX = "node-"
 HOLLOW_TAINT = "hollow.sampan.dev/hollow"
-"""Of hollow nodes beside real ones: real pods that do not ask for it must not land there."""
+"""Taint of hollow nodes in a cluster with real ones; it keeps out pods that do not tolerate it."""
 
 
 def is_hollow(node: Node) -> bool:
@@ -35,8 +35,9 @@ def has_hollow_taint(node: Node) -> bool:
 
 
 def hollow_taint_patch(node: Node, *, add: bool) -> dict[str, Any]:
-    """A merge patch of this version of the node that adds the taint or removes it. Taints are an atomic list: the patch
-    names all of them, and fails with Conflict if somebody has changed the node meanwhile."""
+    """Return a merge patch that adds or removes the taint. Taints are an atomic list, so the patch contains all of
+    them, and it fails with Conflict if the node has changed since this version.
+    """
     taints = [to_value(taint) for taint in node.spec.taints if taint.key != HOLLOW_TAINT]
     if add:
         taints.append({"key": HOLLOW_TAINT, "effect": "NoSchedule"})
@@ -50,7 +51,7 @@ def hollow_node(
     taints: Sequence[Taint] = (),
     capacity: Mapping[str, str] | None = None,
 ) -> Node:
-    """A node for the fleet to run, as anybody may create it who may create nodes."""
+    """Return a Node object that makes the fleet run a node of this name."""
     meta = ObjectMeta(
         name=name,
         labels=own_labels(name) | dict(labels or {}),
@@ -61,7 +62,7 @@ def hollow_node(
 
 
 def ready_node(name: str, machine: Machine, now: float) -> Node:
-    """The same with its first status, as a kubelet registers its node."""
+    """Return a hollow node with its first status, as a kubelet registers it."""
     node = hollow_node(name, capacity=machine.capacity)
     node.status = node_status(node, machine, now)
     return node
@@ -72,12 +73,12 @@ def capacity_of(node: Node) -> dict[str, str]:
 
 
 def address_of(node: Node) -> str:
-    """The node's own address; empty if it has none yet."""
+    """Return the internal IP of the node, or an empty string if it has none yet."""
     return next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
 
 
 def free_names(taken: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> list[str]:
-    """The next names: the numbers go on after the highest that there is."""
+    """Return the next free names, numbered after the highest existing one."""
     ends = [name.removeprefix(prefix) for name in taken if name.startswith(prefix)]
     first = max((int(end) for end in ends if end.isdecimal()), default=-1) + 1
     return [f"{prefix}{first + index}" for index in range(count)]

@@ -1,4 +1,4 @@
-"""Lifecycle hooks: what a container wants done after its start and before its end."""
+"""Runs lifecycle hooks: postStart and preStop (`pkg/kubelet/lifecycle/handlers.go`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGENT = "kube-lifecycle/1.36"
 
 
 class HookFailed(Exception):
-    """The message is what the container's status shows; events do not tell it, as it may hold secrets."""
+    """The hook failed. The message is for the container status; events omit it because it may contain secrets."""
 
 
 class Hooks:
@@ -31,7 +31,7 @@ class Hooks:
         self._runtime, self._clock = runtime, clock
 
     async def run(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
-        """Until it has been carried out; HookFailed."""
+        """Run the hook to completion. Raise HookFailed if it fails."""
         where = f"for Container {gotext.quote(container.name)} in Pod {gotext.quote(_shown(pod))} failed - error"
         if hook.exec is not None:
             await self._exec(pod, container, hook.exec.command, where)
@@ -60,7 +60,7 @@ class Hooks:
         )
 
     async def _http(self, pod: Pod, container: AnyContainer, action: HTTPGetAction, where: str) -> None:
-        """Any answer is a good one."""
+        """Send the request. Any HTTP response counts as success."""
         try:
             url = http.url_of(action, self._address(pod), _port(action.port, container))
             await _get(url, {**http.headers_of(action), "User-Agent": AGENT})
@@ -86,7 +86,7 @@ class Hooks:
 
 
 def _port(port: int | str, container: AnyContainer) -> int:
-    return port_of(port, container)  # type: ignore[arg-type]  # an ephemeral container has no ports, and no hooks
+    return port_of(port, container)  # Ephemeral containers have neither ports nor hooks.
 
 
 async def _get(url: str, headers: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The Node object as its kubelet wants it. Pure."""
+"""Pure computation of the Node object that a kubelet publishes (`pkg/kubelet/nodestatus`)."""
 
 import hashlib
 import platform
@@ -46,33 +46,33 @@ DECLARED = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
-"""What this kubelet can do and others may not, sorted: pods that need it are scheduled, and changed, by it."""
+"""Features that not every kubelet supports, sorted. Scheduling and admission of pods that need them depend on these."""
 
 Said = tuple[str, str, str]
-"""Of a condition: status, reason, message."""
+"""Status, reason and message of a condition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a kubelet finds out about its machine."""
+    """Properties of a machine that its kubelet discovers."""
 
     capacity: Mapping[str, str]
     address: str
     runtime: str
-    """Name and version: `hollow://1.0`."""
+    """Name and version, for example `hollow://1.0`."""
     boot: str = ""
-    """Another after every start of the machine; empty: it runs as before."""
+    """Changes with every boot of the machine; empty if it has not rebooted."""
     os_image: str = "Sampan"
     allocatable: Mapping[str, str] | None = None
-    """What pods may have; None: everything."""
+    """Resources available to pods; None if that is the whole capacity."""
     more_addresses: Sequence[str] = ()
     hostname: str = ""
-    """Empty: the node's name."""
+    """Empty if it is the node's name."""
     port: int = PORT
     info: NodeSystemInfo | None = None
-    """Of a real machine."""
+    """System information of a real machine; None for a hollow node."""
     conditions: Mapping[str, Said] = field(default_factory=dict)
-    """Those that are not as they should be, by type."""
+    """Conditions that deviate from those of a healthy node, by type."""
     images: Sequence[ContainerImage] | None = None
     handlers: Sequence[NodeRuntimeHandler] = ()
     features: NodeFeatures | None = None
@@ -80,7 +80,7 @@ class Machine:
 
 
 def own_labels(name: str) -> dict[str, str]:
-    """The labels that a kubelet gives its node."""
+    """Return the labels that a kubelet sets on its node."""
     return {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": OS,
@@ -91,7 +91,7 @@ def own_labels(name: str) -> dict[str, str]:
 
 
 def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
-    """The status that the node should have now; what others say in it stays."""
+    """Return the current status of the node. Fields and conditions of other writers are kept."""
     old, name = node.status, node.metadata.name
     capacity = dict(old.capacity) | dict(machine.capacity)
     others = {name: amount for name, amount in old.allocatable.items() if name not in machine.capacity}
@@ -115,7 +115,7 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
 
 
 def _conditions(old: NodeStatus, bad: Mapping[str, Said], now: float) -> list[NodeCondition]:
-    """Others' conditions first, the Ready one last."""
+    """Return the conditions of other writers first, then the kubelet's own with Ready last."""
     before = {condition.type: condition for condition in old.conditions}
     moment = times.format_time(now)
     found = [condition for condition in old.conditions if condition.type not in _OWN]
@@ -160,7 +160,7 @@ def _uuid(digits: str) -> str:
 
 
 def has_changed(old: NodeStatus, new: NodeStatus) -> bool:
-    """Whether they differ in more than the time of the heartbeat."""
+    """Whether the statuses differ in more than the heartbeat time."""
     return (
         old.capacity != new.capacity
         or old.allocatable != new.allocatable
@@ -181,7 +181,7 @@ def _said(condition: NodeCondition) -> tuple[str, str, str, str]:
 
 
 def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
-    """The strategic merge that makes the new status of the old one, and leaves to others what is theirs."""
+    """Return the strategic merge patch from the old to the new status, without what other writers own."""
     conditions = [json.to_value(found) for found in new.conditions if found.type in _OWN]
     patch: dict[str, Any] = {
         "$setElementOrder/conditions": [{"type": found.type} for found in new.conditions],

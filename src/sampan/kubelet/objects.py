@@ -1,7 +1,8 @@
-"""The secrets and config maps that a node's pods refer to: each followed for as long as a pod does.
+"""Caches the secrets and config maps that a node's pods refer to, each watched for as long as a pod refers to it.
 
-A node may read only what its pods need, one object at a time, so there is a watch for each; but for those that are
-immutable, once they are known.
+The node authorizer allows a node to read only the objects that its pods need, one at a time, so every object has its
+own watch. Immutable objects are no longer watched once they are known. (Kubernetes: `pkg/kubelet/secret`,
+`pkg/kubelet/configmap`.)
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sampan.machinery.client import Selection, resource_of
 from sampan.machinery.informer import InformerFactory
 
 _PATIENCE_S = 10.0
-"""For the first answer of the API server about an object; the loop's time."""
+"""Time to wait for the first response of the API server about an object, measured by the event loop's clock."""
 
 T = TypeVar("T")
 Changed = Callable[["ObjectKey"], None]
@@ -28,7 +29,7 @@ class ObjectKey(NamedTuple):
 
 
 class NotSynced(Exception):
-    """The API server has not told of the object in time."""
+    """The API server did not return the object in time."""
 
 
 class PodObjects:
@@ -39,14 +40,14 @@ class PodObjects:
         self._of_pod: dict[str, set[ObjectKey]] = {}
         self._followed: set[ObjectKey] = set()
         self._immutable: dict[ObjectKey, Any] = {}
-        """Those that cannot change, for as long as a pod refers to them."""
+        """Immutable objects, kept for as long as a pod refers to them."""
 
     def subscribe(self, listener: Changed) -> None:
-        """Have `listener` told of every object that changes, comes or goes."""
+        """Call `listener` for every object that is created, changed or deleted."""
         self._listeners.append(listener)
 
     def follow(self, pod: Pod) -> None:
-        """Begin, or go on, with what the pod refers to now."""
+        """Watch everything that the pod refers to now, and drop what it no longer refers to."""
         wanted = set(references(pod))
         for key in self._of_pod.get(pod.metadata.uid, set()) - wanted:
             self._drop(key, pod.metadata.uid)
@@ -67,7 +68,7 @@ class PodObjects:
         return await self.get(Secret, namespace, name)
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T | None:
-        """The object, None if there is none. NotSynced."""
+        """Return the object, or None if it does not exist. Raise NotSynced if the API server does not respond in time."""
         key = ObjectKey(kind, namespace, name)
         if key in self._immutable:
             kept: T = self._immutable[key]
@@ -86,7 +87,7 @@ class PodObjects:
         return found
 
     def users(self, key: ObjectKey) -> set[str]:
-        """The uids of the pods that refer to it."""
+        """Return the UIDs of the pods that refer to the object."""
         return set(self._users.get(key, ()))
 
     def _informer(self, key: ObjectKey) -> Any:
@@ -120,7 +121,7 @@ def _selection(key: ObjectKey) -> Selection:
 
 
 def references(pod: Pod) -> Iterator[ObjectKey]:
-    """Every secret and config map that the pod names. Pure."""
+    """Return every secret and config map that the pod refers to. Pure."""
     namespace = pod.metadata.namespace
     for name in _secrets(pod):
         yield ObjectKey(Secret, namespace, name)

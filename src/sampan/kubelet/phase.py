@@ -1,4 +1,4 @@
-"""The phase of a pod, from the statuses of its containers. Pure."""
+"""Pure computation of the pod phase from container statuses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ TERMINAL = frozenset({SUCCEEDED, FAILED})
 @dataclass(slots=True)
 class _Count:
     initializing: int = 0
-    """Init containers that have not ended yet."""
+    """Number of init containers that have not completed yet."""
     sidecars_pending: int = 0
     unknown: int = 0
     running: int = 0
@@ -27,7 +27,9 @@ Statuses = Mapping[str, ContainerStatus]
 
 
 def pod_phase(pod: Pod, statuses: Statuses, *, is_terminal: bool, has_started: bool) -> str:
-    """`is_terminal`: nothing of the pod is started again; `has_started`: one of its own containers has run."""
+    """Return the phase. `is_terminal` means that no container will be restarted; `has_started` that one of the pod's
+    regular containers has run.
+    """
     if _has_failed_to_initialize(pod, statuses):
         return FAILED
     count = _counted(pod, statuses)
@@ -42,12 +44,12 @@ def pod_phase(pod: Pod, statuses: Statuses, *, is_terminal: bool, has_started: b
 
 def _ended(count: _Count, is_terminal: bool) -> str:
     if not is_terminal and count.stopped != count.stopped_for_good:
-        return RUNNING  # some are about to be started again
+        return RUNNING  # Some containers are about to be restarted.
     return SUCCEEDED if count.stopped == count.succeeded else FAILED
 
 
 def _exit_code(status: ContainerStatus) -> int | None:
-    """Of the last end, if the container does not run."""
+    """Return the exit code of the last run, or None if the container is running or has never run."""
     ended = status.state.terminated
     if ended is None and status.state.waiting is not None:
         ended = status.lastState.terminated

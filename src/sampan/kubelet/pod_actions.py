@@ -1,4 +1,4 @@
-"""What is to be done for a pod, from its spec and what the runtime reports. Pure."""
+"""Pure decision what to start or stop for a pod (`computePodActions` in `pkg/kubelet/kuberuntime`)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from sampan.runtimes.contract import ContainerReport, PodReport
 
 @dataclass(slots=True)
 class PodActions:
-    """A sandbox if there must be one, then containers in order; or the end of everything."""
+    """A sandbox if one is needed and the containers to start in order, or the termination of the pod."""
 
     needs_sandbox: bool = False
     start: list[Container] = field(default_factory=list)
     kill_pod: bool = False
-    """Its own containers have ended for good; what still runs beside them is stopped."""
+    """The pod's regular containers have terminated for good; whatever else runs has to be stopped."""
 
 
 def compute_pod_actions(pod: Pod, report: PodReport) -> PodActions:
@@ -29,7 +29,9 @@ def compute_pod_actions(pod: Pod, report: PodReport) -> PodActions:
 
 
 def _anew(pod: Pod, report: PodReport) -> PodActions:
-    """Without a sandbox: everything begins again, but for what must not."""
+    """Return the actions for a pod without a ready sandbox: it starts again from the first init container, unless its
+    restart policy forbids it or its containers are done.
+    """
     if report.sandboxes and report.containers and not restarts_on_failure(pod.spec):
         return PodActions(kill_pod=True)
     mains = [
@@ -47,7 +49,7 @@ def _is_done(pod: Pod, container: Container, found: ContainerReport | None) -> b
 
 
 def _compute_init_actions(pod: Pod, report: PodReport, actions: PodActions) -> bool:
-    """Starts the init container whose turn it is; True when the others may go on."""
+    """Add the init containers to start. Return whether the regular containers may proceed."""
     is_initialized = _has_begun(pod, report)
     for container in pod.spec.initContainers:
         found = report.container(container.name)
@@ -75,7 +77,7 @@ def _has_initialized(pod: Pod, container: Container, found: ContainerReport | No
 
 
 def _has_begun(pod: Pod, report: PodReport) -> bool:
-    """One of the pod's own containers was created in this sandbox."""
+    """Whether one of the pod's regular containers has been created in this sandbox."""
     names = {container.name for container in pod.spec.containers or ()}
     return any(found.name in names for found in report.containers)
 
@@ -98,7 +100,7 @@ def ephemeral_to_start(pod: Pod, report: PodReport) -> Sequence[EphemeralContain
 
 
 def stop_order(pod: Pod, report: PodReport) -> Sequence[str]:
-    """Which containers to stop now: all but the sidecars, then these from the last to the first."""
+    """Return the containers to stop now: first all but the sidecars, then the sidecars one by one in reverse order."""
     running = {found.name for found in report.containers if found.state in (contract.RUNNING, contract.CREATED)}
     sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
     others = [found.name for found in report.containers if found.name in running and found.name not in sidecars]

@@ -1,4 +1,4 @@
-"""What the kubelet tells people about pods and nodes, in the words of the real one."""
+"""Events about pods and nodes, with the reasons and messages of the Kubernetes kubelet."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ AnyContainer = Container | EphemeralContainer
 
 
 class PodEvents:
-    """Without a recorder nobody is told anything."""
+    """Event sink of the kubelet; without a recorder, events are discarded."""
 
     def __init__(self, recorder: EventRecorder | None) -> None:
         self._recorder = recorder
@@ -31,7 +31,7 @@ class PodEvents:
             self._recorder.event(pod, type, reason, message, annotations=annotations, host=kubelet.name)
 
     def about(self, kubelet: NodeRecord, obj: Any, type: str, reason: str, message: str) -> None:
-        """Any object."""
+        """Record an event about an arbitrary object."""
         if self._recorder is not None:
             self._recorder.event(obj, type, reason, message, host=kubelet.name)
 
@@ -89,7 +89,7 @@ class PodEvents:
 
 
 def _field_path(pod: Pod, name: str) -> str:
-    if not name:  # the image of a volume
+    if not name:  # The image of an image volume has no container name.
         return ""
     if any(container.name == name for container in pod.spec.initContainers):
         return f"spec.initContainers{{{name}}}"

@@ -1,4 +1,4 @@
-"""Where a pod of a node comes from: the API server, or the node's own files and URLs. Pure."""
+"""Pure functions for the source of a pod: the API server, or files and URLs for static pods (`pkg/kubelet/types`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def source_of(pod: Pod) -> str:
 
 
 def from_api(pod: Pod) -> Pod:
-    """As the API server has it, whatever it says of itself: only the node knows which pods are its own."""
+    """Return the pod with `api` as its source. The annotation in the API object is not trusted: only the kubelet
+    decides which pods are static.
+    """
     if source_of(pod) == API:
         return pod
     meta = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, SOURCE: API})

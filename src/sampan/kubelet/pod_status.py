@@ -1,7 +1,7 @@
-"""The status of a pod, from its spec and what the runtime reports. Pure.
+"""Pure computation of the pod status from its spec and the runtime report.
 
-`generate` says how things are; `merge` sees to it that the status never goes back: a pod that has ended stays ended,
-and ends only when nothing of it runs any more.
+`generate` computes the current status; `merge` ensures that it never goes backwards: a terminal phase is final, and is
+only reached once no container of the pod runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,34 +38,36 @@ _NOT_FOUND = "The container could not be located when the pod was terminated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Why the kubelet ends a pod that it did not have to: rejected, past its deadline, evicted."""
+    """Why the kubelet terminates a pod on its own: rejection, exceeded deadline, eviction, preemption."""
 
     reason: str
     message: str
     disruption: str = ""
-    """What the condition DisruptionTarget says of it; empty: the pod has no such condition."""
+    """Message of the condition DisruptionTarget; empty if the pod gets no such condition."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Of the event that tells of it."""
+    """Annotations of the corresponding event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known about a pod besides its spec."""
+    """Everything besides the spec that determines the status of a pod."""
 
     report: PodReport
     old: PodStatus
-    """What was last said of it."""
+    """The last status of the pod."""
     waiting: Waiting = field(default_factory=dict)
     host_ips: Sequence[str] = ()
     is_terminal: bool = False
-    """Nothing of the pod is started again."""
+    """No container of the pod will be started again."""
     verdict: Verdict | None = None
     actuated: Mapping[str, ResourceRequirements] = field(default_factory=dict)
-    """What containers run with, where that is not what the spec says; under WHOLE_POD what the pod has as a whole."""
+    """Resources that containers actually run with where they differ from the spec; WHOLE_POD is the key of pod-level
+    resources.
+    """
     resize: tuple[str, str, str] | None = None
-    """A resize that is not done: condition, reason, message."""
+    """Condition type, reason and message of a pending or ongoing resize."""
     is_resetting: bool = False
-    """All containers end, to begin anew together."""
+    """All containers are being stopped in order to be restarted together."""
 
 
 def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
@@ -113,14 +115,14 @@ def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
 
 
 def _goes_on(pod: Pod, phase: str, facts: Facts) -> bool:
-    """Of a pod of which all containers begin anew: it runs all the time."""
+    """Whether the pod remains Running because all of its containers are being restarted."""
     if facts.is_resetting and phase in TERMINAL:
         return True
     return phase == PENDING and facts.old.phase == RUNNING and may_restart_all(pod.spec)
 
 
 def _reset(status: PodStatus, facts: Facts) -> None:
-    """Containers of which the runtime has nothing any more wait for their next run."""
+    """Set containers that the runtime has already removed to waiting for their restart."""
     before = {each.name: each for each in (*facts.old.initContainerStatuses, *facts.old.containerStatuses)}
     for each in (*status.initContainerStatuses, *status.containerStatuses):
         last = before.get(each.name)
@@ -171,8 +173,7 @@ def _restarting(phase: str, is_resetting: bool) -> tuple[str, str, str]:
 
 
 def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
-    """What may be said after `old`: a phase that ends everything only when nothing `may_run` any more, and never
-    another after it."""
+    """Return the status to publish after `old`: a terminal phase is final, and is withheld while a container may run."""
     if old.phase in TERMINAL:
         return msgspec.structs.replace(new, phase=old.phase) if new.phase != old.phase else new
     if may_run and new.phase in TERMINAL:
@@ -181,8 +182,9 @@ def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
 
 
 def finished(pod: Pod, status: PodStatus) -> PodStatus:
-    """Of a pod of which nothing runs or will run: its phase says that it has ended, and so do its containers, even
-    those that nobody knows about."""
+    """Return the final status of a pod none of whose containers runs or will run. Its phase becomes terminal, and
+    containers that the runtime has lost are reported as terminated.
+    """
     if status.phase not in TERMINAL:
         status = msgspec.structs.replace(status, phase=FAILED)
     begun = 0
@@ -199,7 +201,7 @@ def finished(pod: Pod, status: PodStatus) -> PodStatus:
 
 
 def _is_untouched(status: ContainerStatus) -> bool:
-    """Nothing shows that it was ever started."""
+    """Whether the container was never started."""
     return status.state.waiting is not None and status.lastState.terminated is None
 
 
@@ -225,7 +227,7 @@ def may_run(report: PodReport) -> bool:
 
 
 def rejected(pod: Pod, verdict: Verdict, now: float) -> PodStatus:
-    """Of a pod that the node does not take."""
+    """Return the status of a pod that the node rejects."""
     return msgspec.structs.replace(
         pod.status,
         observedGeneration=max(pod.metadata.generation, pod.status.observedGeneration),

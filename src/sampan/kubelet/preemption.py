@@ -1,4 +1,4 @@
-"""Which pods have to go so that one that the node cannot be without has room. Pure."""
+"""Pure choice of the pods to preempt for a critical pod (`pkg/kubelet/preemption`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _COUNTED = ("memory", "cpu", "ephemeral-storage")
 
 
 def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod] | None:
-    """As few as possible, of the lowest class of service; None if all together would not do."""
+    """Return as few pods as possible, preferring the lowest QoS class, or None if preempting all of them would not
+    suffice.
+    """
     classes = {name: list[Pod]() for name in (BEST_EFFORT, BURSTABLE, GUARANTEED)}
     for other in others:
         if _may_preempt(pod, other):
@@ -34,7 +36,7 @@ def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list
 
 
 def no_room(lacking: Mapping[str, int]) -> Verdict:
-    """Of a pod that even so cannot be taken."""
+    """Return the rejection of a critical pod for which preemption cannot free enough resources."""
     told = "".join(f"(res: {name}, q: {amount}), " for name, amount in lacking.items())
     why = f"no set of running pods found to reclaim resources: [{told}]"
     text = "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of"
@@ -49,14 +51,14 @@ def _may_preempt(pod: Pod, other: Pod) -> bool:
 
 
 def _left(lacking: Mapping[str, int], gone: Sequence[Pod]) -> Amounts:
-    """What is still lacking without these pods."""
+    """Return what is still lacking without the pods `gone`."""
     freed = [_asked(each) for each in gone]
     left = {name: amount - sum(each.get(name, 0) for each in freed) for name, amount in lacking.items()}
     return {name: amount for name, amount in left.items() if amount > 0}
 
 
 def _nearest(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
-    """One after the other the pod that comes closest to what is lacking, of equals the smaller."""
+    """Pick, one after another, the pod whose requests come closest to what is lacking; of equal ones the smaller."""
     candidates, left, found = list(pods), dict(lacking), list[Pod]()
     while left and candidates:
         best = min(candidates, key=lambda each: (_distance(each, left), _size(each)))

@@ -1,4 +1,4 @@
-"""What a real node does around the containers of its pods; a hollow node does none of it."""
+"""Interface of the work that a real node does around the containers of a pod; hollow nodes do none of it."""
 
 from __future__ import annotations
 
@@ -18,61 +18,71 @@ AnyContainer = Container | EphemeralContainer
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A running container that must not go on, and why, in the words of its event."""
+    """A running container that has to be stopped, with the message of its event."""
 
     container: Container
     id: str
     message: str
     grace_s: float | None = None
-    """Instead of the pod's."""
+    """Overrides the grace period of the pod."""
 
 
 class AlreadyTold(RuntimeFailure):
-    """People know: no event is made of it."""
+    """A failure whose event has already been recorded."""
 
 
 class Provision(Protocol):
-    """What it raises is RuntimeFailure, whose reason is that of the pod's event or of the container's waiting state."""
+    """Errors are raised as RuntimeFailure. Its reason becomes that of the pod's event or of the container's waiting
+    state.
+    """
 
     def refusal(self, pod: Pod) -> Verdict | None:
-        """Why the node does not take the pod; None if it does."""
+        """Return why the node rejects the pod, or None if it admits it."""
 
     def forbidden(self, pod: Pod) -> Verdict | None:
-        """Why a pod that the node has taken may not go on here."""
+        """Return why an admitted pod may no longer run on this node, or None."""
 
     async def admit(self, record: PodRecord) -> Verdict | None:
-        """Why the pod cannot have what has to be asked for elsewhere: devices. Asked once, before anything is done."""
+        """Allocate what has to be requested from others, such as devices. Return the rejection if that fails. Called
+        once, before anything else is done for the pod.
+        """
 
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """The status, with what only the node knows: how the pod's devices are."""
+        """Return the status extended by what only the node knows, such as the health of allocated devices."""
 
     def report(self, pod: Pod) -> PodReport:
-        """What the runtime has of the pod, with what probes and termination messages say."""
+        """Return the runtime report of the pod, extended by probe results and termination messages."""
 
     def to_kill(self, record: PodRecord, report: PodReport) -> Sequence[Kill]: ...
 
     async def prepare(self, record: PodRecord) -> None:
-        """Everything before the sandbox: checks, groups, folders, volumes. Quick where all is there already."""
+        """Do everything that precedes the sandbox: checks, cgroups, directories, volumes. Returns quickly if all is
+        done.
+        """
 
     async def run_sandbox(self, record: PodRecord) -> None: ...
 
     async def start(self, record: PodRecord, container: AnyContainer, attempt: int) -> None:
-        """Pull, configure, create, start, and carry out the hook after that."""
+        """Pull the image, create and start the container, and run its postStart hook."""
 
     async def stop(self, record: PodRecord, name: str, grace_s: float) -> None:
-        """Begin to stop a container: its hook first, within the grace. Again with a shorter grace if need be."""
+        """Start stopping a container, with its preStop hook within the grace period. May be called again with a shorter
+        one.
+        """
 
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
-        """See to what goes on running: its resources; after how many seconds to look again."""
+        """Maintain the running pod, for example its resources. Return the seconds until the next call, or None."""
 
     async def give_back(self, pod: Pod) -> None:
-        """Nothing of the pod runs any more: let go of what others get as soon as it is said that the pod has ended."""
+        """Release what other pods may use as soon as this one is reported as terminated. No container of it runs any
+        more.
+        """
 
     async def release(self, pod: Pod) -> None:
-        """Nothing of the pod runs any more: take away what was made for it, but for its logs."""
+        """Remove what was created for the pod except its logs. No container of it runs any more."""
 
     async def clean_up(self, pod: Pod) -> None:
-        """The same, with all that is left."""
+        """Remove everything that was created for the pod, including its logs."""
 
 
 __all__ = ["AlreadyTold", "AnyContainer", "Kill", "Provision"]

@@ -1,4 +1,4 @@
-"""Work that may take long, and is given up when something else happens first."""
+"""Runs work that is abandoned when something else completes first."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ T = TypeVar("T")
 
 
 class GivenUp(Exception):
-    """The other was sooner."""
+    """The other coroutine completed first."""
 
 
 async def unless(sooner: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives, or raises; GivenUp where `sooner` is done before it. Neither goes on afterwards, also if who
-    waits here is cancelled."""
+    """Return the result of `work`, or raise its exception. Raise GivenUp if `sooner` completes first. Neither coroutine
+    outlives the call, even if the caller is cancelled.
+    """
     both = task, _ = asyncio.ensure_future(work), asyncio.ensure_future(sooner)
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""What a kubelet keeps of its node and of each pod: little, for there may be many in one process."""
+"""State that a kubelet keeps per node and per pod. It is small, because one process may run many nodes."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ if TYPE_CHECKING:
 
 
 class Stage(Enum):
-    """Of a pod's life on its node; never backwards."""
+    """Stage of a pod on its node. It never goes backwards."""
 
     SYNC = 1
-    """It is made to run."""
+    """The pod should run."""
     TERMINATING = 2
-    """Its containers are stopped."""
+    """Its containers are being stopped."""
     TERMINATED = 3
-    """Nothing of it runs, and nothing will."""
+    """None of its containers runs or will run."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class NodeRecord:
-    """A node and what its kubelet acts with."""
+    """A node together with the client, runtime and machine that its kubelet uses."""
 
     name: str
     client: Client
-    """With the rights of this node."""
+    """Client with the identity of this node."""
     runtime: Runtime
     machine: Machine
     node: Node
-    """As last seen; shared, read-only."""
+    """The node as last seen; shared and read-only."""
     pods: set[str] = field(default_factory=set)
-    """The uids of those that have not ended."""
+    """UIDs of the pods that count against the node's resources."""
     used: Amounts = field(default_factory=dict)
-    """What they ask for together."""
+    """Sum of the requests of `pods`."""
     lease: Lease | None = None
     beats_at: float = 0.0
-    """The monotonic time at which the next heartbeat is due."""
+    """Monotonic time at which the next heartbeat is due."""
     reported_at: float | None = None
-    """The monotonic time at which the status was last written or found unchanged; None before the first time."""
+    """Monotonic time at which the status was last written or first seen unchanged; None before that."""
     is_changed: bool = False
-    """The node was written by somebody since its status was last looked at."""
+    """Another writer has changed the node's status since it was last computed."""
     provision: Provision | None = None
-    """Of a real node."""
+    """Set on real nodes only."""
 
     def report(self, pod: Pod) -> PodReport:
         return self.runtime.pod_report(pod) if self.provision is None else self.provision.report(pod)
@@ -64,47 +64,47 @@ class NodeRecord:
 class PodRecord:
     kubelet: NodeRecord
     pod: Pod
-    """As last seen; shared, read-only."""
+    """The pod as last seen; shared and read-only."""
     stage: Stage = Stage.SYNC
     wanted: Amounts | None = None
-    """What it asks for, while that is counted in the node's `used`."""
+    """Requests of the pod while they are included in the node's `used`."""
     waiting: dict[str, tuple[str, str]] | None = None
-    """Why containers could not be started when it was last tried."""
+    """Reason and message of containers that could not be started at the last attempt."""
     back_offs: dict[str, BackOff] | None = None
     verdict: Verdict | None = None
     stop_by: float = 0.0
-    """The monotonic time by which all of it must have ended; 0 while it is to run."""
+    """Monotonic time by which all containers must have stopped; 0 while the pod should run."""
     stopped: dict[str, float] | None = None
-    """Containers that were told to stop, and by when."""
+    """Containers that are being stopped, with their deadline in monotonic time."""
     actuated: dict[str, ResourceRequirements] | None = None
-    """What containers run with, where that is known; else what the spec says."""
+    """Resources that containers actually run with, where known; otherwise those of the spec apply."""
     resize: tuple[str, str, str] | None = None
-    """Of a resize that is not done: the condition that tells it, its reason and message."""
+    """Condition type, reason and message of a pending or ongoing resize."""
     restarts: set[str] | None = None
-    """Containers that have to be begun anew to have other resources."""
+    """Containers that must be restarted for a change of their resources."""
     is_resetting: bool = False
-    """All its containers end, to begin anew together."""
+    """All containers are being stopped in order to be restarted together."""
     killed: set[str] | None = None
-    """The ids of containers that were told to end while the pod goes on."""
+    """IDs of containers that are being stopped while the pod keeps running."""
     is_admitted: bool = False
-    """What it asks for is set aside for it."""
+    """The pod's devices and other resources have been allocated."""
     is_finished: bool = False
-    """Nothing is left of it that the API server's object has to stay for."""
+    """Nothing is left on the node for which the API object has to remain."""
     is_gone: bool = False
-    """It is no longer on the API server."""
+    """The pod has been removed from its source."""
     is_static: bool = False
-    """It is the node's own, and the API server has but a mirror of it."""
+    """A static pod, of which the API server has only a mirror pod."""
     mirror: Pod | None = None
     is_ending: bool = False
-    """It is to end although its deletion was not asked of the API server."""
+    """The pod must terminate although its API object is not being deleted."""
     ending: asyncio.Event | None = None
-    """Where somebody waits for it: set when the pod is to end."""
+    """If present, set when the pod has to terminate, to interrupt whoever waits on it."""
     said: PodStatus | None = None
-    """The latest status, until `pod` shows it."""
+    """The latest status until `pod` reflects it."""
     written: PodStatus | None = None
-    """Of `said`, what the API server has taken, until `pod` shows it."""
+    """The last status that the API server has accepted, until `pod` reflects it."""
     version: int = 0
-    """The resource version of `written`."""
+    """Resource version of `written`."""
 
     @property
     def uid(self) -> str:
@@ -112,16 +112,16 @@ class PodRecord:
 
     @property
     def status(self) -> PodStatus:
-        """What was last said of the pod."""
+        """The last computed status of the pod."""
         return self.said if self.said is not None else self.pod.status
 
     @property
     def shown(self) -> Pod | None:
-        """What the API server has of it."""
+        """The pod as the API server has it: for a static pod its mirror pod."""
         return self.mirror if self.is_static else self.pod
 
     def free(self) -> None:
-        """The pod no longer counts on its node."""
+        """Stop counting the pod against the resources of its node."""
         self.kubelet.pods.discard(self.uid)
         for name, amount in (self.wanted or {}).items():
             self.kubelet.used[name] -= amount
@@ -135,6 +135,6 @@ class PodRecord:
 
 
 Records = dict[str, PodRecord]
-"""By uid."""
+"""Pod records by UID."""
 
 __all__ = ["NodeRecord", "PodRecord", "Records", "Stage"]

@@ -1,4 +1,4 @@
-"""Whether a container that has ended is started again. Pure."""
+"""Pure decision whether a terminated container is restarted."""
 
 from sampan.api.types.core_v1 import Container, PodSpec
 from sampan.runtimes import contract
@@ -9,12 +9,14 @@ RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
 
 
 def is_sidecar(container: Container) -> bool:
-    """Of an init container: that it goes on running beside the others."""
+    """Whether the init container is a sidecar, which keeps running beside the regular containers."""
     return container.restartPolicy == ALWAYS
 
 
 def restarts(container: Container, spec: PodSpec, exit_code: int) -> bool:
-    """The container's own policy counts more than the pod's, and its rules more than both."""
+    """Whether the container is restarted after this exit code. Its own rules precede its own policy, which precedes the
+    policy of the pod.
+    """
     policy = container.restartPolicy
     if policy is None:
         return _by_policy(spec.restartPolicy, exit_code)
@@ -30,13 +32,13 @@ def _by_policy(policy: str, exit_code: int) -> bool:
 
 
 def may_restart_all(spec: PodSpec) -> bool:
-    """Whether the end of a container can have all of them begin anew."""
+    """Whether the exit of some container can restart all containers of the pod."""
     every = (*spec.initContainers, *(spec.containers or ()))
     return any(rule.action == RESTART_ALL for each in every for rule in each.restartPolicyRules)
 
 
 def restarts_all(spec: PodSpec, report: PodReport) -> bool:
-    """Whether a container has ended so that all begin anew."""
+    """Whether a container has exited in a way that restarts all containers of the pod."""
     for each in (*spec.initContainers, *(spec.containers or ())):
         found = report.container(each.name) if each.restartPolicyRules else None
         if found is not None and found.state == contract.EXITED and _rule(each, found.exit_code) == RESTART_ALL:
@@ -49,7 +51,7 @@ def _by_rules(container: Container, exit_code: int) -> bool:
 
 
 def _rule(container: Container, exit_code: int) -> str:
-    """What the first rule says that matches; empty: none does."""
+    """Return the action of the first matching rule, or an empty string."""
     for rule in container.restartPolicyRules:
         codes = rule.exitCodes
         if codes is not None and (exit_code in codes.values) == (codes.operator == "In"):

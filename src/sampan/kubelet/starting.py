@@ -1,4 +1,4 @@
-"""Starting a pod's containers: sandbox first, then back-off, image, container, each with its event."""
+"""Starts a pod's sandbox and containers, with back-off, image pulls and events."""
 
 from sampan.api import durations, gotext
 from sampan.api.types.core_v1 import Container, ContainerStatus, EphemeralContainer
@@ -18,9 +18,9 @@ SANDBOX_FAILED = "FailedCreatePodSandBox"
 _SANDBOX_RETRY_S = 10.0
 _PREPARE_RETRY_S = 2.0
 _CONFIG_RETRY_S = 2.0
-"""For what was wrong with a container's surroundings: they may be right soon."""
+"""Retry interval after configuration errors, which may be resolved soon."""
 _PULL_LOOK_S = 10.0
-"""How soon a pod whose image could not be pulled is looked at again: before the next try it is shown as backing off."""
+"""Maximum time until the pod is synced again after a failed pull, so that its status shows the back-off in time."""
 
 
 class Starter:
@@ -28,7 +28,7 @@ class Starter:
         self._clock, self._events, self._longest_pause_s = clock, events, longest_pause_s
 
     async def carry_out(self, record: PodRecord, actions: PodActions, report: PodReport) -> float | None:
-        """Start what is to be started; after how many seconds to try again what could not be."""
+        """Carry out the actions. Return the seconds until failed ones should be retried, or None."""
         record.waiting = None
         if (actions.needs_sandbox or actions.start) and not await self._prepared(record):
             return _PREPARE_RETRY_S
@@ -106,7 +106,7 @@ class Starter:
         self._events.started(kubelet, pod, container)
 
     async def _pull(self, record: PodRecord, container: Container) -> None:
-        """Raises RuntimeFailure."""
+        """Pull the image. Raise RuntimeFailure if that fails or the pull is backing off."""
         kubelet, pod, now = record.kubelet, record.pod, self._clock.monotonic()
         back_off = pull_back_off(record, container)
         if back_off.left_s(back_off.since, now) > 0:
@@ -133,7 +133,7 @@ def _stand_in(container: AnyContainer) -> Container:
 
 
 def next_attempt(record: PodRecord, name: str) -> int:
-    """How often the container was started before, as far as anybody knows."""
+    """Return the number of known earlier starts of the container."""
     report = record.kubelet.report(record.pod)
     last = report.container(name) or report.previous(name)
     if last is not None:
@@ -143,7 +143,7 @@ def next_attempt(record: PodRecord, name: str) -> int:
 
 
 def _next(status: ContainerStatus) -> int:
-    """After what was last said of a container that the runtime has lost."""
+    """Return the next attempt from the last status of a container that the runtime has lost."""
     has_run = status.state.waiting is None or status.lastState.terminated is not None
     return status.restartCount + 1 if has_run else status.restartCount
 

@@ -1,7 +1,7 @@
-"""The status manager: writes what is said of pods. What is said while a write is under way is written together.
+"""The status manager writes pod statuses (`pkg/kubelet/status`). Changes during a write are combined into the next one.
 
-A status never goes back (`pod_status.merge`). A pod that is being deleted is removed from the API server once its final
-status is written.
+A status never goes backwards (`pod_status.merge`). A pod that is being deleted is removed from the API server after its
+final status has been written.
 """
 
 import logging
@@ -25,7 +25,7 @@ class StatusManager:
         self.queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
 
     def set_pod_status(self, record: PodRecord, status: PodStatus, *, may_run: bool = False) -> None:
-        """Say this of the pod from now on. `may_run`: something of it may still run."""
+        """Set the status to publish. `may_run` tells whether a container of the pod may still run."""
         old = record.status
         status = merge(old, status, may_run=may_run)
         if status != old:
@@ -33,13 +33,13 @@ class StatusManager:
             self.queue.add(record.uid)
 
     def finish(self, record: PodRecord) -> None:
-        """Nothing of the pod is left: it may be removed."""
+        """Allow the API object to be removed: nothing of the pod is left on the node."""
         record.is_finished = True
         if record.pod.metadata.deletionTimestamp is not None:
             self.queue.add(record.uid)
 
     def seen(self, record: PodRecord) -> bool:
-        """The record's pod is newer than it was; True if it is but the echo of what was written."""
+        """Note that `record.pod` has been updated. Return whether the update only reflects what this manager wrote."""
         if not record.version:
             return False
         version = int(record.pod.metadata.resourceVersion)
@@ -63,7 +63,7 @@ class StatusManager:
             if record.is_finished and record.pod.metadata.deletionTimestamp is not None:
                 await self._remove(record)
         except errors.NotFound:
-            pass  # its source tells the rest
+            pass  # The pod source will report the removal.
         except (errors.ApiError, ConnectionFailed) as error:
             pause_s = self.queue.retry(uid)
             log.warning(

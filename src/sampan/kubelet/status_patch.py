@@ -1,4 +1,4 @@
-"""The patch that makes one pod status of another. Pure."""
+"""Pure computation of the patch between two pod statuses."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ from sampan.kubelet.conditions import PASSING
 _FIELDS = msgspec.structs.fields(PodStatus)
 _BY_IP = ("podIPs", "hostIPs")
 _OTHERS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
-"""What others write in the status."""
+"""Status fields that other components write."""
 
 
 def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
-    """For a strategic merge; empty if there is nothing to change."""
+    """Return a strategic merge patch, empty if nothing has changed."""
     patch: dict[str, Any] = {}
     for field in _FIELDS:
         name = field.name
@@ -47,7 +47,7 @@ def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dic
 
 
 def _changed(old: PodCondition | None, new: PodCondition) -> dict[str, Any]:
-    """All of the new one, and null for what only the old one says."""
+    """Return the new condition, with null for every field that only the old one has."""
     value: dict[str, Any] = json.to_value(new)
     gone = set(json.to_value(old)) - set(value) if old is not None else ()
     return value | dict.fromkeys(gone)

@@ -1,9 +1,9 @@
-"""The sync loop: from changes of pods, and of what the runtime has, to work on one pod at a time.
+"""The sync loop turns changes of pods, and of what the runtime reports, into work on one pod at a time.
 
-`iteration` takes a change from the source of pods and hands it to `handle_pod_additions`, `handle_pod_updates` or
-`handle_pod_removes`; these note it and `dispatch_work`; a worker then has `update_pod` bring the pod on its way, with
-`sync_pod` while it is to run, `sync_terminating_pod` while it is being stopped, `sync_terminated_pod` when it has
-ended.
+`iteration` takes a change from the pod source and passes it to `handle_pod_additions`, `handle_pod_updates` or
+`handle_pod_removes`, which record it and call `dispatch_work`. A worker then calls `update_pod`, which runs `sync_pod`
+while the pod should run, `sync_terminating_pod` while its containers are being stopped, and `sync_terminated_pod` once
+none of them runs any more. This is the counterpart of `syncLoop` and the pod workers in `pkg/kubelet`.
 """
 
 import logging
@@ -36,7 +36,7 @@ _DEFAULT_GRACE_S = 30.0
 
 
 class SyncLoop:
-    """Of one node, or of all nodes of a fleet. Work on one pod is never done twice at a time."""
+    """Sync loop of one node, or of all nodes of a hollow fleet. A pod is never synced by two workers at once."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class SyncLoop:
         self._admitting = Admitting(records=records, statuses=statuses, events=events, clock=clock)
         self._workers = workers
         self.on_terminated: Callable[[PodRecord], None] | None = None
-        """Told of a pod of which nothing is left."""
+        """Called once nothing of a pod is left on the node."""
         self.queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(1, 10), activity=activity)
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ class SyncLoop:
             self.dispatch_work(record.uid)
 
     def handle_pod_removes(self, pod: Pod) -> None:
-        """Of one that was removed while it ran, the rest is killed."""
+        """Mark the pod as removed from its source, so that whatever still runs is killed."""
         record = self._records.get(pod.metadata.uid)
         if record is not None:
             record.is_gone = True
@@ -101,14 +101,14 @@ class SyncLoop:
             self.dispatch_work(record.uid)
 
     def _finish(self, record: PodRecord) -> None:
-        """Of a pod that has ended; of a real node something may be left of it."""
+        """Complete a pod that reached a terminal phase. A real node first cleans up what may be left of it."""
         if record.kubelet.provision is not None:
             self.dispatch_work(record.uid)
         else:
             self._statuses.finish(record)
 
     def end_pod(self, record: PodRecord, verdict: Verdict, by: float) -> None:
-        """End the pod for a reason of the node's own, by that monotonic time."""
+        """Terminate the pod on the node's own initiative (for example eviction), by the monotonic time `by`."""
         record.verdict = record.verdict or verdict
         record.stop_by = min(by, record.stop_by) if record.stop_by else by
         _interrupt(record)
@@ -118,7 +118,7 @@ class SyncLoop:
         self.queue.add(uid)
 
     def forget(self, kubelet: NodeRecord) -> None:
-        """The node is gone, with all that ran on it."""
+        """Drop all records of a node that no longer exists."""
         for uid in [uid for uid, record in self._records.items() if record.kubelet is kubelet]:
             del self._records[uid]
 
@@ -138,7 +138,7 @@ class SyncLoop:
                 self.queue.add_after(uid, again_s, follows_wall_clock=True)
 
     async def update_pod(self, uid: str) -> float | None:
-        """Bring the pod on its way; after how many seconds to look again, None for when something changes."""
+        """Advance the pod by one step. Return the seconds until the next sync, or None to wait for a change."""
         record = self._records.get(uid)
         if record is None:
             return None
@@ -157,7 +157,7 @@ class SyncLoop:
         return None
 
     async def sync_pod(self, record: PodRecord) -> float | None:
-        """Have run what should; or see that the pod has come to its end."""
+        """Start whatever should run, or move the pod to the terminating stage if it is complete or must stop."""
         pod, kubelet = record.pod, record.kubelet
         self._check_deadline(record)
         self._check_permissions(record)
@@ -176,7 +176,8 @@ class SyncLoop:
                 return None
             is_quiet = not (actions.needs_sandbox or actions.start or ephemeral_to_start(pod, report))
             if kubelet.provision is not None and record.said is None and not pod.status.containerStatuses:
-                self._say(record, report)  # volumes and images may take long: people see that it has begun
+                # Preparing volumes and images may take long, so publish an initial status first.
+                self._say(record, report)
             retry_s = await self._starter.carry_out(record, actions, report)
             if is_quiet:
                 break
@@ -200,15 +201,16 @@ class SyncLoop:
         return True
 
     async def _has_reset(self, record: PodRecord, report: PodReport) -> bool:
-        """Of a pod of which all containers are to begin anew: whether nothing of them is left. They have no grace, and
-        what begins anew no pause."""
+        """Restart all containers of the pod in place. Return whether all of them have been removed. They are killed
+        without a grace period, and the restart is not subject to back-off.
+        """
         pod, record.is_resetting = record.pod, True
         alive = (contract.RUNNING, contract.CREATED)
         running = [(_main(pod, each.name), each.id) for each in report.containers if each.state in alive]
         kills = [Kill(container, id, "killing", 0) for container, id in running if container is not None]
         if kills:
             await self._kill(record, kills)
-            report = record.kubelet.report(pod)  # some end at once
+            report = record.kubelet.report(pod)  # Some containers exit immediately.
         own = [each for each in (*report.containers, *report.before) if _main(pod, each.name)]
         if any(each.state in alive for each in own):
             return False
@@ -219,7 +221,7 @@ class SyncLoop:
         return True
 
     async def _kill(self, record: PodRecord, kills: Sequence[Kill]) -> None:
-        """Containers that must not go on, of a pod that does."""
+        """Stop single containers of a pod that keeps running, each at most once."""
         record.killed = record.killed or set()
         for kill in kills:
             if kill.id in record.killed:
@@ -230,7 +232,7 @@ class SyncLoop:
             await _stop_container(record, kill.container.name, grace_s)
 
     async def sync_terminating_pod(self, record: PodRecord) -> float | None:
-        """Have everything stopped, within the grace."""
+        """Stop all containers within the grace period."""
         pod, kubelet = record.pod, record.kubelet
         report = kubelet.report(pod)
         while names := [name for name in stop_order(pod, report) if self._is_to_stop(record, name)]:
@@ -243,15 +245,18 @@ class SyncLoop:
         await kubelet.runtime.stop_sandbox(pod)
         if kubelet.provision is not None:
             await kubelet.provision.give_back(pod)
-        record.free()  # before anybody hears of it: the next pod may be sent here at once
-        # Its addresses are told although they are free again: what ends at once was not spoken of before.
+        # Free the resources before the terminal status is published: the scheduler may bind the next pod at once.
+        record.free()
+        # Report the pod IPs although they are already released: the status of a short-lived pod may never have shown
+        # them.
         self._say(record, replace(kubelet.report(pod), ips=report.ips), is_terminal=True)
         record.stage = Stage.TERMINATED
         return None
 
     async def sync_terminated_pod(self, record: PodRecord) -> None:
-        """Nothing of the pod runs: let go of everything but its final status, and of its logs too once nobody can ask
-        for them."""
+        """Release everything but the final status. The logs are removed too once the pod is being deleted, because they
+        can no longer be requested.
+        """
         provision = record.kubelet.provision
         if provision is None or record.is_ending or record.pod.metadata.deletionTimestamp is not None:
             await _remove(record)
@@ -277,7 +282,9 @@ class SyncLoop:
             record.verdict = EXCEEDED
 
     def _check_permissions(self, record: PodRecord) -> None:
-        """What runs although it may not, as this kubelet was told otherwise than the one before it, ends."""
+        """Terminate a pod that the current kubelet configuration forbids, although an earlier configuration admitted
+        it.
+        """
         provision = record.kubelet.provision
         if provision is None or record.verdict is not None:
             return
@@ -310,11 +317,13 @@ class SyncLoop:
         self._statuses.set_pod_status(record, status, may_run=may_run(report))
 
     def _is_to_stop(self, record: PodRecord, name: str) -> bool:
-        """It was not told to stop, or is to stop sooner now."""
+        """Whether the container has not been asked to stop yet, or now has to stop sooner."""
         return self._stop_by(record) < (record.stopped or {}).get(name, float("inf"))
 
     def _stop_by(self, record: PodRecord) -> float:
-        """By when all must have ended: the sooner of what was said before and what is said now."""
+        """Return the monotonic time by which all containers must have stopped: the earlier of the previous and the
+        current deadline.
+        """
         by = self._clock.monotonic() + _grace_s(record.pod)
         record.stop_by = min(by, record.stop_by) if record.stop_by else by
         return record.stop_by
@@ -330,7 +339,7 @@ class SyncLoop:
 
 
 def _grace_s(pod: Pod) -> float:
-    """Of a pod that is being deleted what its deletion says, else what its spec does."""
+    """Return the grace period of the deletion if the pod is being deleted, else that of its spec."""
     grace_s = pod.metadata.deletionGracePeriodSeconds
     if grace_s is None:
         grace_s = pod.spec.terminationGracePeriodSeconds
@@ -338,7 +347,7 @@ def _grace_s(pod: Pod) -> float:
 
 
 def _interrupt(record: PodRecord) -> None:
-    """Nobody is to wait for what the pod would need to run."""
+    """Wake up work that waits for what the pod needs in order to run: the pod is terminating."""
     if record.ending is not None:
         record.ending.set()
 

@@ -1,4 +1,4 @@
-"""What people and programs are told of a pod that goes because the node is short of something. Pure."""
+"""Pure computation of the eviction message and the annotations of its event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _ASKED_FOR = ("memory", "ephemeral-storage")
 
 
 def verdict(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> Verdict:
-    """Who used more than it had asked for; nobody is blamed while nothing is known of what the pod uses."""
+    """Return the eviction verdict, which names the containers that exceed their requests if usage figures are
+    available.
+    """
     resource = shortage.resource
     available = Quantity(shortage.available, format=Format.BINARY_SI if resource in _ASKED_FOR else Format.DECIMAL_SI)
     text = f"The node was low on resource: {resource}. "
@@ -36,7 +38,7 @@ def verdict(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> Verdict:
 
 
 def _whole(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quantity, Quantity] | None:
-    """What the pod as a whole uses and has asked for, where it has."""
+    """Return usage and request of the whole pod, or None without a pod-level memory request."""
     asked = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
     if asked is None or resource != "memory":
         return None
@@ -44,7 +46,7 @@ def _whole(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quantity, 
 
 
 def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Quantity, Quantity]]:
-    """Name, use and request of each container that uses more than that."""
+    """Return name, usage and request of each container that exceeds its request."""
     if resource not in _ASKED_FOR:
         return []
     every = (*(pod.spec.containers or ()), *pod.spec.initContainers)

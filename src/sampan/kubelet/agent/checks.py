@@ -1,4 +1,4 @@
-"""Whether a pod may run here as it wants to. Pure."""
+"""Pure checks whether this node permits what a pod asks for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 
 
 def wants(pod: Pod) -> list[str]:
-    """In what the pod goes beyond its own bounds."""
+    """Return the host namespaces and privileges that the pod asks for."""
     spec = pod.spec
     asked = {"host networking": spec.hostNetwork, "host PID": spec.hostPID, "host ipc": spec.hostIPC}
     found = [name for name, is_asked in asked.items() if is_asked]
@@ -41,7 +41,9 @@ def wants(pod: Pod) -> list[str]:
 
 
 def forbidden(pod: Pod, config: AgentConfig) -> Verdict | None:
-    """What the kubelet was told not to let pods do, of this source or of any."""
+    """Return the rejection of a pod that asks for something which the kubelet's configuration does not allow its
+    source.
+    """
     source = source_of(pod)
     allowed = {
         "host networking": _has(config.host_network_sources, source),
@@ -63,7 +65,7 @@ def _has(sources: Sequence[str], source: str) -> bool:
 
 
 def refused(pod: Pod, config: AgentConfig, *, has_apparmor: bool, has_strict_groups: bool) -> Verdict | None:
-    """When it is admitted: the same, and what the machine cannot see to."""
+    """Return the rejection at admission: everything that is forbidden, and what the machine cannot enforce."""
     return (
         forbidden(pod, config)
         or _unsafe_sysctl(pod, config)
@@ -94,7 +96,7 @@ def _unenforceable(pod: Pod, has_apparmor: bool) -> Verdict | None:
 
 
 def _profiles(pod: Pod) -> Iterator[bool]:
-    """Of each place where the pod may ask for one: whether it does."""
+    """Yield for each place that can specify an AppArmor profile whether it specifies one."""
     places = [pod.spec.securityContext, *(each.securityContext for each in _containers(pod))]
     for place in places:
         profile = place.appArmorProfile if place is not None else None

@@ -1,4 +1,4 @@
-"""What the kubelet of a real node is told."""
+"""Configuration of the kubelet of a real node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HARD_EVICTION = {
 
 @dataclass(frozen=True, slots=True)
 class ShutdownGroup:
-    """Pods from a priority on, up to the next group's, and how long they have when the machine goes down."""
+    """Grace period on node shutdown of pods with at least this priority and less than that of the next group."""
 
     priority: int
     grace_s: float
@@ -29,11 +29,11 @@ class ShutdownGroup:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     name: str
-    """Of the node."""
+    """Name of the node."""
     root: Path
-    """Where the kubelet keeps its data."""
+    """Root directory of the kubelet's data."""
     logs: Path
-    """Where the logs of pods are."""
+    """Directory of the pod logs."""
     kubelet: KubeletConfig = field(default_factory=KubeletConfig)
     registers: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class AgentConfig:
     taints: Sequence[Taint] = ()
     is_schedulable: bool = True
     node_ips: Sequence[str] = ()
-    """Empty: that of the machine's way out."""
+    """Empty to use the address of the default route."""
     port: int = PORT
     max_pods: int = 110
     pods_per_core: int = 0
@@ -52,21 +52,21 @@ class AgentConfig:
     eviction_soft_grace_s: Mapping[str, float] = field(default_factory=dict)
     eviction_max_pod_grace_s: int = 0
     eviction_minimum_reclaim: Mapping[str, str] = field(default_factory=dict)
-    """How much more there must be again before a shortage has passed."""
+    """Amount beyond the threshold that must be reclaimed before a shortage counts as resolved."""
     pressure_transition_s: float = 300.0
     eviction_period_s: float = 10.0
-    """How often it is looked whether there is enough of everything."""
+    """Interval at which the eviction thresholds are checked."""
     cluster_dns: Sequence[str] = ()
     cluster_domain: str = "cluster.local"
     resolv_conf: Path = Path("/etc/resolv.conf")
     serializes_pulls: bool = True
     max_parallel_pulls: int = 0
-    """0: as many as are wanted; only where pulls are not one after the other."""
+    """Limit of concurrent image pulls if they are not serialized; 0 for unlimited."""
     image_policy: str = "NeverVerifyPreloadedImages"
-    """Which pods must show that they may have an image that is there already."""
+    """Which pods must prove that they may use an image that is already present."""
     listed_images: Sequence[str] = ()
     cgroup_root: str = ""
-    """Below which this kubelet has its groups; empty: at the top."""
+    """Parent of all cgroups of this kubelet; empty for the top of the hierarchy."""
     has_cgroups_per_qos: bool = True
     static_folder: Path | None = None
     static_url: str = ""
@@ -74,44 +74,44 @@ class AgentConfig:
     static_period_s: float = 20.0
     static_url_period_s: float = 20.0
     relist_s: float = 60.0
-    """How often every pod is looked at although nobody said that anything had changed."""
+    """Interval at which every pod is synced even without a known change."""
     image_gc_high: int = 85
     image_gc_low: int = 80
     image_min_age_s: float = 120.0
     image_max_age_s: float = 0.0
-    """How long an image may be unused; 0: for ever."""
+    """Age from which on an unused image is removed; 0 for never."""
     images: Path | None = None
-    """Where images and containers are, where that is known."""
+    """Directory of images and containers, if known."""
     container_log_max_bytes: int = 10 << 20
     container_log_max_files: int = 5
     shutdown_grace_s: float = 0.0
     shutdown_grace_critical_s: float = 0.0
     shutdown_groups: Sequence[ShutdownGroup] = ()
-    """Instead of these two."""
+    """Replace `shutdown_grace_s` and `shutdown_grace_critical_s` if set."""
     system_bus: str = ""
-    """The address of the bus on which the machine's end is told; empty: the system's own."""
+    """Address of the D-Bus on which logind announces shutdowns; empty for the system bus."""
     logind_folder: Path = Path("/etc/systemd/logind.conf.d")
     allowed_unsafe_sysctls: Sequence[str] = ()
     pod_pids: int = 0
-    """How many processes a pod may have; 0: as many as it likes."""
+    """Maximum number of processes per pod; 0 for unlimited."""
     has_default_seccomp: bool = False
-    """Containers that say nothing have the runtime's own profile."""
+    """Containers without a seccomp profile use RuntimeDefault."""
     max_told_images: int = 50
-    """In the node's status; -1: all."""
+    """Maximum number of images in the node status; -1 for all."""
     provider_id: str = ""
     allows_privileged: bool = True
     host_network_sources: Sequence[str] = ("*",)
-    """Pods of which sources (api, file, http) may be in the machine's own network; * for all."""
+    """Pod sources (api, file, http) whose pods may use the host network; * for all."""
     host_pid_sources: Sequence[str] = ("*",)
     host_ipc_sources: Sequence[str] = ("*",)
     ends_pods: bool = False
-    """When it is told to stop, everything that it runs ends; else that goes on, and is taken over later."""
+    """When the kubelet stops, it terminates all pods; otherwise they keep running and the next kubelet adopts them."""
     pod_cidrs: Sequence[str] = ()
-    """For pods, where the node is given no range of its own."""
+    """Pod CIDRs to use if the Node object has none."""
     own_pod_cidrs: Sequence[str] = ()
-    """Which the node takes for itself when nobody gives it any."""
+    """Pod CIDRs that the node assigns to itself if no controller allocates any."""
     needs_pod_cidr: bool = False
-    """The pods' network is made by Sampan, of the node's range of addresses."""
+    """Sampan provides the pod network, which needs the node's pod CIDR."""
 
 
 __all__ = ["HARD_EVICTION", "AgentConfig", "ShutdownGroup"]

@@ -1,4 +1,4 @@
-"""What the runtime keeps of pods that have ended is removed when the disk runs full."""
+"""Garbage collection of dead containers under disk pressure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class ContainerCollector:
         self._runtime, self._records = runtime, records
 
     async def remove_unused(self) -> list[str]:
-        """Containers of pods that have ended, with their logs, and of others those before the present; the uids of the
-        pods."""
+        """Remove all containers, with their logs, of terminated pods, and the previous instances of containers of other
+        pods. Return the UIDs of the affected pods.
+        """
         found = []
         for record in list(self._records.values()):
             try:
@@ -28,7 +29,7 @@ class ContainerCollector:
 
     async def _removed(self, uid: str) -> bool:
         record = self._records.get(uid)
-        if record is None:  # it has gone while others were removed
+        if record is None:  # The pod was removed while others were being processed.
             return False
         if record.stage is Stage.TERMINATED:
             if not record.is_finished or uid not in self._runtime.known_pods():

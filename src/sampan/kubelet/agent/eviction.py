@@ -1,5 +1,6 @@
-"""Eviction: looks at what the machine has left and what pods keep on its disk, and ends pods where that is too little
-or too much."""
+"""The eviction manager (`pkg/kubelet/eviction`): evicts pods when the node runs short of a resource, or when they
+exceed their limits of local storage.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ log = logging.getLogger(__name__)
 
 _PATIENCE_S = 30.0
 _AT_ONCE_S = 1.0
-"""What a pod has left that must go now."""
+"""Grace period of an immediate eviction."""
 
 Observe = Callable[[], dict[str, Observation]]
 Evict = Callable[[Pod, Verdict, float], None]
-"""Ends a pod within a grace."""
+"""Evict a pod within a grace period in seconds."""
 Volumes = Callable[[Pod], Awaitable[Sequence[VolumeUsage]]]
 
 
@@ -47,23 +48,24 @@ class Eviction:
         has_ended: Callable[[Pod], bool],
         observe: Observe | None = None,
     ) -> None:
-        """`tell` says what is tried to be had back; `make_room` frees disk, for a signal, without ending anything;
-        `changed` is called when the node's conditions have; `has_ended`: nothing is left of the pod that uses
-        anything."""
+        """`tell` records an event about a reclaim attempt; `make_room` frees disk space for a signal without evicting;
+        `changed` is called when the node's pressure conditions have changed; `has_ended` tells whether a pod no longer
+        uses any resources.
+        """
         self._config, self._runtime, self._clock = config, runtime, clock
         self._pods, self._volumes, self._has_ended = pods, volumes, has_ended
         self._evict, self._tell, self._make_room, self._changed = evict, tell, make_room, changed
         self._observe = observe or (lambda: observe_machine(config.root, config.images))
         self._thresholds = pressure.thresholds(config)
         self._met_at: dict[Threshold, float] = {}
-        """Since when each is met."""
+        """Monotonic time since which each threshold has been met."""
         self._last: dict[str, float] = {}
-        """When a condition was last so."""
+        """Monotonic time at which each condition was last observed."""
         self._told: list[str] = []
 
     @property
     def types(self) -> list[str]:
-        """Conditions that the node is in, the older ones for some time after they ended."""
+        """Pressure conditions of the node, which persist for the pressure transition period after the last shortage."""
         now = self._clock.monotonic()
         return sorted(type for type, at in self._last.items() if now - at < self._config.pressure_transition_s)
 
@@ -74,18 +76,22 @@ class Eviction:
         while True:
             try:
                 await self._ended(await self.look())
-            except Exception:  # a node that cannot look now goes on, and looks again
+            except Exception:  # Keep the manager running, and retry after the next period.
                 log.exception("eviction manager: cannot read the available resources of the node")
             await self._clock.sleep(self._config.eviction_period_s)
 
     async def _ended(self, pods: Sequence[Pod]) -> None:
-        """What they used must be free before it is looked again, or others would go for it too."""
+        """Wait until the evicted pods have terminated. Their resources must be free before the next check, or further
+        pods would be evicted for the same shortage.
+        """
         until, pause_s = self._clock.monotonic() + _PATIENCE_S, min(self._config.eviction_period_s, 1.0)
         while self._clock.monotonic() < until and not all(self._has_ended(each) for each in pods):
             await self._clock.sleep(pause_s)
 
     async def look(self) -> list[Pod]:
-        """The pods that had to be evicted: all that keep too much, else at most one for want of something."""
+        """Check once. Return the evicted pods: all that exceed their local storage limits, otherwise at most one to
+        relieve a shortage.
+        """
         before = self._told
         short = self._short(await asyncio.to_thread(self._observe))
         self._told = self.types
@@ -96,7 +102,7 @@ class Eviction:
         return await self._relieve(short[0]) if short else []
 
     def _short(self, observed: dict[str, Observation]) -> list[Shortage]:
-        """What has been short for as long as its grace."""
+        """Return the shortages that have lasted for their grace period."""
         now = self._clock.monotonic()
         found = {
             each: short
@@ -152,7 +158,7 @@ class Eviction:
         return float(most if own is None else min(most, own))
 
     async def _kept(self, pod: Pod) -> list[Usage]:
-        """What the pod's volumes hold on the node's disk."""
+        """Return what the pod's volumes occupy on the node's disk."""
         found = storage_limits.counted(pod, await self._volumes(pod))
         size, inodes = sum(each.used_bytes for each in found), sum(each.used_inodes for each in found)
         return [Usage("", 0, 0, disk_bytes=size, inodes=inodes)]

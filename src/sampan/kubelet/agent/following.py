@@ -1,5 +1,4 @@
-"""The pods that the API server has for this node, followed once the node is known there; until then the node has only
-its own."""
+"""Watches the pods that are bound to this node, from the node's registration on; before that only static pods run."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class Following:
         self._house, self._informers = house, informers
 
     async def begin(self, on_node: Callable[[Node | None, Node | None], None]) -> None:
-        """The pods come last, when what they need to begin is known."""
+        """Start the watches. The pod watch starts last, once the objects that pods need are known."""
         nodes: Informer[Node] = self._informers.of(Node, Selection(fields=f"metadata.name={self._node.name}"))
         nodes.subscribe(on_node)
         for each in (self._informers.of(Service), self._informers.of(RuntimeClass), nodes):

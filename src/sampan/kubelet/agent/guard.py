@@ -1,4 +1,4 @@
-"""What the node itself has against pods: it refuses some, evicts some, and ends all when the machine goes down."""
+"""Rejects pods at admission, evicts pods under pressure, and terminates all pods on node shutdown."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Guard:
-    """`run()` looks at what the machine has left, and hears when it goes down."""
+    """`run()` monitors the available resources and the shutdown announcements of the machine."""
 
     def __init__(self, kubelet: Kubelet, *, tell_node: Callable[[], None]) -> None:
-        """`tell_node`: something has changed that the Node object is to say at once."""
+        """`tell_node` is called when the node status must be written immediately."""
         config, clock, records = kubelet.config, kubelet.clock, kubelet.records
         self._kubelet, self._tell_node = kubelet, tell_node
         self._has_apparmor = machines.has_apparmor()
@@ -77,13 +77,13 @@ class Guard:
         self._kubelet.events.node(self._kubelet.node, reason, message, WARNING)
 
     def faults(self) -> dict[str, Said]:
-        """Conditions of the node that are not as they should be."""
+        """Return the node conditions that deviate from those of a healthy node."""
         return dict(NOT_READY) if self._shutdown.is_under_way else self._eviction.conditions()
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
     def refusal(self, pod: Pod) -> Verdict | None:
-        """Why the node does not take the pod, besides what the pod asks for."""
+        """Return why the node rejects the pod, apart from its resource requests, or None."""
         if self._shutdown.is_under_way:
             return REJECTED
         features = self._kubelet.node.node.status.features
@@ -95,7 +95,7 @@ class Guard:
         )
 
     def evict(self, pod: Pod, verdict: Verdict, grace_s: float) -> None:
-        """It takes more than it may: it ends, unless the node cannot be without it."""
+        """Evict the pod, unless it is critical or already terminating."""
         kubelet = self._kubelet
         record = kubelet.records.get(pod.metadata.uid)
         if is_critical(pod) or record is None or record.stage is not Stage.SYNC or record.verdict is not None:
@@ -107,7 +107,7 @@ class Guard:
     # -- room --------------------------------------------------------------------------------------------------------
 
     async def _make_room(self, signal: str) -> None:
-        """Where images have a disk of their own, only what is on the one that runs full is worth removing."""
+        """Free disk space. If images have their own file system, removing them helps only when that one is full."""
         config = self._kubelet.config
         if signal.startswith("imagefs") or not has_own_disk(config.root, config.images):
             await self._containers.remove_unused()
@@ -120,7 +120,7 @@ class Guard:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     async def _shut_down(self) -> None:
-        """The machine goes down: pods end in time, and the API server is told."""
+        """Terminate the pods within their grace periods, and report the node as not ready."""
         self._tell("Shutdown manager detected shutdown event")
         self._shutdown.begin()
         self._tell_node()

@@ -1,4 +1,4 @@
-"""What is done again and again although nobody said that anything had changed."""
+"""Periodic work: resyncs all pods and removes orphaned ones."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ class Housekeeping:
         orphans: Orphans,
         is_complete: Callable[[], bool],
     ) -> None:
-        """`is_complete`: every source of pods has told what it has; before that, nothing counts as left behind."""
+        """`is_complete` tells whether every pod source has delivered its pods; until then nothing is considered
+        orphaned.
+        """
         self._config, self._records, self._sync_loop, self._clock = config, records, sync_loop, clock
         self._orphans, self._is_complete = orphans, is_complete
 
     async def relist(self) -> None:
-        """Look at every pod, until cancelled."""
+        """Dispatch a sync of every pod that has not terminated, periodically until cancelled."""
         while True:
             await self._clock.sleep(self._config.relist_s)
             for record in list(self._records.values()):
@@ -38,18 +40,18 @@ class Housekeeping:
                     self._sync_loop.dispatch_work(record.uid)
 
     async def run(self) -> None:
-        """Look for what nobody wants, until cancelled; only once the API server's pods are known."""
+        """Remove orphans periodically until cancelled. Start this only once the pods of the API server are known."""
         while True:
             await self._clock.sleep(self._config.relist_s)
             await self.remove_orphans()
 
     async def remove_orphans(self, known: Collection[str] = ()) -> None:
-        """All that is left of pods but of those uids, and of those that the kubelet has."""
+        """Remove what is left of pods that are neither in `known` nor in the kubelet's records."""
         if not self._is_complete():
             return
         try:
             found = await self._orphans.remove({*known, *self._records})
-        except Exception:  # it is looked again soon
+        except Exception:  # Retried after the next period.
             log.exception("cannot list orphaned pods")
             return
         for uid in found:

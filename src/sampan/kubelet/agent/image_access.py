@@ -1,7 +1,7 @@
-"""Images that were pulled with somebody's secrets: a pod may have them only if it could have pulled them itself.
+"""Access to images pulled with credentials: a pod may use them only if it could have pulled them itself.
 
-What is known of each pull is kept in files, in the real kubelet's form. Images that came in another way, before the
-kubelet or past it, are everybody's, unless the policy says otherwise.
+The record of each pull is stored in the file format of the Kubernetes kubelet (`pkg/kubelet/images/pullmanager`).
+Images that this kubelet did not pull are available to all pods, unless the policy says otherwise.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _API_VERSION, _KIND, _INTENT = "kubelet.config.k8s.io/v1beta1", "ImagePulledReco
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A secret by which an image was or could be pulled."""
+    """A secret with which an image was or could be pulled."""
 
     uid: str
     namespace: str
@@ -40,7 +40,7 @@ class Used:
 
 
 def is_to_verify(policy: str, listed: Sequence[str], image: str, *, is_pulled: bool) -> bool:
-    """Whether a pod must show that it may have the image. `is_pulled`: this kubelet has pulled it. Pure."""
+    """Whether a pod must prove that it may use the image. `is_pulled` tells whether this kubelet has pulled it. Pure."""
     if policy == LISTED:
         name = parse_reference(image).name
         return is_pulled or not any(_fits(name, each) for each in listed)
@@ -52,7 +52,7 @@ def _fits(name: str, pattern: str) -> bool:
 
 
 def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) -> bool:
-    """Whether what is known of the image's pulls lets somebody with these secrets have it. Pure."""
+    """Whether the pull record allows a pod with these secrets to use the image. Pure."""
     known = (record or {}).get("credentialMapping", {}).get(parse_reference(image).name)
     if known is None:
         return False
@@ -66,7 +66,7 @@ def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) 
 def recorded(
     record: Mapping[str, Any] | None, reference: str, image: str, used: Sequence[Used], now: float
 ) -> dict[str, Any]:
-    """With one pull more; without secrets everybody could have made it. Pure."""
+    """Return the record extended by one pull. After a pull without secrets all pods may use the image. Pure."""
     mapping = dict((record or {}).get("credentialMapping", {}))
     name = parse_reference(image).name
     known = dict(mapping.get(name, {}))
@@ -85,21 +85,22 @@ def recorded(
 
 
 class PulledImages:
-    """A file for each image; and one for each pull that has begun, so that what comes by it is never taken for an image
-    of everybody's, whatever happens in between."""
+    """Pull records on disk: one file per image, and one per pull in progress. The latter ensures that an image is never
+    taken for a preloaded one if the kubelet stops between the pull and the record.
+    """
 
     def __init__(self, root: Path) -> None:
         self._folder, self._begun = root / "image_manager" / "pulled", root / "image_manager" / "pulling"
         self._pulls: Counter[str] = Counter()
-        """By the images' names."""
+        """Number of pulls in progress by image name."""
 
     def begin(self, image: str) -> None:
-        """A pull of the image. OSError."""
+        """Record the intent to pull the image. Raise OSError if that fails."""
         _write(_file(self._begun, image), {"kind": _INTENT, "apiVersion": _API_VERSION, "image": image})
         self._pulls[image] += 1
 
     def end(self, image: str) -> None:
-        """It has failed, or is recorded."""
+        """Remove the intent after the last concurrent pull has failed or been recorded."""
         self._pulls[image] -= 1
         if self._pulls[image] <= 0:
             del self._pulls[image]
@@ -118,11 +119,13 @@ class PulledImages:
             return {}
 
     def write(self, reference: str, record: Mapping[str, Any]) -> None:
-        """OSError."""
+        """Store the record. Raise OSError if that fails."""
         _write(_file(self._folder, reference), record)
 
     def prune(self, present: Collection[str], before: float) -> None:
-        """Forget images that are not there any more; not those noted since that time, which may just have come."""
+        """Remove the records of absent images, except those updated since `before`, whose image may have just been
+        pulled.
+        """
         for path in self._folder.glob("sha256-*"):
             try:
                 record = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])

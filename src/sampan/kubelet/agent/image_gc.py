@@ -1,4 +1,6 @@
-"""Images that nobody uses are removed when they are old, or when the disk fills up."""
+"""Image garbage collection (`pkg/kubelet/images/image_gc_manager.go`): removes unused images that are too old, or when
+the disk fills up.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,17 @@ PERIOD_S = 300.0
 FREE_FAILED, GC_FAILED = "FreeDiskSpaceFailed", "ImageGCFailed"
 
 Tell = Callable[[str, str], None]
-"""Reason and message, of the node."""
+"""Record an event about the node with a reason and a message."""
 Disk = Callable[[Path], tuple[int, int]]
-"""Of the file system of a folder: bytes that are left, and all there are."""
+"""Return the available and the total bytes of a directory's file system."""
 Forget = Callable[[Collection[str], float], None]
-"""What is known of other images than these, and from before that time."""
+"""Drop the pull records of all images but the given ones that are older than a wall-clock time."""
 
 
 def to_remove(
     images: Sequence[ImageInfo], used_at: Mapping[str, float], in_use: set[str], *, wanted: int, old: float
 ) -> list[ImageInfo]:
-    """Those longest not in use first, until so many bytes are free; none that was in use after `old`. Pure."""
+    """Return the least recently used images whose removal frees `wanted` bytes, none of them used after `old`. Pure."""
     free, found = 0, []
     idle = [each for each in images if not each.is_pinned and each.id not in in_use and used_at.get(each.id, 0) <= old]
     for image in sorted(idle, key=lambda each: used_at.get(each.id, 0)):
@@ -51,7 +53,7 @@ class ImageCollector:
         forget: Forget,
         disk: Disk | None = None,
     ) -> None:
-        """`in_use` gives the ids and names of images that containers are made of."""
+        """`in_use` returns the IDs and names of the images that containers use."""
         self._config, self._runtime, self._clock, self._in_use = config, runtime, clock, in_use
         self._tell, self._forget, self._disk = tell, forget, disk or _disk
         self._used_at: dict[str, float] = {}
@@ -67,7 +69,7 @@ class ImageCollector:
             await self._clock.sleep(PERIOD_S)
 
     async def look(self) -> list[str]:
-        """What was removed: too old, or too much of the disk is used. RuntimeFailure if that is not enough."""
+        """Collect once. Return the IDs of the removed images. Raise RuntimeFailure if too little space could be freed."""
         began = self._clock.now()
         images, in_use = await self._noted()
         gone = await self._remove_old(images, in_use)
@@ -84,7 +86,7 @@ class ImageCollector:
         return gone + removed
 
     async def remove_unused(self) -> None:
-        """All of them, since the node is short of disk."""
+        """Remove all unused images because of disk pressure."""
         began = self._clock.now()
         images, in_use = await self._noted()
         await self._remove(images, in_use, 1 << 62, self._clock.monotonic())
@@ -110,7 +112,7 @@ class ImageCollector:
         return await self._remove(images, in_use, 1 << 62, self._clock.monotonic() - most_s)
 
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], wanted: int, old: float) -> list[str]:
-        """Those that are gone; one that cannot be removed keeps no other."""
+        """Return the IDs of the removed images. A failure to remove one does not affect the others."""
         gone = []
         for image in to_remove(images, self._used_at, in_use, wanted=wanted, old=old):
             try:
@@ -122,7 +124,7 @@ class ImageCollector:
         return gone
 
     async def _forget_gone(self, began: float) -> None:
-        """Also what others have removed."""
+        """Drop the pull records of absent images, including those that others have removed."""
         present = {each.id for each in await self._runtime.images()}
         await asyncio.to_thread(self._forget, present, began)
 
@@ -136,7 +138,9 @@ class ImageCollector:
         raise RuntimeFailure(FREE_FAILED, text)
 
     def _note_failure(self, message: str) -> None:
-        """The first time it may be that nothing is known yet; people are told if it goes on."""
+        """Log the failure. The first one may be due to missing statistics after the start, so only repeated failures
+        produce an event.
+        """
         log.warning("image garbage collection failed: %s", message)
         if self._has_failed:
             self._tell(GC_FAILED, message)

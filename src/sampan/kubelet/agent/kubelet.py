@@ -1,7 +1,7 @@
-"""The kubelet of one real node, put together from its parts.
+"""The kubelet of one real node, assembled from its parts.
 
-It begins with what is on the machine: its runtime, its own pods, its ports. The API server may come later, and go away
-and come back; the node is registered and its other pods are followed as soon as it is there.
+It starts with what is on the machine: its runtime, its static pods, its ports. The API server may become available
+later and may go away temporarily; the node is registered and its pods are watched as soon as it is reachable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MakeRuntime = Callable[[Told], AbstractAsyncContextManager[Runtime]]
 
 
 class Kubelet:
-    """`run()` until cancelled. Everything that it runs goes on afterwards, unless the config says otherwise."""
+    """`run()` runs until cancelled. Pods keep running afterwards, unless the configuration says otherwise."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class Kubelet:
             longest_pause_s=config.kubelet.longest_pause_s,
         )
         self.probe_metrics = Metrics()
-        """Of the probes, which are told apart from all else."""
+        """Metrics of the probes, which have an endpoint of their own."""
         self.groups = PodGroups(root=config.cgroup_root, pids=config.pod_pids)
         self.begun = asyncio.Event()
-        """Set once pods can run here, whether or not the API server is there."""
+        """Set once pods can run here, whether or not the API server is reachable."""
         self.ready = asyncio.Event()
-        """Set once the node is registered and its pods are followed."""
+        """Set once the node is registered and its pods are watched."""
         self._runtime: Runtime | None = None
         self._node: NodeRecord | None = None
         self._guard: Guard | None = None
@@ -128,7 +128,7 @@ class Kubelet:
         return self._volumes
 
     def pods(self) -> list[Pod]:
-        """All pods of the node as the kubelet has them, with what it last said of them."""
+        """Return all pods of the node with their latest status."""
         return [_with_status(record) for record in self.records.values()]
 
     def find(self, namespace: str, name: str, uid: str = "") -> Pod | None:
@@ -174,7 +174,7 @@ class Kubelet:
         await asyncio.to_thread(self.groups.begin, cores=facts.cores, memory_bytes=memory)
 
     async def _begin(self, stack: AsyncExitStack, facts: machines.Facts, volumes: VolumeManager) -> None:
-        """All that the pods are made to run with."""
+        """Create everything that is needed to run pods."""
         services, classes = self.informers.of(Service), self.informers.of(RuntimeClass)
         environment = making.make_environment(self, facts, services.lister, classes.lister)
         self._own = OwnPods(
@@ -247,7 +247,7 @@ class Kubelet:
             self.begun.set()
 
     async def _join(self, group: asyncio.TaskGroup, keeper: NodeKeeper, house: Housekeeping) -> None:
-        """Take part in the cluster, whenever that can be."""
+        """Register the node and watch its pods once the API server is reachable."""
         await keeper.register()
         following = Following(
             node=self.node,
@@ -262,7 +262,7 @@ class Kubelet:
         self.ready.set()
 
     async def _end_pods(self, volumes: VolumeManager) -> None:
-        """Nothing is left of what ran here."""
+        """Remove all pods, their volumes and cgroups."""
         for uid in sorted({*self.runtime.known_pods(), *volumes.known_pods()}):
             try:
                 await self.runtime.remove_pod(uid)
@@ -275,7 +275,7 @@ class Kubelet:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def look_at(self, uid: str) -> None:
-        """The runtime, a probe or a volume has news of the pod."""
+        """Sync the pod because the runtime, a probe or a volume reports a change."""
         self.activity.step()
         if uid in self.records:
             self.sync_loop.dispatch_work(uid)

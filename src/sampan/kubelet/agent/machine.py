@@ -1,4 +1,4 @@
-"""The facts of a machine: what it has, where it is, what it is called."""
+"""Properties of the machine: capacity, addresses and system information (`pkg/kubelet/cadvisor`, `pkg/util/node`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sampan.kubelet.config import KUBELET_VERSION
 from sampan.kubelet.node_status import ARCH, OS
 
 _ELSEWHERE = ("192.0.2.1", "2001:db8::1")
-"""Addresses of documentation: nothing is sent there, but the system says which way it would be."""
+"""Addresses reserved for documentation. Nothing is sent there; connecting a UDP socket selects the source address."""
 _NO_WAY_OUT = "127.0.0.1"
 
 
@@ -25,11 +25,11 @@ class Facts:
     cores: int
     memory_bytes: int
     disk_bytes: int
-    """Of the file system that the kubelet's data are on."""
+    """Size of the file system that contains the kubelet's data."""
     huge_pages: Mapping[str, int]
-    """Bytes by the size of a page."""
+    """Bytes of huge pages by page size."""
     info: NodeSystemInfo
-    """Without the runtime."""
+    """Lacks the version of the container runtime."""
 
 
 def read_facts(root: Path) -> Facts:
@@ -108,7 +108,7 @@ def capacity(facts: Facts, *, max_pods: int, pods_per_core: int = 0) -> dict[str
 def allocatable(
     capacity: Mapping[str, str], reserved: Sequence[Mapping[str, str]], eviction_hard: Mapping[str, str]
 ) -> dict[str, str]:
-    """What is left for pods. Pure."""
+    """Return the capacity minus the reserved resources and the hard eviction thresholds. Pure."""
     kept = {"memory": eviction_hard.get("memory.available"), "ephemeral-storage": eviction_hard.get("nodefs.available")}
     found = dict(capacity)
     for name, text in capacity.items():
@@ -132,14 +132,14 @@ def _amount(text: str, is_cpu: bool) -> int:
 
 
 def threshold_value(text: str, capacity: int) -> int:
-    """Of an amount, or of a part in percent."""
+    """Return the threshold, which is an amount or a percentage of the capacity, as an amount."""
     if text.endswith("%"):
         return int(float(text[:-1]) / 100 * capacity)
     return int(parse(text).value())
 
 
 def own_addresses() -> list[str]:
-    """The machine's address on its way out, of each family that it has; its loopback if it has no way out."""
+    """Return the source address of the default route for each IP family, or the loopback address without a route."""
     found = []
     for family, elsewhere in zip((socket.AF_INET, socket.AF_INET6), _ELSEWHERE, strict=True):
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as link:

@@ -1,4 +1,4 @@
-"""The parts of a kubelet, made from what it was told and what its machine has."""
+"""Builds the parts of a kubelet from its configuration and the properties of its machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def machine_of(config: AgentConfig, facts: machines.Facts, runtime: Runtime) -> 
 
 
 def pods_memory(config: AgentConfig, memory_bytes: int) -> int:
-    """What pods together may have: not what is reserved."""
+    """Return the memory available to all pods together: that of the machine minus what is reserved."""
     reserved = (config.kube_reserved, config.system_reserved)
     return memory_bytes - sum(int(parse(each["memory"]).value()) for each in reserved if "memory" in each)
 

@@ -1,4 +1,4 @@
-"""Termination messages: what containers said when they ended."""
+"""Termination messages of containers, read from their file or from the end of their log."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ FALLBACK = "FallbackToLogsOnError"
 
 
 class Messages:
-    """Each is read once."""
+    """Adds termination messages to runtime reports. Each message is read once and cached."""
 
     def __init__(self, *, environment: Environment, runtime: Runtime) -> None:
         self._environment, self._runtime = environment, runtime
         self._known: dict[str, dict[str, str]] = {}
-        """By the pod's uid and the container's id."""
+        """Messages by pod UID and container ID."""
 
     def added(self, pod: Pod, report: PodReport) -> PodReport:
         if not any(each.state == contract.EXITED for each in (*report.containers, *report.before)):
@@ -72,7 +72,7 @@ def _beginning(path: Path) -> str:
 
 
 def _end_of_log(path: Path) -> str:
-    """The last lines of a log in CRI's form, without what stands before them."""
+    """Return the last lines of a log in CRI format, without timestamp, stream and tag."""
     try:
         with open_file(path) as file:
             size, most = file.seek(0, 2), 4 * _MOST_OF_LOG + 100 * _MOST_LINES

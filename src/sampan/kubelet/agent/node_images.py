@@ -1,4 +1,4 @@
-"""The images that a node tells of in its status, which the scheduler likes pods to be near to. Pure."""
+"""Pure choice of the images in the node status, which the scheduler uses for image locality."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_NAMES = 5
 
 
 def node_images(found: Sequence[ImageInfo], most: int = 50) -> list[ContainerImage]:
-    """The largest, each with a few of its names; -1: all."""
+    """Return the `most` largest images, each with a few of its names; all of them if `most` is -1."""
     named = [image for image in found if image.digests or image.names]
     largest = sorted(named, key=lambda image: (-image.size, image.id))[: most if most >= 0 else None]
     return [

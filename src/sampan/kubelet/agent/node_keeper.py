@@ -1,4 +1,4 @@
-"""The Node object of a real node: registered, and told how its machine is, for as long as the kubelet runs."""
+"""Registers the Node object of a real node and keeps its lease and status current while the kubelet runs."""
 
 from __future__ import annotations
 
@@ -34,35 +34,37 @@ _NO_NETWORK = (
 )
 _RETRY_S = 1.0
 _RANGE_PATIENCE_S = 5.0
-"""How long a node waits for a range for its pods before it takes one itself."""
+"""How long a node waits for the allocation of a pod CIDR before it assigns one to itself."""
 
 Faults = Callable[[], Mapping[str, Said]]
-"""Conditions that are not as they should be."""
+"""Conditions that deviate from those of a healthy node, by type."""
 
 
 class NodeKeeper:
-    """Until `register` is done the record has the node as the kubelet wants it, which nobody else has seen."""
+    """Until `register` completes, the record contains the Node object as the kubelet wants it, which is not on the API
+    server.
+    """
 
     def __init__(self, *, config: AgentConfig, record: NodeRecord, clock: Clock, events: PodEvents) -> None:
         self._config, self._record, self._clock = config, record, clock
         self.faults: Faults = dict
-        """What others find wrong."""
+        """Conditions that other parts of the kubelet report."""
         self._heartbeat = Heartbeat(clock=clock, config=config.kubelet, events=events)
         self._now = asyncio.Event()
         self._capacity = record.machine.capacity, record.machine.allocatable or record.machine.capacity
-        """Of the machine itself."""
+        """Capacity and allocatable resources of the machine itself."""
         self.plugins: NodePlugins | None = None
-        """What more there is, of devices."""
+        """Source of the devices that extend the capacity."""
         self._kept = pod_ranges.kept(config.root)
-        """The ranges that the node had when it was last heard of."""
+        """Pod CIDRs of the node as last seen."""
         self._used: list[str] = []
-        """Those that the runtime was last told."""
+        """Pod CIDRs last passed to the runtime."""
         self._runtime = RuntimeStatus()
-        """As the runtime last said that it is."""
+        """The last status of the runtime."""
         self.use(record.node)
 
     async def register(self) -> None:
-        """As often as it takes: the API server may come long after the node."""
+        """Register the node, retrying until the API server accepts it."""
         config, record = self._config, self._record
         await self._look_at_runtime()
         while True:
@@ -76,7 +78,7 @@ class NodeKeeper:
                 await self._clock.sleep(_RETRY_S)
 
     async def settle_range(self) -> None:
-        """Where nobody gives the node a range for its pods, it takes one itself, and says which."""
+        """Assign a pod CIDR to the node if no controller allocates one."""
         config, record = self._config, self._record
         wanted = self._kept or list(config.own_pod_cidrs)
         if not config.needs_pod_cidr or config.pod_cidrs or not wanted:
@@ -93,7 +95,7 @@ class NodeKeeper:
         self.beat_now()
 
     async def run(self) -> None:
-        """Heartbeats, until cancelled: the lease and the status each in its own time."""
+        """Renew the lease and update the status independently of each other, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_lease())
             group.create_task(self._keep_status())
@@ -118,7 +120,7 @@ class NodeKeeper:
                 log.warning("node %s: cannot update its status: %s", self._config.name, error)
 
     def beat_now(self) -> None:
-        """Something is to be told at once."""
+        """Write the status without waiting for the next period."""
         self._now.set()
 
     def on_node(self, old: Node | None, new: Node | None) -> None:
@@ -131,7 +133,7 @@ class NodeKeeper:
             self.beat_now()
 
     def use(self, node: Node) -> None:
-        """The node is like this now: pods have their addresses from its ranges."""
+        """Set the current Node object. Its pod CIDRs are saved on disk and passed to the runtime."""
         self._record.node = node
         if node.spec.podCIDRs and node.spec.podCIDRs != self._kept:
             self._kept = list(node.spec.podCIDRs)
@@ -143,7 +145,7 @@ class NodeKeeper:
         self._record.runtime.use_pod_cidrs(self._used)
         self.look()
         if self._used != before and self._runtime.faults:
-            self.beat_now()  # perhaps that is all that the runtime lacked
+            self.beat_now()  # A missing pod CIDR may have been all that the runtime lacked.
 
     def look(self) -> None:
         record, conditions = self._record, self.conditions()
@@ -163,7 +165,7 @@ class NodeKeeper:
             record.is_changed = True
 
     def conditions(self) -> dict[str, Said]:
-        """Those that are not as they should be."""
+        """Return the conditions that deviate from those of a healthy node."""
         found = dict(self.faults())
         if self._config.needs_pod_cidr and not self._ranges():
             found.setdefault(READY, runtime_status.not_ready([_NO_NETWORK]))
@@ -177,7 +179,7 @@ class NodeKeeper:
         return list(self._record.node.spec.podCIDRs or self._config.pod_cidrs or self._kept)
 
     async def _pause(self, seconds: float) -> None:
-        """Until the next heartbeat is due, or something is to be told at once."""
+        """Wait for the next heartbeat or until `beat_now` is called."""
         with contextlib.suppress(GivenUp):
             await unless(self._now.wait(), self._clock.sleep(seconds))
         self._now.clear()
@@ -186,7 +188,7 @@ class NodeKeeper:
         record, status = self._record, await self._asked_runtime()
         self._runtime = status
         if status.faults and not status.handlers:
-            return  # what it could do before it can do again when it is back
+            return  # Keep the handlers and features of the runtime while it is down.
         handlers, features = runtime_status.handlers(status), runtime_status.features(status)
         if (handlers, features) != (record.machine.handlers, record.machine.features):
             record.machine = replace(record.machine, handlers=handlers, features=features)
@@ -195,7 +197,7 @@ class NodeKeeper:
     async def _asked_runtime(self) -> RuntimeStatus:
         try:
             return await self._record.runtime.status()
-        except Exception as fault:  # whatever is the matter with it, the node goes on, and says so
+        except Exception as fault:  # Whatever the error, the node keeps running and reports it.
             log.exception("node %s: cannot read the status of the container runtime", self._config.name)
             return RuntimeStatus(faults=[f"container runtime is down: {fault}"])
 

@@ -1,4 +1,4 @@
-"""Plug-ins of others on this node, and those who have use for them: volumes, devices, dynamic resources."""
+"""Connects plug-ins on the node with the managers that use them: CSI volumes, device plug-ins, dynamic resources."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ class NodePlugins:
                 group.create_task(work)
 
     def capacity(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """What the node has of devices, and what pods may have of them."""
+        """Return capacity and allocatable amount of each device resource."""
         return self._devices.capacity()
 
     async def admit(self, pod: Pod, *, is_running: bool) -> Verdict | None:
-        """Why the pod cannot have the devices that it asks for; else it has them from now on."""
+        """Allocate the devices that the pod requests. Return the rejection if that fails."""
         return await self._devices.admit(pod, is_running=is_running)
 
     async def prepare(self, pod: Pod) -> None:
-        """Have what the pod claims prepared, if it is not."""
+        """Prepare the resource claims of the pod. Raise RuntimeFailure if that fails."""
         try:
             await self._dynamic.prepare(pod)
         except ClaimNotPrepared as fault:
             raise RuntimeFailure(NOT_PREPARED, f"Failed to prepare dynamic resources: {fault}") from None
 
     async def given(self, pod: Pod, container: AnyContainer) -> Given:
-        """What the container is told of its devices."""
+        """Return what the container's devices and claims add to its configuration. Raise RuntimeFailure on errors."""
         try:
             parts = [await self._devices.given(pod, container.name)]
             if isinstance(container, Container):
@@ -67,7 +67,7 @@ class NodePlugins:
         return together(parts)
 
     async def release(self, uid: str) -> None:
-        """Nothing of the pod runs any more."""
+        """Release devices and claims of a pod none of whose containers runs any more."""
         self._devices.forget([uid])
         try:
             await self._dynamic.unprepare(uid)
@@ -75,12 +75,12 @@ class NodePlugins:
             raise RuntimeFailure(NOT_GIVEN_BACK, str(fault)) from None
 
     async def keep_only(self, uids: Collection[str]) -> None:
-        """There are no pods but those."""
+        """Release devices and claims of all pods but those with the UIDs `uids`."""
         self._devices.keep_only(uids)
         await self._dynamic.keep_only(uids)
 
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """The status, with how the containers' devices are."""
+        """Return the status extended by the health of the containers' devices."""
         containers = {each.name: each for each in pod.spec.containers or ()}
         found = [self._told(pod, containers.get(each.name), each) for each in status.containerStatuses]
         is_same = all(old is new for old, new in zip(status.containerStatuses, found, strict=True))
@@ -96,7 +96,7 @@ class NodePlugins:
 
 
 def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[], None]) -> NodePlugins:
-    """`on_change`: the node has other devices than before."""
+    """`on_change` is called when the devices of the node have changed."""
     config, clock = kubelet.config, kubelet.clock
     devices = DeviceManager(root=config.root, clock=clock, on_change=on_change, look_at=kubelet.look_at)
     dynamic = DynamicResources(

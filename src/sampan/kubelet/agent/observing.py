@@ -1,4 +1,4 @@
-"""What the machine has left of what pods use up."""
+"""Reads what the machine has available of the resources that have eviction thresholds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from sampan.kubelet.agent.pressure import Observation
 
 
 def observe_machine(root: Path, images: Path | None = None) -> dict[str, Observation]:
-    """By signal. `root` is where the kubelet's data are, `images` where the images and containers are, if elsewhere."""
+    """Return an observation per eviction signal. `root` is the directory of the kubelet's data, `images` that of images
+    and containers if it is a different one.
+    """
     memory = _meminfo()
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
@@ -20,7 +22,7 @@ def observe_machine(root: Path, images: Path | None = None) -> dict[str, Observa
     for name, place in (("nodefs", root), ("imagefs", images if images is not None and images.exists() else root)):
         disk = os.statvfs(place)
         found[f"{name}.available"] = Observation(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
-        if disk.f_files:  # some file systems make them as they need them
+        if disk.f_files:  # Some file systems allocate inodes dynamically and report none.
             found[f"{name}.inodesFree"] = Observation(disk.f_favail, disk.f_files)
     return found
 

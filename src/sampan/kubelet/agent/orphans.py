@@ -1,4 +1,4 @@
-"""What is left of pods that the API server no longer has: in the runtime, on disk, in groups of processes."""
+"""Removes what is left of pods that no source has any more: containers, directories, logs and cgroups."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Orphans:
         self._pods, self._logs = root / "pods", logs
 
     async def remove(self, known: Collection[str]) -> list[str]:
-        """All but those of these uids; the uids of what was removed."""
+        """Remove everything of pods that are not in `known`. Return their UIDs."""
         found = sorted(self._found() - set(known))
         for uid in found:
             try:
@@ -60,7 +60,9 @@ class Orphans:
 
 
 def remove_folder(folder: Path) -> None:
-    """With nothing mounted in it: what is mounted there is somebody else's, and stays."""
+    """Remove the directory after unmounting everything below it. Raise OSError if something remains mounted, since its
+    content must not be deleted.
+    """
     if not folder.exists():
         return
     for each in kernel.mounts_below(folder):

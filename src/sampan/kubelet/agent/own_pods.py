@@ -1,4 +1,4 @@
-"""The node's own pods: run from what their sources say, and shown to the API server as mirrors."""
+"""Runs static pods from their sources and maintains their mirror pods (`pkg/kubelet/pod/mirror_client.go`)."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _Name = tuple[str, str]
 
 
 class OwnPods:
-    """`run()` makes and removes mirrors."""
+    """`run()` creates and deletes mirror pods."""
 
     def __init__(
         self, *, node: NodeRecord, records: Records, sync_loop: SyncLoop, statuses: StatusManager, clock: Clock
     ) -> None:
         self._node, self._records, self._sync_loop, self._statuses = node, records, sync_loop, statuses
         self._wanted: dict[str, dict[_Name, Pod]] = {}
-        """By source."""
+        """Static pods by source and name."""
         self._mirrors: dict[_Name, Pod] = {}
         self._queue: WorkQueue[_Name] = WorkQueue(clock=clock, backoff=Backoff(1, 30))
 
@@ -37,7 +37,7 @@ class OwnPods:
         return {pod.metadata.uid for pods in self._wanted.values() for pod in pods.values()}
 
     def update(self, source: str, pods: Sequence[Pod]) -> None:
-        """All that the source has now."""
+        """Replace the pods of a source by `pods`."""
         before = self._wanted.get(source, {})
         now = self._wanted[source] = {_name(pod): pod for pod in pods}
         for name in {*before, *now}:
@@ -60,8 +60,9 @@ class OwnPods:
         self._queue.add(name)
 
     async def show(self, pod: Pod) -> str:
-        """See that the API server has the pod's mirror, as a step on the pod's way; what has become of it. Where it
-        cannot be shown now, that is seen to later."""
+        """Ensure that the API server has the mirror pod, as a step of the pod's start. Return the outcome; if the
+        mirror pod cannot be created now, that is retried later.
+        """
         name = _name(pod)
         if name in self._mirrors:
             return "there"
@@ -75,7 +76,7 @@ class OwnPods:
         return "made"
 
     def on_terminated(self, record: PodRecord) -> None:
-        """Nothing of it runs any more."""
+        """Forget a static pod that has terminated, and start its successor of the same name if there is one."""
         if record.is_static and record.is_ending:
             self._records.pop(record.uid, None)
             self._sync(_name(record.pod))
@@ -98,7 +99,9 @@ class OwnPods:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _sync(self, name: _Name) -> None:
-        """Begin it, or end one that is no longer wanted; another of its name begins when that has ended."""
+        """Start the static pod, or terminate one that is no longer wanted. Its successor of the same name starts after
+        that.
+        """
         pod, record = self._pod(name), self._record(name)
         if record is not None and (pod is None or record.uid != pod.metadata.uid):
             record.is_ending = True
@@ -114,13 +117,13 @@ class OwnPods:
         pods = self._node.client.of(Pod)
         if mirror is not None and (pod is None or not is_mirror_of(mirror, pod)):
             if self._record(name) is not None and pod is None:
-                return  # it still ends
+                return  # The static pod is still terminating.
             await self._delete(mirror)
             return
         if mirror is not None and mirror.metadata.deletionTimestamp is not None:
             await self._delete(mirror)
         elif mirror is None and pod is not None:
-            with contextlib.suppress(errors.AlreadyExists):  # its change has not come yet
+            with contextlib.suppress(errors.AlreadyExists):  # The watch has not delivered it yet.
                 await pods.create(mirror_of(pod, self._node.node))
 
     async def _delete(self, mirror: Pod) -> None:

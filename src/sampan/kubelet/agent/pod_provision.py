@@ -1,4 +1,4 @@
-"""The steps of a pod on a real node, in their order, each noted in the flight recorder."""
+"""The steps of a pod on a real node, in order, each recorded in the flight recorder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ POST_START_FAILED = "PostStartHookError"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What the steps are carried out with."""
+    """The collaborators that carry out the steps."""
 
     runtime: Runtime
     environment: Environment
@@ -215,7 +215,7 @@ class PodProvision:
         await self._after_start(record, container)
 
     def _tell_failure(self, record: PodRecord, container: AnyContainer, failure: RuntimeFailure) -> None:
-        """At the step that failed; one that could not be started had been created."""
+        """Record the failed step and its event. A container that could not be started had still been created."""
         pod, kubelet, parts = record.pod, record.kubelet, self._parts
         if failure.reason == RUN_ERROR:
             parts.steps.note(pod, "create", container.name)
@@ -225,7 +225,7 @@ class PodProvision:
         parts.events.failed(kubelet, pod, container, failure.message)
 
     async def _forget_older(self, pod: Pod, name: str, before: PodReport) -> None:
-        """Of the runs of a container the present and the last are kept."""
+        """Keep only the current and the previous instance of a container."""
         old = before.previous(name)
         if old is not None and before.container(name) is not None:
             await self._parts.runtime.remove_container(pod, old.id)
@@ -281,7 +281,7 @@ class PodProvision:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     async def _unless_ending(self, record: PodRecord, work: Coroutine[Any, Any, T]) -> T:
-        """Something that may take long: it is given up when the pod is to end."""
+        """Await work that may take long, and abandon it when the pod has to terminate."""
         ending = record.ending = record.ending or asyncio.Event()
         try:
             return await unless(ending.wait(), work)
@@ -298,7 +298,7 @@ def _plain(container: AnyContainer) -> Container:
 
 
 def _target(container: AnyContainer, report: PodReport) -> str:
-    """The id of the container that an ephemeral one looks into."""
+    """Return the ID of the container whose namespaces an ephemeral container targets."""
     if not isinstance(container, EphemeralContainer) or not container.targetContainerName:
         return ""
     found = report.container(container.targetContainerName)

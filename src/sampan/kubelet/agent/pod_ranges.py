@@ -1,4 +1,4 @@
-"""The ranges of pod addresses that a node was last given, for a kubelet that begins while the API server is away."""
+"""Saves the node's pod CIDRs, for a kubelet that starts while the API server is unreachable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def kept(root: Path) -> list[str]:
 
 
 def keep(root: Path, ranges: Sequence[str]) -> None:
-    """Whole or not at all. OSError."""
+    """Store the pod CIDRs atomically. Raise OSError if that fails."""
     fresh = root / f".{_FILE}"
     fresh.write_text("".join(f"{each}\n" for each in ranges))
     fresh.replace(root / _FILE)

@@ -1,4 +1,4 @@
-"""The volumes of a node's pods, by the volume manager."""
+"""Creates the volume manager of a real node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE_S = 1.0
 _PATIENCE_S = 5.0
-"""How long a worker waits for a pod's volumes; when they are there later, the pod is looked at again."""
+"""How long a worker waits for a pod's volumes; the pod is synced again when they are mounted later."""
 
 
 def managed(kubelet: Kubelet) -> VolumeManager:

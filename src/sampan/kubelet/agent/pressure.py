@@ -1,4 +1,4 @@
-"""When a node is short of something, and which of its pods has to go. Pure."""
+"""Pure evaluation of eviction thresholds and ranking of pods for eviction (`pkg/kubelet/eviction/helpers.go`)."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Observation:
 class Threshold:
     signal: str
     limit: str
-    """An amount, or a part in percent."""
+    """An amount or a percentage."""
     grace_s: float = 0.0
     is_hard: bool = True
     reclaim: str = ""
-    """How much more than the limit there must be again before all is well."""
+    """Amount beyond the limit that must be available before the shortage counts as resolved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Shortage:
 
 
 def thresholds(config: AgentConfig) -> list[Threshold]:
-    """In the order in which they are to be met: memory first, hard ones before soft ones."""
+    """Return the thresholds in the order of their priority: memory first, hard before soft ones."""
     reclaim, grace_s = config.eviction_minimum_reclaim, config.eviction_soft_grace_s
     found = []
     for signal in _RESOURCES:
@@ -83,7 +83,7 @@ def thresholds(config: AgentConfig) -> list[Threshold]:
 
 
 def shortage(threshold: Threshold, observed: Mapping[str, Observation], *, with_reclaim: bool) -> Shortage | None:
-    """Whether there is too little; `with_reclaim`: there was too little before."""
+    """Return the shortage, if any. `with_reclaim` also requires the minimum reclaim, as after an earlier shortage."""
     now = observed.get(threshold.signal)
     if now is None:
         return None
@@ -99,7 +99,7 @@ def conditions(types: Sequence[str]) -> dict[str, Said]:
 
 
 def refused(pod: Pod, types: Sequence[str]) -> Verdict | None:
-    """Whether a node under pressure takes the pod."""
+    """Return the rejection of the pod by a node with these pressure conditions, or None."""
     if not types or is_critical(pod):
         return None
     if list(types) == [MEMORY_PRESSURE] and (
@@ -110,8 +110,9 @@ def refused(pod: Pod, types: Sequence[str]) -> Verdict | None:
 
 
 def ranked(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[tuple[Pod, Sequence[Usage]]]:
-    """Who has to go first: those who use more than they asked for, of lesser priority, by how much more. Processes
-    nobody asks for."""
+    """Return the pods in the order of their eviction: those that exceed their requests first, then by lower priority,
+    then by the amount in excess. Process IDs cannot be requested, so for them exceeding the request does not count.
+    """
 
     def key(row: tuple[Pod, Sequence[Usage]]) -> tuple[bool, int, int]:
         pod, usages = row
@@ -122,7 +123,9 @@ def ranked(pods: Sequence[tuple[Pod, Sequence[Usage]]], resource: str) -> list[t
 
 
 def total(usages: Sequence[Usage], resource: str) -> int:
-    """Of the pod as a whole, where that is told; on disk it has what its containers do not have."""
+    """Return the usage of the pod, for memory and processes as measured for the whole pod if available. Disk usage is
+    always the sum, because the entry of the pod excludes its containers.
+    """
     whole = [used(each, resource) for each in usages if not each.name and resource in ("memory", "pids")]
     return whole[0] if whole and whole[0] else sum(used(each, resource) for each in usages)
 

@@ -1,4 +1,6 @@
-"""Images of containers and of their volumes: there already, or fetched, as the policy of each says."""
+"""The image manager (`pkg/kubelet/images`): ensures images of containers and image volumes according to their pull
+policy.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ _KEYS = (".dockerconfigjson", ".dockercfg")
 
 
 class _Ring(NamedTuple):
-    """What a secret says."""
+    """An image pull secret and the credentials that it contains."""
 
     secret: Secret
     ring: Keyring
@@ -50,16 +52,18 @@ class ImageManager:
         listed: Sequence[str] = (),
         node_keyring: Keyring | None = None,
     ) -> None:
-        """`at_a_time`: how many images may be fetched at once; 0: any number. `policy` says who must show that they may
-        have an image which is there, `listed` which images nobody needs to."""
+        """`at_a_time` limits concurrent pulls; 0 means unlimited. `policy` determines which pods must prove that they
+        may use an image that is already present, `listed` which images are exempt.
+        """
         self._pulled, self._policy, self._listed = pulled, policy, listed
         self._runtime, self._objects, self._events, self._clock = runtime, objects, events, clock
         self._room: AbstractAsyncContextManager[Any] = asyncio.Semaphore(at_a_time) if at_a_time else nullcontext()
         self._node_keyring = node_keyring or Keyring()
 
     async def ensure(self, record: PodRecord, container: AnyContainer) -> ImageInfo:
-        """The image, once it and those of the container's volumes are there; RuntimeFailure with the reason that the
-        container's status shows."""
+        """Return the image once it and those of the container's image volumes are present. Raise RuntimeFailure with
+        the reason for the container status.
+        """
         try:
             for volume in _volumes(record.pod, container):
                 await self._ensure(record, volume)
@@ -110,8 +114,9 @@ class ImageManager:
         return image
 
     async def _pulled_with(self, rings: Sequence[_Ring], pod: Pod, container: AnyContainer) -> ImageInfo:
-        """The image, once it is noted who may have it. Until then it is known that it is being pulled, so that it is
-        not taken for one that has come in another way."""
+        """Pull the image and record which credentials were used. The pull intent is kept until then, so that the image
+        is never taken for a preloaded one.
+        """
         name, keyring = container.image, Keyring.together([*(each.ring for each in rings), self._node_keyring])
         try:
             self._pulled.begin(name)
@@ -134,7 +139,7 @@ class ImageManager:
         return image
 
     async def _may_have(self, pod: Pod, name: str, image: ImageInfo) -> bool:
-        """Whether the pod could have pulled the image, which is there, itself."""
+        """Whether the pod could have pulled the image, which is present, itself."""
         record = await asyncio.to_thread(self._pulled.read, image.id)
         is_pulled = record is not None or self._pulled.has_begun(name)
         if not is_to_verify(self._policy, self._listed, name, is_pulled=is_pulled):
@@ -147,8 +152,9 @@ class ImageManager:
         return False
 
     async def _note_pull(self, rings: Sequence[_Ring], name: str, image: ImageInfo, by: Credentials | None) -> None:
-        """What was had without credentials, or by the node's own, is for all its pods. `rings` are those that it was
-        pulled with: the secrets may be others by now."""
+        """Record the pull. An image pulled without credentials, or with those of the node, is available to all pods.
+        `rings` are the credentials at the time of the pull; the secrets may have changed since.
+        """
         own = _own(rings, name) if by is not None else []
         used = [each for each in own if by is not None and each.credentialHash == _digest(by)][:1]
         record = await asyncio.to_thread(self._pulled.read, image.id)
@@ -156,7 +162,7 @@ class ImageManager:
         await asyncio.to_thread(self._pulled.write, image.id, fresh)
 
     async def look_for_secrets(self, record: PodRecord) -> list[str]:
-        """The names of the pod's image pull secrets that are there; people are told of the others."""
+        """Return the names of the pod's image pull secrets that exist. A missing one produces an event."""
         pod = record.pod
         names = [each.name for each in pod.spec.imagePullSecrets if each.name]
         found = [name for name in names if await self._secret(pod, name) is not None]
@@ -168,7 +174,7 @@ class ImageManager:
         return found
 
     async def _rings(self, pod: Pod) -> list[_Ring]:
-        """Of the pod's image pull secrets, as far as they are there and can be read."""
+        """Return the credentials of the pod's image pull secrets that exist and can be parsed."""
         secrets = [await self._secret(pod, each.name) for each in pod.spec.imagePullSecrets if each.name]
         return [found for secret in secrets if secret is not None and (found := _read(secret)) is not None]
 
@@ -190,7 +196,7 @@ def _read(secret: Secret) -> _Ring | None:
 
 
 def _own(rings: Sequence[_Ring], name: str) -> list[Used]:
-    """The secrets that say something about the image, once for each that they say."""
+    """Return an entry for each credential that applies to the image."""
     reference = parse_reference(name)
     return [
         Used(secret.metadata.uid, secret.metadata.namespace, secret.metadata.name, _digest(credentials))
@@ -204,7 +210,7 @@ def _digest(credentials: Credentials) -> str:
 
 
 def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:
-    """Images that the container mounts, each as a container without a name: what is told of it is told of the pod."""
+    """Return the images that the container mounts, each as a nameless container so that its events refer to the pod."""
     sources = {volume.name: volume.image for volume in pod.spec.volumes}
     found = [sources.get(mount.name) for mount in container.volumeMounts]
     return [Container(image=each.reference, imagePullPolicy=each.pullPolicy) for each in found if each is not None]

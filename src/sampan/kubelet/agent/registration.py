@@ -1,4 +1,4 @@
-"""The Node object of a real node: made where it is missing, and kept as the kubelet was told."""
+"""Registration of a real node: creates the Node object, or updates the labels and annotations of an existing one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 
 def wanted_node(config: AgentConfig, machine: Machine, now: float) -> Node:
-    """Pure."""
+    """Return the Node object as the kubelet registers it. Pure."""
     taints = list(config.taints)
     if not config.is_schedulable:
         taints.append(Taint(key=_UNSCHEDULABLE, effect="NoSchedule"))
@@ -38,7 +38,7 @@ def wanted_annotations(config: AgentConfig) -> dict[str, str]:
 
 
 async def register(client: Client, config: AgentConfig, machine: Machine, now: float) -> Node:
-    """The node as it is on the API server then."""
+    """Register the node if configured. Return it as it is on the API server."""
     nodes = client.of(Node)
     if config.registers:
         try:
@@ -51,7 +51,7 @@ async def register(client: Client, config: AgentConfig, machine: Machine, now: f
 
 
 def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
-    """What an existing node lacks. Its taints are no longer the kubelet's to set."""
+    """Return the patch of an existing node's labels and annotations. Its taints are only set at creation."""
     meta = node.metadata
     labels = {key: value for key, value in wanted_labels(config).items() if meta.labels.get(key) != value}
     notes = wanted_annotations(config)

@@ -1,4 +1,4 @@
-"""Carries out in-place resizes, one pod at a time."""
+"""Carries out in-place resizes, one pod at a time (`pkg/kubelet/allocation`)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Resizer:
         self._runtime, self._groups, self._events, self._node_memory = runtime, groups, events, node_memory
 
     def started(self, record: PodRecord, container: Container) -> None:
-        """A container runs with what the pod says now."""
+        """Record that a container now runs with the resources of its spec."""
         (record.restarts or set()).discard(container.name)
         record.actuated = {**(record.actuated or {}), container.name: container.resources}
 
     async def sync(self, record: PodRecord, report: PodReport) -> float | None:
-        """Give running containers what the pod says; after how many seconds to try again."""
+        """Apply the resources of the spec to running containers. Return the seconds until a retry, or None."""
         pending, is_whole = self._pending(record, report), self._is_whole_pending(record, report)
         if not pending and not is_whole:
             self._done(record)
@@ -70,7 +70,7 @@ class Resizer:
         return found
 
     def _is_whole_pending(self, record: PodRecord, report: PodReport) -> bool:
-        """Whether the pod as a whole is to have more or less."""
+        """Whether the pod-level resources differ from those applied."""
         wanted, said = record.pod.spec.resources, record.pod.status.resources
         if wanted is None or not report.is_sandbox_ready:
             return False
@@ -81,7 +81,7 @@ class Resizer:
         return bool(resizing.changed(wanted, known))
 
     def _present(self, record: PodRecord, container: Container) -> ResourceRequirements:
-        """What the container runs with, as far as this kubelet or the one before it said."""
+        """Return the resources that the container runs with, as reported by this kubelet or the one before it."""
         known = (record.actuated or {}).get(container.name)
         if known is None:
             statuses = (*record.pod.status.containerStatuses, *record.pod.status.initContainerStatuses)
@@ -91,7 +91,9 @@ class Resizer:
         return known
 
     async def _carry_out(self, record: PodRecord, pending: list[tuple[Container, set[str]]]) -> None:
-        """The pod's group first is as large as before and after, so that neither is ever too small."""
+        """Apply the changes. The pod's cgroup first gets the larger of the old and the new limits, so that it never
+        falls below the sum of its containers.
+        """
         pod = record.pod
         await asyncio.to_thread(self._groups.widen, pod)
         for container, names in pending:

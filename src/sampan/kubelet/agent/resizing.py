@@ -1,4 +1,4 @@
-"""In-place resize: other resources for containers that run. Pure."""
+"""Pure decisions of in-place pod resize."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INFEASIBLE, DEFERRED, ERROR = "Infeasible", "Deferred", "Error"
 _RESIZABLE = ("cpu", "memory")
 
 Actuated = Mapping[str, ResourceRequirements]
-"""What containers run with, by name."""
+"""Resources that containers run with, by container name."""
 
 
 def resizable_containers(pod: Pod) -> list[Container]:
@@ -22,7 +22,7 @@ def resizable_containers(pod: Pod) -> list[Container]:
 
 
 def changed(wanted: ResourceRequirements, present: ResourceRequirements) -> set[str]:
-    """Which resources a container is to have more or less of."""
+    """Return the names of the resources that differ."""
     return {
         name
         for name in _RESIZABLE
@@ -42,8 +42,9 @@ def needs_restart(container: Container, names: set[str]) -> bool:
 
 
 def refusal(pod: Pod, node: Node, used_by_others: Mapping[str, int]) -> tuple[str, str] | None:
-    """Why the pod cannot have what it asks for: never on this node, or not while others are there. Reason and
-    message."""
+    """Return why the pod cannot have the requested resources, as reason and message: Infeasible if the node is too
+    small, Deferred if other pods use them. Return None if they fit.
+    """
     wanted, has = amounts_of(pod), allocatable_of(node)
     for name in _RESIZABLE:
         if wanted.get(name, 0) > has.get(name, 0):
@@ -62,7 +63,7 @@ def others(used: Amounts, own: Amounts | None) -> Amounts:
 
 
 def summary(pod: Pod, error: str = "") -> str:
-    """The pod's resources as events show them."""
+    """Return the pod's resources as JSON for events."""
     value = {
         "initContainers": [_allocation(each) for each in pod.spec.initContainers],
         "containers": [_allocation(each) for each in pod.spec.containers or ()],

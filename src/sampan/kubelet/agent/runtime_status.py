@@ -1,4 +1,4 @@
-"""What a node's status tells of its runtime. Pure."""
+"""Pure conversion of the runtime status to fields of the node status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Node shutdown: pods end one group of priorities after the other, each within its own time."""
+"""Graceful node shutdown (`pkg/kubelet/nodeshutdown`): terminates pods by ascending priority, each group within its own
+grace period.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _OWN_S = 30
 
 
 def groups_of(config: AgentConfig) -> list[ShutdownGroup]:
-    """In their order; none: pods are not ended. Pure."""
+    """Return the groups by ascending priority; none if graceful shutdown is disabled. Pure."""
     if config.shutdown_groups:
         return sorted(config.shutdown_groups, key=lambda group: group.priority)
     usual_s = config.shutdown_grace_s - config.shutdown_grace_critical_s
@@ -31,7 +33,7 @@ def groups_of(config: AgentConfig) -> list[ShutdownGroup]:
 
 
 def group_of(priority: int, groups: Sequence[ShutdownGroup]) -> ShutdownGroup:
-    """The highest that is not above the pod; the lowest for one that is below all. Pure."""
+    """Return the group with the highest priority not above that of the pod, or else the lowest group. Pure."""
     return next((group for group in reversed(groups) if group.priority <= priority), groups[0])
 
 
@@ -43,21 +45,21 @@ class Shutdown:
 
     @property
     def grace_s(self) -> float:
-        """For all pods together."""
+        """Sum of the grace periods of all groups."""
         return sum(group.grace_s for group in self._groups)
 
     def begin(self) -> None:
-        """No pod is taken from here on."""
+        """Reject all pods from now on."""
         self.is_under_way = True
 
     async def run(self) -> None:
-        """Until all pods have ended, or their time is up."""
+        """Terminate all pods, and return once they have terminated or their grace periods are over."""
         self.begin()
         for group in self._groups:
             await self._end([each for each in self._left() if self._group(each) is group], group.grace_s)
 
     def cancel(self) -> None:
-        """The machine does not go down after all; what has ended has ended."""
+        """Admit pods again because the shutdown was cancelled. Terminated pods stay terminated."""
         self.is_under_way = False
 
     def _group(self, record: PodRecord) -> ShutdownGroup:

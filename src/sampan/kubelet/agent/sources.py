@@ -1,4 +1,4 @@
-"""Where pods of the node's own come from: a folder or file that is read again and again, and a URL."""
+"""Sources of static pods: a manifest directory or file, and a URL, both polled (`pkg/kubelet/config`)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sampan.machinery.lean_aiohttp import aiohttp
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
-"""How often it is looked whether the folder has changed."""
+"""Interval at which the manifest directory is checked for changes."""
 _MOST_BYTES = 10 << 20
-"""Of a file, or an answer."""
+"""Maximum size of a manifest file or HTTP response."""
 
 Update = Callable[[str, Sequence[Pod]], None]
-"""Told of a source, and all its pods."""
+"""Receives the name of a source and all of its pods."""
 
 
 class Sources:
@@ -36,7 +36,7 @@ class Sources:
 
     @property
     def are_known(self) -> bool:
-        """Whether each has told what it has at least once."""
+        """Whether every source has delivered its pods at least once."""
         return self._is_fetched
 
     async def run(self) -> None:
@@ -47,7 +47,7 @@ class Sources:
                 group.create_task(self._follow_url())
 
     async def begin(self) -> None:
-        """Read the folder once."""
+        """Read the manifest directory once."""
         if self._config.static_folder is not None:
             await self._look(self._config.static_folder)
 
@@ -93,7 +93,7 @@ class Sources:
     async def _fetched(self) -> str:
         headers = dict(self._config.static_url_headers)
         async with asyncio.timeout(10), HttpSession() as session:
-            # The headers may be credentials: with them a redirect is followed on the same host only.
+            # The headers may contain credentials: with them, redirects are followed only on the same host.
             url = URL(self._config.static_url)
             async with get_following(session, url, headers, may_leave_host=not headers) as answer:
                 if answer.status not in range(200, 207):
@@ -118,7 +118,7 @@ def _text(data: bytes) -> str:
 
 
 def _files(place: Path) -> list[Path]:
-    """Hidden ones are somebody's scratch."""
+    """Return the manifest files. Hidden files are ignored, since editors use them for temporary data."""
     if not place.is_dir():
         return [place] if place.exists() else []
     return sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))

@@ -1,4 +1,4 @@
-"""Pods of the node's own, from a folder or a URL: as they stand there, and as the node runs them. Pure."""
+"""Pure conversion of manifests to static pods, and of static pods to mirror pods (`pkg/kubelet/config/common.go`)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ FILE, HTTP = "file", "http"
 
 
 class BadManifest(ValueError):
-    """What stands there is no pod; the message says why."""
+    """The manifest is not a valid pod; the message says why."""
 
 
 def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
-    """One pod, several documents, or a PodList."""
+    """Parse one pod, several YAML documents, or a PodList. Raise BadManifest if any of it is invalid."""
     try:
         documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except (yaml.YAMLError, RecursionError) as fault:
@@ -39,7 +39,7 @@ def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
         TypeError,
         ValueError,
         RecursionError,
-    ) as fault:  # something is a text or a list that should be a map
+    ) as fault:  # A field has the wrong type, for example a string instead of a map.
         raise BadManifest(f"this is not a pod: {fault}") from None
 
 
@@ -67,7 +67,7 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
         raise BadManifest("the pod has no name")
     meta |= {"name": f"{meta['name']}-{node}", "namespace": meta.get("namespace") or "default", "uid": uid}
     for key in ("name", "namespace", "uid"):
-        if "/" in str(meta[key]) or str(meta[key]).startswith("."):  # folders have these names
+        if "/" in str(meta[key]) or str(meta[key]).startswith("."):  # These become names of directories.
             raise BadManifest(f"metadata.{key}: Invalid value: {meta[key]!r}")
     own = {SOURCE: source, HASH: digest, SEEN: times.format_time(now)}
     meta["annotations"] = {**(meta.get("annotations") or {}), **own}
@@ -87,7 +87,7 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
 
 
 def _defaulted(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What the API server would have filled in, as far as the kubelet heeds it."""
+    """Apply those defaults of the API server that matter to the kubelet."""
     found = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
@@ -128,7 +128,7 @@ def is_mirror(pod: Pod) -> bool:
 
 
 def mirror_of(pod: Pod, node: Node) -> Pod:
-    """What the API server is shown of a pod of the node's own."""
+    """Return the mirror pod of a static pod."""
     meta = msgspec.structs.replace(
         pod.metadata,
         uid="",

@@ -1,4 +1,4 @@
-"""What a pod of a node's own may not refer to: it may have to run while there is no API server. Pure."""
+"""Pure check for API objects that a static pod refers to, which is not allowed as it may run without an API server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROJECTED = {
 
 
 def referred(pod: Pod) -> str:
-    """A kind of objects of the API server that the pod needs; empty: none."""
+    """Return the kind of an API object that the pod refers to, or an empty string."""
     if pod.spec.serviceAccountName:
         return "serviceaccounts"
     kinds = {key.kind for key in references(pod)}

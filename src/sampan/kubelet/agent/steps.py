@@ -1,4 +1,4 @@
-"""The steps of pods, for the flight recorder."""
+"""Records the steps of pods in the flight recorder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sampan.machinery.flight_recorder import FlightRecorder
 
 
 class Steps:
-    """Without a recorder nobody is told."""
+    """Discards everything if there is no recorder."""
 
     def __init__(self, *, recorder: FlightRecorder | None, node: str) -> None:
         self._recorder, self._component = recorder, f"kubelet/{node}"

@@ -1,4 +1,4 @@
-"""Containers that are told to stop: their hook first, beside all else, then the runtime, all within the grace."""
+"""Stops containers: runs the preStop hook in the background, then stops the container, all within the grace period."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sampan.runtimes.contract import Runtime, RuntimeFailure
 log = logging.getLogger(__name__)
 
 _LEAST_GRACE_S = 2.0
-"""What a container has at least after its hook, however long that took."""
+"""Minimum grace period of a container after its preStop hook, however long that took."""
 
 
 class Stopper:
-    """`async with`: hooks that are under way when the block is left are given up."""
+    """An async context manager; leaving it cancels hooks in progress."""
 
     def __init__(self, *, runtime: Runtime, hooks: Hooks, events: PodEvents, steps: Steps, clock: Clock) -> None:
         self._runtime, self._hooks, self._events, self._steps, self._clock = runtime, hooks, events, steps, clock
         self._group = asyncio.TaskGroup()
         self._stops: dict[tuple[str, str], asyncio.Task[None]] = {}
-        """Of containers with a hook, by the pod's uid and the container's id."""
+        """Stops in progress of containers with a hook, by pod UID and container ID."""
 
     async def __aenter__(self) -> Stopper:
         await self._group.__aenter__()
@@ -41,7 +41,7 @@ class Stopper:
         await self._group.__aexit__(None, None, None)
 
     async def stop(self, record: PodRecord, name: str, grace_s: float) -> None:
-        """Begin to. Again with a shorter grace: its hook is not waited for any more."""
+        """Start stopping the container. A second call, with a shorter grace period, no longer waits for the hook."""
         pod = record.pod
         present = self._runtime.pod_report(pod).container(name)
         key = (record.uid, present.id if present is not None else "")
@@ -57,7 +57,7 @@ class Stopper:
         self._steps.note(pod, "stop", f"{name} within {grace_s:g} s")
 
     def forget(self, uid: str) -> None:
-        """Nothing of the pod runs any more."""
+        """Cancel what is in progress for a pod none of whose containers runs any more."""
         for key in [key for key in self._stops if key[0] == uid]:
             self._stops.pop(key).cancel()
 
@@ -77,7 +77,7 @@ class Stopper:
     async def _run_hook(
         self, record: PodRecord, container: AnyContainer, wanted: LifecycleHandler, grace_s: float
     ) -> None:
-        """Until it is done or its time is up."""
+        """Run the hook until it completes or the grace period is over."""
         try:
             await unless(self._clock.sleep(grace_s), self._hooks.run(record.pod, container, wanted))
         except GivenUp:
@@ -89,7 +89,7 @@ class Stopper:
         except HookFailed:
             text = "PreStopHook failed"
             self._events.container(record.kubelet, record.pod, container, WARNING, "FailedPreStopHook", text)
-        except Exception:  # it is stopped whatever its hook may do, and so are others
+        except Exception:  # The container is stopped whatever its hook does, and other containers must not be affected.
             log.exception("preStop hook of container %s of pod %s failed", container.name, record.uid)
 
 

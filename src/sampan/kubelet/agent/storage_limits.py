@@ -1,4 +1,4 @@
-"""Pods and containers that keep more on the node's disk than they may. Pure."""
+"""Pure check of local ephemeral storage limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def has_limit(pod: Pod) -> bool:
 
 
 def excess(pod: Pod, usages: Sequence[Usage], volumes: Sequence[VolumeUsage]) -> str | None:
-    """Why it is to be evicted: its own files, logs and volumes together, or the files and logs of a container."""
+    """Return why the pod is evicted, or None. The pod's limit applies to its files, logs and volumes together, the
+    limit of a container to its files and logs.
+    """
     limit = effective_limits(pod.spec).get(STORAGE)
     if limit is None:
         return None
@@ -36,7 +38,7 @@ def excess(pod: Pod, usages: Sequence[Usage], volumes: Sequence[VolumeUsage]) ->
 
 
 def counted(pod: Pod, volumes: Sequence[VolumeUsage]) -> list[VolumeUsage]:
-    """Those that are on the node's own disk, and end with the pod."""
+    """Return the volumes that are on the node's disk and live as long as the pod."""
     names = {each.name for each in pod.spec.volumes if _is_counted(each)}
     return [each for each in volumes if each.name in names]
 

@@ -1,8 +1,7 @@
-"""Groups of processes that a node limits: one for all pods, one for each class of service, one for each pod.
+"""Cgroups of the node's pods: one for all pods, one per QoS class, one per pod (`pkg/kubelet/cm`).
 
-`limits` works out what a pod's group may use (pure); `hierarchy` writes groups of either version of the kernel's
-interface; `pod_groups` keeps those of a node. Containers have their own groups below their pod's; the runtime makes
-these.
+`limits` computes the limits of a pod's cgroup (pure); `hierarchy` writes cgroups of version 1 and 2; `pod_groups`
+manages those of a node. The container runtime creates the cgroups of containers below that of their pod.
 """
 
 from sampan.kubelet.cgroups.pod_groups import PodGroups

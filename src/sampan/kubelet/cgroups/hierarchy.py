@@ -1,4 +1,4 @@
-"""Groups as the kernel has them: version 2 with one tree, version 1 with a tree for each controller."""
+"""Access to the kernel's cgroup hierarchies: version 2 with one tree, version 1 with one tree per controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NO_LIMIT = "max"
 
 
 class Hierarchy:
-    """A group is named by its path from the top: /kubepods/burstable. What cannot be done is an OSError."""
+    """A cgroup is named by its path from the root, such as /kubepods/burstable. Errors are raised as OSError."""
 
     def __init__(self, root: Path = ROOT) -> None:
         self._root = root
@@ -36,18 +36,18 @@ class Hierarchy:
                 self._inherit_cpus(tree, folder)
 
     def _make_unified(self, group: str) -> None:
-        """Every group above hands its controllers down."""
+        """Create the cgroup, enabling all controllers for the children of each of its ancestors."""
         folder = self._root
         wanted = [f"+{name}" for name in (folder / "cgroup.controllers").read_text().split()]
         for part in [*group.strip("/").split("/"), ""]:
             for word in wanted:
-                with contextlib.suppress(OSError):  # one that cannot be handed down limits nothing below
+                with contextlib.suppress(OSError):  # A controller that cannot be enabled does not limit anything below.
                     _write(folder / "cgroup.subtree_control", word)
             folder /= part
             folder.mkdir(exist_ok=True)
 
     def _inherit_cpus(self, tree: Path, folder: Path) -> None:
-        """A new group of cpuset has none, and nothing could run in it."""
+        """Copy CPUs and memory nodes from the parent. A new cpuset cgroup has none, so that no process could run in it."""
         if tree.name != "cpuset":
             return
         for part in reversed([folder, *folder.parents]):
@@ -57,7 +57,7 @@ class Hierarchy:
                         (part / name).write_text((part.parent / name).read_text().strip())
 
     def limit(self, group: str, amounts: Resources) -> None:
-        """Set what the group may use; 0 is no limit."""
+        """Set the limits of the cgroup; 0 means unlimited."""
         write = self._limit_unified if self.is_unified else self._limit_split
         write(group, amounts)
 
@@ -80,7 +80,7 @@ class Hierarchy:
         _write(self._root / "pids" / name / "pids.max", str(amounts.pids or _NO_LIMIT))
 
     def remove(self, group: str) -> bool:
-        """With what is below it; False if something is still in it."""
+        """Remove the cgroup and its descendants. Return False if a process is still in one of them."""
         is_gone = True
         for tree in self._trees():
             folder = tree / group.strip("/")
@@ -94,7 +94,7 @@ class Hierarchy:
         return is_gone
 
     def processes(self, group: str) -> set[int]:
-        """Of the group and all below it."""
+        """Return the processes of the cgroup and its descendants."""
         found: set[int] = set()
         for tree in self._trees():
             for each, _, _ in os.walk(tree / group.strip("/")):
@@ -103,7 +103,7 @@ class Hierarchy:
         return found
 
     def below(self, group: str) -> set[str]:
-        """The names of the groups right below it."""
+        """Return the names of the direct children."""
         found: set[str] = set()
         for tree in self._trees():
             folder = tree / group.strip("/")
@@ -121,7 +121,7 @@ class Hierarchy:
 
 
 def _weight(shares: int) -> int:
-    """Shares of version 1 as weights of version 2, on a curve by which 1024 is 100."""
+    """Convert CPU shares of version 1 to the weight of version 2, on a curve that maps 1024 to 100."""
     import math
 
     clamped = min(max(shares, 2), 262_144)
@@ -130,7 +130,7 @@ def _weight(shares: int) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """A controller that the kernel lacks limits nothing."""
+    """Write the file if it exists. A controller that the kernel lacks does not limit anything."""
     if path.exists():
         path.write_text(text)
 

@@ -1,4 +1,4 @@
-"""What a pod's group may use. Pure."""
+"""Pure computation of the limits of a pod's cgroup."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FOLDERS = {GUARANTEED: "", BEST_EFFORT: "besteffort/"}
 
 
 def group_of(pod: Pod) -> str:
-    """Below the group of all pods."""
+    """Return the path of the pod's cgroup relative to that of all pods."""
     qos = pod.status.qosClass or qos_class(pod.spec)
     return f"{_FOLDERS.get(qos, 'burstable/')}pod{pod.metadata.uid}"
 
 
 def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
-    """A limit holds for the pod as a whole only where every container has one."""
+    """Return the limits of the pod. A resource is limited at pod level only if the pod or every container has a limit."""
     if qos_class(pod.spec) == BEST_EFFORT:
         return Resources(cpu_shares=shares(0), pids=pids)
     requests, limits = effective_requests(pod.spec), effective_limits(pod.spec)
@@ -35,7 +35,7 @@ def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
 
 
 def wider(one: Resources, other: Resources) -> Resources:
-    """In each the larger; no limit is the largest."""
+    """Return the larger of the two limits for each resource; no limit is the largest."""
     return replace(
         other,
         cpu_shares=max(one.cpu_shares, other.cpu_shares),

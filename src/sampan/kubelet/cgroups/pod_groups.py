@@ -1,4 +1,4 @@
-"""The groups of a node's pods."""
+"""Manages the cgroups of a node's pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION_1 = (
 
 
 class PodGroups:
-    """`root` is below which the node has its groups. Where they cannot be written, pods go without."""
+    """`root` is the parent of the node's cgroups. If they cannot be written, pods run without pod-level limits."""
 
     def __init__(self, *, root: str = "", hierarchy: Hierarchy | None = None, pids: int = 0) -> None:
         self._hierarchy = hierarchy or Hierarchy()
@@ -33,7 +33,7 @@ class PodGroups:
         self._root = root.rstrip("/")
         self._pids = pids
         self._written: dict[str, tuple[str, Resources]] = {}
-        """By uid, the group, and what was last written."""
+        """Cgroup and last written limits by pod UID."""
         self.is_usable = False
         self.why_not = ""
 
@@ -42,7 +42,7 @@ class PodGroups:
         return self._hierarchy.is_unified
 
     def begin(self, *, cores: int, memory_bytes: int) -> None:
-        """Make the groups of all pods and of the classes of service."""
+        """Create the cgroups of all pods and of the QoS classes."""
         try:
             for name in ("", *_CLASSES):
                 self._hierarchy.make(f"{self._top}/{name}")
@@ -56,11 +56,11 @@ class PodGroups:
         self.is_usable = True
 
     def parent(self, pod: Pod) -> str:
-        """The pod's group; empty where there are no groups."""
+        """Return the pod's cgroup, or an empty string if cgroups are not usable."""
         return f"{self._top}/{group_of(pod)}" if self.is_usable else ""
 
     def ensure(self, pod: Pod) -> None:
-        """OSError."""
+        """Create the pod's cgroup and set its limits. Raise OSError if that fails."""
         if not self.is_usable:
             return
         uid, wanted = pod.metadata.uid, (self.parent(pod), pod_limits(pod, pids=self._pids))
@@ -72,7 +72,9 @@ class PodGroups:
         self._weigh()
 
     def widen(self, pod: Pod) -> None:
-        """Before containers change: the larger of what the group has and what it is to have. OSError."""
+        """Set the larger of the current and the new limits, before its containers are resized. Raise OSError if that
+        fails.
+        """
         before = self._written.get(pod.metadata.uid)
         if not self.is_usable or before is None:
             return
@@ -81,7 +83,7 @@ class PodGroups:
         self._written[pod.metadata.uid] = (before[0], wider(before[1], wanted))
 
     def remove(self, uid: str) -> None:
-        """With all that still runs in it."""
+        """Remove the pod's cgroup and kill whatever still runs in it."""
         if not self.is_usable:
             return
         self._written.pop(uid, None)
@@ -93,19 +95,19 @@ class PodGroups:
         self._weigh()
 
     def known(self) -> set[str]:
-        """The uids of pods that have a group."""
+        """Return the UIDs of the pods that have a cgroup."""
         if not self.is_usable:
             return set()
         names = set[str]().union(*(self._hierarchy.below(f"{self._top}/{folder}") for folder in ("", *_CLASSES)))
         return {name.removeprefix("pod") for name in names if name.startswith("pod")}
 
     def end(self) -> None:
-        """Take all of it away, where nothing is left in it."""
+        """Remove all cgroups that contain no process."""
         if self.is_usable:
             self._hierarchy.remove(self._root if self._root else self._top)
 
     def _weigh(self) -> None:
-        """Burstable pods together have what they ask for."""
+        """Set the CPU shares of the burstable class to the sum of its pods."""
         prefix = f"{self._top}/burstable/"
         total = sum(limits.cpu_shares for group, limits in self._written.values() if group.startswith(prefix))
         try:

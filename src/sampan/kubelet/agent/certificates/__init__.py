@@ -1,6 +1,7 @@
-"""The certificates of a node: the one by which the API server knows it, and the one of its own port.
+"""Client and serving certificates of a node (`pkg/kubelet/certificate`).
 
-`asking` has a certificate signed by the cluster; `store` keeps it in files; `manager` asks at first and again in time.
+`asking` requests a certificate from the cluster; `store` keeps it in files; `manager` requests the first one and
+rotates it in time.
 """
 
 from sampan.kubelet.agent.certificates.manager import CertificateManager, Wanted, client_wanted, serving_wanted

@@ -1,4 +1,4 @@
-"""Asking the cluster for a certificate, and waiting until somebody has approved and signed."""
+"""Creates a CertificateSigningRequest and waits until it is approved and signed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from sampan.machinery.client import Client, Selection
 log = logging.getLogger(__name__)
 
 _AGAIN_S = 1.0
-"""Between two watches of the same request; transport time."""
+"""Pause between two watches of the same request, measured by the event loop's clock."""
 
 
 class Refused(Exception):
-    """The certificate was refused; the message says why."""
+    """The request was denied or failed; the message says why."""
 
 
 async def certificate(client: Client, request_pem: bytes, signer: str, usages: Sequence[str]) -> bytes:
-    """PEM. Refused, ApiError, ConnectionFailed."""
+    """Return the signed certificate as PEM. Raise Refused if the request is denied or fails, ApiError or
+    ConnectionFailed if the API server cannot be used.
+    """
     made = await client.of(CertificateSigningRequest).create(
         CertificateSigningRequest(
             metadata=ObjectMeta(generateName="csr-"),

@@ -1,4 +1,4 @@
-"""One certificate of a node, kept valid: asked for where there is none, and anew when most of its life is over."""
+"""Keeps one certificate of a node valid: requests a missing one, and rotates it before it expires."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 CLIENT_SIGNER, SERVING_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving"
 _PATIENCE_S = 15 * 60.0
-"""For a request to be approved and signed; then another is made."""
+"""How long to wait for a request to be approved and signed before another is created."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 64.0
 _EARLIEST, _SPREAD = 0.7, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the certificate is to say, and who signs it."""
+    """Content, signer and usages of the certificate."""
 
     about: Request
     signer: str
@@ -51,7 +51,9 @@ def serving_wanted(node: str, names: Sequence[str], addresses: Sequence[str]) ->
 
 
 def renewal_time(pem: bytes) -> float:
-    """When a certificate is to be replaced: after 70 to 90% of its life, of each at a moment of its own. Pure."""
+    """Return the time at which to replace the certificate: after 70 to 90 % of its lifetime, at a point that depends on
+    the certificate so that renewals are spread. Pure.
+    """
     begins, ends = life(pem)
     chance = int.from_bytes(hashlib.sha256(pem).digest()[:4], "big") / (1 << 32)
     return begins + (ends - begins) * (_EARLIEST + _SPREAD * chance)
@@ -69,24 +71,26 @@ class CertificateManager:
         present: KeyPair | None = None,
         rotates: bool = True,
     ) -> None:
-        """`client` is asked for each time: at first it may be another's rights by which a certificate is had. `use` is
-        told of each new pair, once it is in the store. `present` is one that is in use already. Without `rotates` a
-        missing one is asked for, and that is all."""
+        """`client` is called for each request, since the first one may be made with bootstrap credentials. `use`
+        receives each new key pair after it has been stored. `present` is the pair already in use. Without `rotates`,
+        only a missing certificate is requested.
+        """
         self._wanted, self._client, self._store, self._clock, self._use = wanted, client, store, clock, use
         self._present, self._rotates = present, rotates
 
     async def run(self) -> None:
-        """Until cancelled, or until there is nothing more to do."""
+        """Request and rotate certificates until cancelled, or until nothing is left to do."""
         while self._rotates or self._present is None:
             await self._clock.sleep_until(self._due())
             pair = await self._asked()
             await self._take(pair)
-            if self._due() <= self._clock.now():  # signed otherwise than it was asked for, or for a moment only
+            # The signer changed the content, or the certificate expires almost at once.
+            if self._due() <= self._clock.now():
                 log.warning("the certificate issued for %s does not match the request", self._wanted.about.common_name)
                 await self._clock.sleep(_LONGEST_PAUSE_S)
 
     async def _take(self, pair: KeyPair) -> None:
-        """Keep it and use it. What cannot be written now is, however many times it takes: it was hard to get."""
+        """Store the pair and use it, retrying until both succeed: a signed certificate must not be lost."""
         while True:
             try:
                 await asyncio.to_thread(self._store.write, pair, self._clock.now())
@@ -104,7 +108,7 @@ class CertificateManager:
         return renewal_time(self._present.certificate)
 
     async def _asked(self) -> KeyPair:
-        """As often as it takes."""
+        """Request a certificate, retrying until one is issued."""
         pause_s = _FIRST_PAUSE_S
         while True:
             try:

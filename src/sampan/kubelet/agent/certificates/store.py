@@ -1,4 +1,4 @@
-"""Certificates with their keys in files: one of its own for each, and a link of a fixed name to the present one."""
+"""Key pairs in files: one file per certificate, and a symbolic link with a fixed name to the current one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class CertificateStore:
 
     @property
     def current(self) -> Path:
-        """Where the present pair is, once there is one."""
+        """Path of the current pair, which may not exist yet."""
         return self._folder / f"{self._name}-current.pem"
 
     def read(self) -> KeyPair | None:
-        """None: there is none, or none that can be used."""
+        """Return the current pair, or None if there is no usable one."""
         try:
             pair = split(self.current.read_bytes())
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self.current)
@@ -47,7 +47,7 @@ class CertificateStore:
 
 
 def split(pem: bytes) -> KeyPair:
-    """Certificates first, then the key. ValueError."""
+    """Return certificates and key of a PEM file. Raise ValueError if either is missing."""
     blocks = list(read_blocks(pem))
     keys = [block.encode() for block in blocks if block.type.endswith(PRIVATE_KEY_SUFFIX)]
     certificates = [block.encode() for block in blocks if block.type == CERTIFICATE]

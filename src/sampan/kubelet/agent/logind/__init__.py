@@ -1,7 +1,7 @@
-"""The system's own word that the machine goes down, and the time that it gives before that: systemd-logind, by D-Bus.
+"""Shutdown inhibitor locks of systemd-logind over D-Bus (`pkg/kubelet/nodeshutdown/systemd`).
 
-`wire` is the form of messages, `bus` a connection, `login` what logind is asked and tells, `watch` what the kubelet
-makes of it. Nothing here knows of pods.
+`wire` is the message format, `bus` a connection, `login` the interface of logind, `watch` its use by the kubelet. This
+package knows nothing of pods.
 """
 
 from sampan.kubelet.agent.logind.watch import ShutdownWatch

@@ -1,4 +1,4 @@
-"""A connection to a message bus: methods are called, signals are heard, files may come with an answer."""
+"""A connection to a D-Bus message bus: method calls, signals and file descriptor passing."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sampan.kubelet.agent.logind.wire import Message
 SYSTEM = "unix:path=/run/dbus/system_bus_socket"
 _MOST_FDS = 16
 _PATIENCE_S = 25.0
-"""For an answer; transport time."""
+"""Response timeout, measured by the event loop's clock."""
 _OWN = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 
 Handler = Callable[[Message], None]
 
 
 class BusFault(Exception):
-    """The bus is not there or has gone, or the one who was called has refused."""
+    """The bus is unavailable, or the called service returned an error."""
 
 
 class Bus:
-    """Made by `connected`."""
+    """A connection; use `connected` to open one."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link, self._loop = link, asyncio.get_running_loop()
@@ -39,12 +39,12 @@ class Bus:
         self.on_signal: Handler = lambda message: None
         self.on_call: Handler = lambda message: None
         self.on_end: Callable[[], None] = lambda: None
-        """Told when the bus has ended the connection."""
+        """Called when the bus has closed the connection."""
 
     async def call(
         self, service: str, path: str, interface: str, member: str, signature: str = "", *values: Any
     ) -> Message:
-        """The answer. BusFault."""
+        """Call a method and return the response. Raise BusFault on errors."""
         message = Message(
             kind=wire.CALL,
             path=path,
@@ -91,7 +91,7 @@ class Bus:
         await self.call(*_OWN, "AddMatch", "s", rule)
 
     async def own(self, name: str) -> None:
-        """Be called by that name."""
+        """Request a well-known name on the bus."""
         await self.call(*_OWN, "RequestName", "su", name, 0)
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Bus:
                     if not answer.startswith(wanted):
                         raise BusFault(f"the bus does not let us in: {answer.decode('ascii', 'replace').strip()}")
                 await self._loop.sock_sendall(self._link, b"BEGIN\r\n")
-        except OSError as fault:  # a timeout too
+        except OSError as fault:  # Includes TimeoutError.
             raise BusFault(f"the bus does not let us in: {fault.strerror or 'no answer'}") from None
 
     def _on_readable(self) -> None:
@@ -129,7 +129,7 @@ class Bus:
         self._rest += data
         try:
             self._take_messages()
-        except (ValueError, LookupError, struct.error):  # nobody knows where the next one begins
+        except (ValueError, LookupError, struct.error):  # The start of the next message is unknown.
             self._end()
 
     def _take_messages(self) -> None:
@@ -147,7 +147,8 @@ class Bus:
         elif (waiting := self._waiting.get(message.reply_to)) is not None and not waiting.done():
             waiting.set_result(message)
         else:
-            _close(message.fds)  # nobody waits any more: a lock that came too late would be held for ever
+            # The caller no longer waits. An inhibitor lock that arrives too late would be held for ever.
+            _close(message.fds)
 
     def _end(self) -> None:
         self._loop.remove_reader(self._link)
@@ -169,7 +170,7 @@ def _close(files: Iterable[int]) -> None:
 
 @asynccontextmanager
 async def connected(address: str = "") -> AsyncIterator[Bus]:
-    """To the system's own bus, unless told. BusFault."""
+    """Connect to the bus at `address`, by default the system bus. Raise BusFault if that fails."""
     link = socket.socket(socket.AF_UNIX)
     link.setblocking(False)
     with contextlib.closing(link):
@@ -186,7 +187,7 @@ async def connected(address: str = "") -> AsyncIterator[Bus]:
 
 
 def _place(address: str) -> str:
-    """The socket that an address names; of several the first."""
+    """Return the socket path of the address, of several alternatives the first."""
     address = (address or os.environ.get("DBUS_SYSTEM_BUS_ADDRESS") or SYSTEM).partition(";")[0]
     kind, _, rest = address.partition(":")
     settings = dict(part.partition("=")[::2] for part in rest.split(","))

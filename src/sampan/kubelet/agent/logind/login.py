@@ -1,4 +1,4 @@
-"""What logind is asked, and what it tells."""
+"""The D-Bus interface of systemd-logind."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _HANG_UP = 1
 
 class Logind:
     def __init__(self, bus: Bus, *, folder: Path = FOLDER) -> None:
-        """`folder` is where logind reads what it is to do besides its own file."""
+        """`folder` is the drop-in directory of logind's configuration."""
         self._bus, self._folder = bus, folder
 
     async def delay_s(self) -> float:
-        """For how long at most somebody may put off the machine's end."""
+        """Return the maximum time in seconds that an inhibitor lock may delay the shutdown."""
         answer = await self._bus.call(
             SERVICE, PATH, "org.freedesktop.DBus.Properties", "Get", "ss", INTERFACE, "InhibitDelayMaxUSec"
         )
@@ -36,7 +36,7 @@ class Logind:
             raise BusFault("logind does not say how long it waits") from None
 
     async def allow(self, seconds: float) -> None:
-        """Have logind allow so much."""
+        """Configure logind to allow a delay of this many seconds."""
         try:
             await asyncio.to_thread(self._write, seconds)
         except OSError as fault:
@@ -48,7 +48,7 @@ class Logind:
         (self._folder / _FILE).write_text(f"# Kubelet logind override\n[Login]\nInhibitDelayMaxSec={seconds:.0f}\n")
 
     async def inhibit(self) -> int:
-        """Put the end off, from when it comes until this file is closed."""
+        """Take an inhibitor lock. It delays a shutdown until the returned file descriptor is closed."""
         why = "Kubelet needs time to handle node shutdown"
         answer = await self._bus.call(SERVICE, PATH, INTERFACE, "Inhibit", "ssss", "shutdown", "kubelet", why, "delay")
         if not answer.fds:
@@ -58,7 +58,7 @@ class Logind:
         return answer.fds[0]
 
     async def follow(self, told: Callable[[bool], None]) -> None:
-        """Have `told` hear that the machine goes down, or that it does not after all."""
+        """Call `told` with True when the machine shuts down, and with False when the shutdown is cancelled."""
 
         def on_signal(message: Message) -> None:
             if (message.kind, message.interface, message.member) == (wire.SIGNAL, INTERFACE, SIGNAL) and message.body:

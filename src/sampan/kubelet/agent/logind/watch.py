@@ -1,4 +1,4 @@
-"""Sees to it that pods have their time when the machine goes down."""
+"""Delays the shutdown of the machine until pods have terminated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAIN_S = 1.0
 
 
 class ShutdownWatch:
-    """`run()` until cancelled. Where there is no logind that is told once, and nothing is done."""
+    """`run()` runs until cancelled. Without logind it logs an error once and returns."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ShutdownWatch:
         self._wanted_s, self._clock, self._address, self._folder = wanted_s, clock, address, folder
         self._on_shutdown, self._on_cancel = on_shutdown, on_cancel
         self.ready = asyncio.Event()
-        """Set while the machine's end would be put off for us."""
+        """Set while an inhibitor lock is held."""
 
     async def run(self) -> None:
         has_begun = False

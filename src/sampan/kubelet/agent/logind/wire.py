@@ -1,4 +1,4 @@
-"""Messages of D-Bus as bytes, little-endian, as far as one needs them to call methods and hear signals. Pure."""
+"""Pure encoding and decoding of D-Bus messages, little-endian, as far as method calls and signals need it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TEXT_FIELDS = {_PATH: "o", _INTERFACE: "s", _MEMBER: "s", _ERROR_NAME: "s", _DE
 _FIXED = {"y": ("B", 1), "b": ("I", 4), "n": ("h", 2), "q": ("H", 2), "i": ("i", 4), "u": ("I", 4), "h": ("I", 4)}
 _FIXED |= {"x": ("q", 8), "t": ("Q", 8), "d": ("d", 8)}
 _LEAST = 16
-"""Bytes after which the length of a message is known."""
+"""Number of bytes after which the length of a message is known."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,13 +25,13 @@ class Message:
     member: str = ""
     destination: str = ""
     sender: str = ""
-    """Told by the bus."""
+    """Set by the bus."""
     error: str = ""
     reply_to: int = 0
     signature: str = ""
     body: Sequence[Any] = ()
     fds: list[int] = field(default_factory=list)
-    """Files that came with it; `h` in the body is an index of these."""
+    """File descriptors received with the message; `h` in the body is an index into this list."""
     fd_count: int = 0
 
 
@@ -62,7 +62,7 @@ def encode(message: Message) -> bytes:
 
 
 def length(data: bytes) -> int | None:
-    """Of the message that the bytes begin with; None: that cannot be told yet."""
+    """Return the length of the first message in `data`, or None if there are too few bytes to tell."""
     if len(data) < _LEAST:
         return None
     body, _, fields = struct.unpack_from("<III", data, 4)
@@ -94,7 +94,7 @@ def decode(data: bytes) -> Message:
 
 
 def parts(signature: str) -> list[str]:
-    """The complete types that a signature is made of."""
+    """Return the complete types of which the signature consists."""
     found, at = [], 0
     while at < len(signature):
         end = _end(signature, at)
