@@ -1,8 +1,8 @@
-"""Devices of a node: those of plug-ins, which pods ask for by number as extended resources, and those of dynamic
-resources, which they claim.
+"""Devices of a node: those of device plug-ins, which pods request as extended resources, and those of dynamic resource
+allocation, which pods claim (`pkg/kubelet/cm/devicemanager`, `pkg/kubelet/cm/dra`).
 
-`manager` has to do with the first, `dra` with the second; `given` is what a container is told of both. `pod_resources`
-tells monitors who has what. Nothing here knows how containers are run.
+`manager` handles the former, `dra` the latter; `given` is the container configuration that results from both.
+`pod_resources` serves the pod resources API. Nothing here depends on how containers are run.
 """
 
 from sampan.kubelet.devices.given import NOTHING, Given, together

@@ -1,5 +1,6 @@
-"""Which containers have which devices, and what their plug-ins said of it; kept on disk, so that a kubelet that comes
-back gives nobody what another has."""
+"""Allocations of devices to containers with the responses of the plug-ins, checkpointed on disk so that a restarted
+kubelet does not allocate a device twice.
+"""
 
 from __future__ import annotations
 
@@ -15,19 +16,19 @@ import msgspec
 log = logging.getLogger(__name__)
 
 NO_NODE = -1
-"""Of a device that is near no part of the machine's memory in particular."""
+"""NUMA node of a device without affinity."""
 
 
 class Allocation(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices of one resource that a container has."""
+    """The devices of one resource that a container has."""
 
     uid: str = msgspec.field(name="PodUID")
     container: str = msgspec.field(name="ContainerName")
     resource: str = msgspec.field(name="ResourceName")
     nodes: Mapping[str, list[str]] = msgspec.field(name="DeviceIDs")
-    """Devices by the part of the machine's memory that they are near to."""
+    """Device IDs by NUMA node."""
     answer: str = msgspec.field(name="AllocResp")
-    """Of the plug-in: the message, as text."""
+    """Serialized response of the plug-in, in base64."""
 
     @property
     def devices(self) -> set[str]:
@@ -54,7 +55,7 @@ class Allocations:
         self._all: dict[tuple[str, str, str], Allocation] = {}
 
     def read(self) -> list[str]:
-        """The resources that plug-ins had registered when it was written."""
+        """Read the checkpoint. Return the resources that were registered when it was written."""
         try:
             found = msgspec.json.decode(self._file.read_bytes(), type=_File)
         except FileNotFoundError:
@@ -69,7 +70,7 @@ class Allocations:
         return sorted(found.Data.RegisteredDevices)
 
     def write(self, registered: Mapping[str, Collection[str]]) -> None:
-        """Whole or not at all."""
+        """Write the checkpoint atomically."""
         devices = {resource: sorted(each) for resource, each in registered.items()}
         data = _Data(PodDeviceEntries=list(self._all.values()), RegisteredDevices=devices)
         fresh = self._file.with_name(f".{self._file.name}")
@@ -92,14 +93,14 @@ class Allocations:
         return {device for each in self._all.values() if each.resource == resource for device in each.devices}
 
     def users(self, resource: str, devices: Collection[str]) -> set[str]:
-        """The uids of the pods that have any of them."""
+        """Return the UIDs of the pods that have any of the devices."""
         return {each.uid for each in self._all.values() if each.resource == resource and each.devices & set(devices)}
 
     def pods(self) -> set[str]:
         return {each.uid for each in self._all.values()}
 
     def forget(self, uids: Iterable[str]) -> bool:
-        """Whether there was anything of those pods."""
+        """Drop the allocations of the pods. Return whether there were any."""
         gone = set(uids)
         left = {key: each for key, each in self._all.items() if each.uid not in gone}
         is_changed, self._all = len(left) != len(self._all), left

@@ -1,4 +1,4 @@
-"""Which devices a container gets. Pure."""
+"""Pure choice of the devices for a container."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from sampan.api.types.core_v1 import Container, Pod
 
 
 class NoDevices(Exception):
-    """They cannot be had, and why."""
+    """The devices cannot be allocated; the message says why."""
 
 
 def check_health(resource: str, healthy: Collection[str] | None, held: Collection[str]) -> None:
-    """Of a container that is to be started: `healthy` is None where no plug-in has ever told of such devices; `held`
-    are those that it has already."""
+    """Raise NoDevices unless the container's devices are healthy. `healthy` is None if no plug-in has ever registered
+    the resource; `held` are the devices that the container already has.
+    """
     if healthy is None:
         raise NoDevices(f"cannot allocate unregistered device {resource}")
     if not healthy:
@@ -37,24 +38,24 @@ def check_enough(resource: str, count: int, free: Collection[str]) -> None:
 
 
 def chosen(count: int, reusable: Collection[str], preferred: Sequence[str], free: Collection[str]) -> list[str]:
-    """First those that the pod's containers before this one had, then those that the plug-in prefers."""
+    """Return devices of earlier init containers of the pod first, then those that the plug-in prefers."""
     ordered = [*sorted(reusable), *(each for each in preferred if each in free), *sorted(free)]
     return list(dict.fromkeys(ordered))[:count]
 
 
 def asked(container: Container) -> dict[str, int]:
-    """Of each resource; limits and requests of devices are the same."""
+    """Return the requested number of each resource. Limits and requests of devices are equal."""
     return {name: int(quantity.parse(text).value()) for name, text in container.resources.limits.items()}
 
 
 def from_claim(pod: Pod, container: str) -> set[str]:
-    """Resources that the container has by a claim of dynamic resources instead."""
+    """Return the resources that a resource claim provides to the container instead of a device plug-in."""
     status = pod.status.extendedResourceClaimStatus
     mappings = status.requestMappings if status is not None else ()
     return {each.resourceName for each in mappings or () if each.containerName == container}
 
 
 Held = Mapping[str, Collection[str]]
-"""Devices by resource."""
+"""Device IDs by resource."""
 
 __all__ = ["Held", "NoDevices", "asked", "check_enough", "check_health", "check_unchanged", "chosen", "from_claim"]

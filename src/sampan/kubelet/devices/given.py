@@ -1,4 +1,4 @@
-"""What a container is given for the devices that it has. Pure."""
+"""Container configuration that results from allocated devices. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTHING = Given()
 
 
 def together(parts: Iterable[Given]) -> Given:
-    """All of them; where two speak of the same, the first counts."""
+    """Merge the parts; the first one takes precedence."""
     env: dict[str, str] = {}
     annotations: dict[str, str] = {}
     mounts: dict[str, Mount] = {}
@@ -45,7 +45,7 @@ def together(parts: Iterable[Given]) -> Given:
 
 
 def of_answer(answer: Message) -> Given:
-    """What a plug-in of devices has said of a container."""
+    """Return the configuration from the response of a device plug-in."""
     return Given(
         env=dict(answer.envs),
         mounts=[

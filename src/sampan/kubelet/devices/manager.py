@@ -1,4 +1,5 @@
-"""The device manager: what devices plug-ins have, which containers get them, and what those are given with them."""
+"""The device manager: tracks the devices of plug-ins and allocates them to containers (`pkg/kubelet/cm/devicemanager`).
+"""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ TYPE = "DevicePlugin"
 UNEXPECTED = "UnexpectedAdmissionError"
 _FOLDER, _SOCKET, _CHECKPOINT = "device-plugins", "kubelet.sock", "kubelet_internal_checkpoint"
 _GRACE_S = 300.0
-"""How long the devices of a plug-in that has gone are still counted as there."""
+"""How long the devices of a disconnected plug-in still count towards the capacity."""
 
 
 class DeviceManager:
-    """`run()` must be running for plug-ins to be heard."""
+    """`run()` must be active for plug-ins to register."""
 
     def __init__(
         self,
@@ -43,15 +44,16 @@ class DeviceManager:
         on_change: Callable[[], None] = lambda: None,
         look_at: Callable[[str], None] = lambda uid: None,
     ) -> None:
-        """`on_change`: the node has other devices than before. `look_at` is told the uid of a pod of whose devices one
-        is no longer as it was."""
+        """`on_change` is called when the devices of the node have changed. `look_at` receives the UID of a pod one of
+        whose devices has changed its health.
+        """
         self._folder, self._clock = root / _FOLDER, clock
         self._on_change, self._look_at = on_change, look_at
         self._plugins: dict[str, DevicePlugin] = {}
         self._seen: dict[str, dict[str, Seen]] = {}
-        """By resource and device; of a plug-in that has gone none is healthy."""
+        """Devices by resource and ID; those of a disconnected plug-in are unhealthy."""
         self._gone_at: dict[str, float] = {}
-        """When the plug-in of a resource has gone."""
+        """Monotonic time at which the plug-in of a resource disconnected."""
         self._allocations = Allocations(self._folder / _CHECKPOINT)
         self._locks: dict[str, asyncio.Lock] = {}
         self._listening: dict[str, asyncio.Task[None]] = {}
@@ -62,7 +64,7 @@ class DeviceManager:
     # -- plug-ins ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Plug-ins see by the new socket that they have to make themselves known again."""
+        """Serve the registration socket. Plug-ins detect that it was created again, and register again."""
         self._remove_sockets()
         service = Service(schema=proto, name="Registration", answers={"Register": self._on_register})
         async with asyncio.TaskGroup() as group:
@@ -70,7 +72,7 @@ class DeviceManager:
             await SocketServer(path=self._folder / _SOCKET, services=[service]).run(self._clock)
 
     def _remove_sockets(self) -> None:
-        """Of plug-ins that were known to a kubelet before this one."""
+        """Remove the sockets of plug-ins that registered with the previous kubelet."""
         for path in self._folder.glob("*"):
             with contextlib.suppress(OSError):
                 if path.is_socket():
@@ -132,7 +134,7 @@ class DeviceManager:
         self._lost(plugin)
 
     def _lost(self, plugin: DevicePlugin) -> None:
-        """Its devices may be there, but nobody can say so."""
+        """Mark the devices as unhealthy: their actual state is unknown."""
         resource = plugin.resource
         if self._plugins.get(resource) is not plugin:
             return
@@ -153,7 +155,8 @@ class DeviceManager:
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def capacity(self) -> tuple[dict[str, str], dict[str, str]]:
-        """What the node has, and what pods may have of it. Of plug-ins that have been away for long there is none."""
+        """Return capacity and allocatable number of each resource; 0 if its plug-in has been disconnected for too long.
+        """
         capacity, allocatable = {}, {}
         for resource, devices in self._seen.items():
             is_past = self._clock.monotonic() - self._gone_at.get(resource, self._clock.monotonic()) > _GRACE_S
@@ -162,7 +165,7 @@ class DeviceManager:
         return capacity, allocatable
 
     def devices(self) -> dict[str, dict[str, Seen]]:
-        """Those that are well."""
+        """Return the healthy devices by resource."""
         return {
             resource: {name: seen for name, seen in devices.items() if seen.is_healthy}
             for resource, devices in self._seen.items()
@@ -172,7 +175,7 @@ class DeviceManager:
         return self._allocations.of_container(pod.metadata.uid, container)
 
     def statuses(self, pod: Pod, container: str) -> list[ResourceStatus]:
-        """How the devices of a container are."""
+        """Return the health of the container's devices."""
         return [
             ResourceStatus(
                 name=each.resource,
@@ -194,7 +197,9 @@ class DeviceManager:
     # -- pods --------------------------------------------------------------------------------------------------------
 
     async def admit(self, pod: Pod, *, is_running: bool) -> Verdict | None:
-        """Have its containers' devices set aside. One that `is_running` has them already, whatever is known."""
+        """Allocate the devices of the pod's containers. Return the rejection if that fails. Containers of a running pod
+        keep the devices that they have, whatever their health.
+        """
         reusable: dict[str, set[str]] = {}
         try:
             for container in (*pod.spec.initContainers, *(pod.spec.containers or ())):
@@ -207,7 +212,9 @@ class DeviceManager:
     async def _allocate(
         self, pod: Pod, container: Container, reusable: dict[str, set[str]], *, is_running: bool
     ) -> None:
-        """`reusable` are devices of containers that will have ended; those are gone over first."""
+        """Allocate devices to the container. `reusable` are the devices of init containers that will have terminated;
+        they are used first.
+        """
         uid, is_init = pod.metadata.uid, container in pod.spec.initContainers and not is_sidecar(container)
         claimed = choosing.from_claim(pod, container.name)
         for resource, count in choosing.asked(container).items():
@@ -258,7 +265,9 @@ class DeviceManager:
         return resource in self._seen or bool(self._allocations.taken(resource))
 
     async def given(self, pod: Pod, container: str) -> Given:
-        """What the container is started with. RpcFault where its plug-in has to be asked before, and does not agree."""
+        """Return the configuration of the container's devices. Raise RpcFault if its plug-in has to be called before
+        the start and fails.
+        """
         found = self.held(pod, container)
         for each in found:
             plugin = self._plugins.get(each.resource)
@@ -268,12 +277,12 @@ class DeviceManager:
         return together(of_answer(answer.FromString(each.message)) for each in found if answer is not None)
 
     def forget(self, uids: Iterable[str]) -> None:
-        """Pods of which nothing runs any more."""
+        """Release the devices of pods none of whose containers runs any more."""
         if self._allocations.forget(uids):
             self._write()
 
     def keep_only(self, uids: Collection[str]) -> None:
-        """There are no pods but those."""
+        """Release the devices of all pods but those with the UIDs `uids`."""
         self.forget(self._allocations.pods() - set(uids))
 
     def _write(self) -> None:

@@ -1,4 +1,4 @@
-"""What is asked of a plug-in of devices, and what it tells."""
+"""Client of a device plug-in (API `v1beta1`)."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ def proto() -> Schema:
 
 
 class Seen(NamedTuple):
-    """A device as its plug-in last told of it."""
+    """A device as last reported by its plug-in."""
 
     is_healthy: bool
     nodes: Sequence[int]
 
 
 class DevicePlugin:
-    """RpcFault where it does not answer, or says no."""
+    """Methods raise RpcFault if the plug-in does not respond or returns an error."""
 
     def __init__(self, resource: str, socket: str) -> None:
         self.resource, self.socket = resource, socket
         self.pre_starts = self.prefers = False
 
     async def connect(self) -> None:
-        """Learn what it can."""
+        """Read the options of the plug-in."""
         options = await self._call("GetDevicePluginOptions", proto().Empty())
         self.pre_starts = options.pre_start_required
         self.prefers = options.get_preferred_allocation_available
 
     async def devices(self) -> AsyncIterator[dict[str, Seen]]:
-        """All of them, each time that one changes."""
+        """Yield all devices each time that one of them changes."""
         schema = proto()
         async for answer in calls.stream(self.socket, schema, "DevicePlugin", "ListAndWatch", schema.Empty()):
             yield {each.ID: Seen(each.health == HEALTHY, _nodes(each)) for each in answer.devices}
 
     async def allocate(self, devices: Sequence[str]) -> Message:
-        """What is to be done for the container that gets them."""
+        """Allocate the devices. Return the configuration for the container."""
         schema = proto()
         wanted = schema.ContainerAllocateRequest(devices_ids=list(devices))
         answer = await self._call("Allocate", schema.AllocateRequest(container_requests=[wanted]))

@@ -1,6 +1,7 @@
-"""The pod resources API: monitors on the node ask at a socket which pods have which devices.
+"""The pod resources API (`pkg/kubelet/apis/podresources`), with which monitoring agents on the node query the devices
+of pods.
 
-CPUs and memory are not told of: no container has any to itself here.
+CPUs and memory are not reported, because containers do not get exclusive ones.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PodResources:
         pods: Callable[[], Sequence[Pod]],
         clock: Clock,
     ) -> None:
-        """`claims` are those of dynamic resources that a container uses; `pods` those that have not ended."""
+        """`claims` returns the prepared resource claims of a container; `pods` the pods that have not terminated."""
         self._socket, self._clock = root / "pod-resources" / "kubelet.sock", clock
         self._devices, self._claims, self._pods = devices, claims, pods
 

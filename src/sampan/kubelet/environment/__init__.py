@@ -1,6 +1,7 @@
-"""What surrounds a pod's containers: from the pod to everything that a runtime is told.
+"""The configuration of a pod's sandbox and containers, from the pod to what is passed to the container runtime.
 
-Pure functions, one concern each: `expansion` of $(VAR), `downward` (what a pod may know of itself), `variables`,
-`service_variables`, `dns`, `hosts`, `hostnames`, `security`, `amounts` (limits for cgroups). `environment` reads the
-secrets, maps and services that they need, and puts the configs together.
+Pure functions, one concern each: `expansion` of $(VAR), `downward` API, `variables`, `service_variables`, `dns`,
+`hosts`, `hostnames`, `security`, `amounts` (limits for cgroups). `environment` reads the secrets, config maps and
+services that they need and assembles the configuration. (Kubernetes: `pkg/kubelet/kubelet_pods.go`,
+`pkg/kubelet/network/dns`, `pkg/securitycontext`.)
 """

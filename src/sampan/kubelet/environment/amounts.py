@@ -1,4 +1,4 @@
-"""A container's requests and limits as cgroups have them. Pure."""
+"""Pure conversion of a container's requests and limits to cgroup settings."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _SMALLEST_QUOTA = 1000
 _SHARES_PER_CORE = 1024
 _FEWEST_SHARES, _MOST_SHARES = 2, 262_144
 _SAFE, _FIRST = -997, 1000
-"""How eagerly the kernel kills: those who have what they asked for last, those who asked for nothing first."""
+"""OOM score adjustments of guaranteed pods, which the kernel kills last, and of best-effort pods, which it kills first.
+"""
 _CRITICAL = 2_000_001_000
-"""The priority of pods that a node cannot be without."""
+"""Priority of system-node-critical pods."""
 
 
 def container_resources(pod: Pod, container: Container, *, node_memory: int) -> Resources:
@@ -42,7 +43,7 @@ def shares(milli: int) -> int:
 
 
 def quota(milli: int) -> int:
-    """Microseconds of a period; 0 for no limit."""
+    """Return the CPU quota in microseconds per period; 0 for no limit."""
     return max(milli * _PERIOD // 1000, _SMALLEST_QUOTA) if milli else 0
 
 
@@ -62,7 +63,7 @@ def oom_score_adjust(pod: Pod, container: Container, node_memory: int) -> int:
 
 
 def _limits(pod: Pod, container: Container) -> Mapping[str, str]:
-    """A container without a limit of its own has that of the pod, if the pod has one."""
+    """Return the limits of the container; those of the pod apply to CPU and memory where it has none."""
     own = container.resources.limits
     whole = pod.spec.resources.limits if pod.spec.resources is not None else {}
     return {**{name: text for name, text in whole.items() if name in ("cpu", "memory")}, **own}

@@ -1,4 +1,4 @@
-"""How a pod's containers look names up: resolv.conf by dnsPolicy. Pure."""
+"""Pure computation of a pod's resolv.conf according to its dnsPolicy (`pkg/kubelet/network/dns`)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _CLUSTER_OPTIONS = ("ndots:5",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DnsConfig:
-    """What the kubelet knows of name servers."""
+    """DNS configuration of the kubelet."""
 
     node: Dns = field(default_factory=Dns)
-    """As the node's own resolv.conf has it."""
+    """The content of the node's resolv.conf."""
     cluster_servers: Sequence[str] = ()
     cluster_domain: str = "cluster.local"
 
 
 def pod_dns(pod: Pod, config: DnsConfig) -> tuple[Dns, list[str]]:
-    """And what could not be done as asked for, which is told in events."""
+    """Return the DNS configuration of the pod, and warnings to be recorded as events."""
     policy, warnings = pod.spec.dnsPolicy or "ClusterFirst", list[str]()
     if policy == "ClusterFirst" and pod.spec.hostNetwork:
         policy = "Default"
@@ -65,7 +65,7 @@ def _with_own(pod: Pod, found: Dns) -> Dns:
 
 
 def _merged(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[str]:
-    """What the pod says of an option counts."""
+    """Merge the options; those of the pod take precedence."""
     kept = {option.partition(":")[0]: option for option in options}
     for option in more:
         kept[option.name] = option.name if option.value is None else f"{option.name}:{option.value}"
@@ -93,7 +93,7 @@ def _within_limits(found: Dns, warnings: list[str]) -> Dns:
 
 
 def read_resolv_conf(text: str) -> Dns:
-    """The last line with searches or options counts, as for the C library."""
+    """Parse resolv.conf. Of several search or options lines the last applies, as in the C library."""
     servers: list[str] = []
     searches: list[str] = []
     options: list[str] = []

@@ -1,4 +1,4 @@
-"""What a pod may know of itself: its fields and the resources of its containers, as text. Pure."""
+"""Pure computation of downward API values: fields of the pod and resources of its containers (`pkg/fieldpath`)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from sampan.api.types.core_v1 import Container, Pod, ResourceFieldSelector
 _SUBSCRIPT = re.compile(r"(?P<path>metadata\.(?:labels|annotations))\['(?P<key>.*)'\]", re.DOTALL)
 _ROUNDED_TO_MILLI = "cpu"
 _LIMITED = ("cpu", "memory", "ephemeral-storage")
-"""What a container without a limit may use all of the node of."""
+"""Resources whose limit defaults to what the node has allocatable."""
 
 
 class FieldUnknown(ValueError):
-    """The pod asks for something of itself that there is not."""
+    """The pod refers to an unsupported field or resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What a pod's spec does not say."""
+    """Everything that fields may refer to besides the pod itself."""
 
     node_name: str = ""
     host_ips: Sequence[str] = ()
     pod_ips: Sequence[str] = ()
     allocatable: Mapping[str, str] | None = None
-    """Of the node."""
+    """Allocatable resources of the node."""
 
 
 def field_value(pod: Pod, path: str, around: Surroundings) -> str:
-    """FieldUnknown where there is no such field."""
+    """Return the value of the field. Raise FieldUnknown if it is not supported."""
     meta = pod.metadata
     match path:
         case "metadata.name":
@@ -81,7 +81,8 @@ def _lines(values: Mapping[str, str]) -> str:
 
 
 def resource_value(container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str]) -> str:
-    """In units of the divisor, rounded up. A limit that is not set is all that the node has."""
+    """Return the amount in units of the divisor, rounded up. A missing limit defaults to what the node has allocatable.
+    """
     which, dot, name = wanted.resource.partition(".")
     if which not in ("limits", "requests") or not dot or not (name in _LIMITED or name.startswith("hugepages-")):
         raise FieldUnknown(f"unsupported container resource : {wanted.resource}")

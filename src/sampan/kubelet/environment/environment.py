@@ -1,4 +1,4 @@
-"""The environment: reads what a pod's configuration is made of, and makes the configs that its runtime is told."""
+"""Reads what a pod's configuration depends on, and builds the sandbox and container configurations for the runtime."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _NAME, _NAMESPACE, _UID, _CONTAINER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentConfig:
-    """What a kubelet knows of its node and was told of its cluster."""
+    """Properties of the node and settings of the cluster that configurations depend on."""
 
     root: Path
-    """Where the kubelet keeps its data."""
+    """Root directory of the kubelet's data."""
     logs: Path
-    """Where the logs of pods are."""
+    """Directory of the pod logs."""
     node_name: str
     host_ips: Sequence[str] = ()
     node_memory: int = 1 << 30
@@ -47,14 +47,14 @@ class EnvironmentConfig:
     dns: DnsConfig = field(default_factory=DnsConfig)
     node_hosts: Path = Path("/etc/hosts")
     has_seccomp: bool = False
-    """Containers that say nothing have the runtime's own profile."""
+    """Containers without a seccomp profile use RuntimeDefault."""
 
 
 Mounts = Callable[[Mapping[str, str]], Sequence[Mount]]
 
 
 class Environment:
-    """What cannot be configured raises RuntimeFailure, with the reason that the container's status shows."""
+    """Errors are raised as RuntimeFailure, with the reason for the container status."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Environment:
         handler: Callable[[Pod], str] = lambda pod: "",
         warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None,
     ) -> None:
-        """`handler` gives that of the pod's runtime class; `warn` records an event about a pod."""
+        """`handler` returns the runtime handler of the pod's RuntimeClass; `warn` records an event about a pod."""
         self._config, self._objects, self._services = config, objects, services
         self._cgroup_parent, self._handler, self._warn = cgroup_parent, handler, warn
 
@@ -115,8 +115,9 @@ class Environment:
         target: str = "",
         file_key: Callable[[FileKeySelector], str | None] = lambda ref: None,
     ) -> ContainerConfig:
-        """`mounts` may be a function of the container's variables; `given` is what comes with its devices. `target` is
-        the id of the container that an ephemeral one looks into."""
+        """Return the configuration of a container. `mounts` may be a function of the container's variables; `given` is
+        the configuration of its devices; `target` is the ID of the container that an ephemeral container targets.
+        """
         config, plain = self._config, _plain(container)
         try:
             variables = await self._variables(pod, plain, pod_ips, file_key)
@@ -188,7 +189,7 @@ class Environment:
     async def _read(
         self, pod: Pod, container: Container
     ) -> tuple[Mapping[str, ConfigMap | None], Mapping[str, Secret | None]]:
-        """What the container's variables are taken from."""
+        """Read the config maps and secrets from which the container's variables are taken."""
         named = [each.valueFrom for each in container.env if each.valueFrom is not None and not each.value]
         maps = {each.configMapRef.name for each in container.envFrom if each.configMapRef is not None}
         maps |= {each.configMapKeyRef.name for each in named if each.configMapKeyRef is not None}
@@ -203,7 +204,9 @@ class Environment:
     def _own_mounts(
         self, pod: Pod, container: Container, attempt: int, pod_ips: Sequence[str], given: Sequence[Mount]
     ) -> list[Mount]:
-        """The hosts file and the termination message, unless the pod mounts something there itself."""
+        """Return the mounts of the hosts file and the termination message, unless the pod mounts something there
+        itself.
+        """
         taken = {mount.target.rstrip("/") for mount in given}
         found = []
         if "/etc/hosts" not in taken:
@@ -227,12 +230,12 @@ class Environment:
         return path
 
     def message_file(self, pod: Pod, name: str, attempt: int) -> Path:
-        """Where this run of a container may say why it ends."""
+        """Return the path of the termination message of this instance of the container."""
         return self.pod_folder(pod) / "containers" / name / f"termination-log-{attempt}"
 
 
 def _empty(path: Path) -> Path:
-    """A new file that anybody may write to."""
+    """Create an empty file that any user may write to."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("")
     path.chmod(0o666)
@@ -240,13 +243,15 @@ def _empty(path: Path) -> Path:
 
 
 def identity(pod: Pod) -> dict[str, str]:
-    """The labels by which a runtime's sandboxes and containers are known to be of a pod."""
+    """Return the labels that identify the pod of a sandbox or container."""
     meta = pod.metadata
     return {_NAME: meta.name, _NAMESPACE: meta.namespace, _UID: meta.uid}
 
 
 def container_hash(container: Container | EphemeralContainer) -> str:
-    """Changes when a container must be made anew: with its name or image; the rest of a spec cannot change."""
+    """Return a hash that changes when a container must be recreated: with its name or image. Other fields are immutable
+    or resized in place.
+    """
     text = msgspec.json.encode({"name": container.name, "image": container.image})
     return hashlib.blake2b(text, digest_size=4).hexdigest()
 
@@ -268,7 +273,7 @@ def port_mappings(pod: Pod) -> list[PortMapping]:
 
 
 def _plain(container: Container | EphemeralContainer) -> Container:
-    """An ephemeral container has nothing that a container has not, but for its target."""
+    """Convert an ephemeral container to a container. It has the same fields, except for its target."""
     if isinstance(container, Container):
         return container
     fields = {name: getattr(container, name) for name in container.__struct_fields__ if name != "targetContainerName"}
@@ -288,7 +293,9 @@ def _text(path: Path) -> str:
 
 
 def _is_written(path: Path, content: bytes) -> bool:
-    """Containers can write to their hosts file, any amount of anything."""
+    """Whether the file has this content. At most its length is read, because containers can write anything to their
+    hosts file.
+    """
     try:
         return read_file(path, len(content)) == content
     except (OSError, UnsafePath):

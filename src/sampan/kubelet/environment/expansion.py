@@ -1,4 +1,6 @@
-"""$(VAR) in commands, arguments and values: replaced where the variable is known, `$$` is a dollar. Pure."""
+"""Pure expansion of $(VAR) in commands, arguments and values. `$$` is a literal dollar sign
+(`third_party/forked/golang/expansion`).
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,8 +8,9 @@ from sampan.api import limits
 
 
 def expand(text: str, *variables: Mapping[str, str], room: int = limits.EXPANDED_CHARACTERS) -> str:
-    """The first of the mappings that knows a name counts; what nobody knows stays as it is written, and so does what
-    comes when the values have filled the `room`."""
+    """Expand the references. The first mapping with the name applies. Unknown references are left as they are, and so
+    are those after the values have used up `room` characters, which bounds the size of the result.
+    """
     if "$" not in text:
         return text
     parts: list[str] = []

@@ -1,4 +1,4 @@
-"""What a pod's own machine is called. Pure."""
+"""Pure computation of a pod's hostname."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def host_name(pod: Pod, cluster_domain: str) -> HostName:
 
 
 def kernel_name(pod: Pod, found: HostName) -> str:
-    """What `uname -n` says; ConfigFault where the kernel would not take it."""
+    """Return the name for `uname -n`. Raise ConfigFault if it is too long for the kernel."""
     if not pod.spec.setHostnameAsFQDN:
         return found.name
     if len(found.full) > _LONGEST_FULL:

@@ -1,4 +1,4 @@
-"""The hosts file of a pod's containers. Pure."""
+"""Pure computation of the /etc/hosts file of a pod's containers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hosts_file(addresses: Sequence[str], name: HostName, aliases: Sequence[HostA
 
 
 def node_hosts_file(content: str, aliases: Sequence[HostAlias]) -> str:
-    """Of a pod on the node's network, from the node's own file."""
+    """Return the file of a pod with host networking, based on that of the node."""
     return _NODE + content + _aliases(aliases)
 
 

@@ -1,4 +1,4 @@
-"""Who a container runs as and what it may do, from the security contexts of the pod and of the container. Pure."""
+"""Pure computation of a container's security settings from the security contexts of pod and container."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ _OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 def container_security(
     pod: Pod, container: Container | EphemeralContainer, image: ImageInfo, *, profiles: Path, has_seccomp: bool
 ) -> Security:
-    """`profiles` is where local seccomp profiles are; `has_seccomp`: the runtime's own is the default. ConfigFault
-    where the container may not run as it would."""
+    """Return the settings. `profiles` is the directory of local seccomp profiles; `has_seccomp` makes RuntimeDefault
+    the default. Raise ConfigFault if the container must not run that way, for example as root.
+    """
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     user = own.runAsUser if own.runAsUser is not None else whole.runAsUser
     group = own.runAsGroup if own.runAsGroup is not None else whole.runAsGroup
     must_not_be_root = own.runAsNonRoot if own.runAsNonRoot is not None else whole.runAsNonRoot
     if must_not_be_root:
         _refuse_root(pod, container.name, user, image)
-    # A group alone would be taken for root's: runtimes are told whom the image runs as together with it.
+    # Runtimes would combine a group without a user with root, so the user of the image is passed with it.
     username = image.user.partition(":")[0] if user is None and group is not None else ""
     capabilities = own.capabilities
     is_masked = own.procMount in (None, "", "Default")
@@ -78,7 +79,7 @@ def sandbox_security(pod: Pod) -> Security:
 
 
 def namespaces(pod: Pod, target: str = "") -> Namespaces:
-    """`target` is the container that an ephemeral one looks into."""
+    """Return the namespaces. `target` is the ID of the container that an ephemeral container targets."""
     spec = pod.spec
     pid = "target" if target else "node" if spec.hostPID else "pod" if spec.shareProcessNamespace else "container"
     return Namespaces(

@@ -1,4 +1,4 @@
-"""The variables that tell containers where services are. Pure."""
+"""Pure computation of the environment variables of services (`pkg/kubelet/envvars`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from sampan.api.types.core_v1 import Service, ServicePort
 
 _MASTER = ("default", "kubernetes")
-"""Everybody is told of this one."""
+"""The service of the API server, whose variables every container gets."""
 
 
 def service_variables(services: Iterable[Service], namespace: str, *, has_links: bool) -> dict[str, str]:
-    """Of the API server's service, and with `has_links` of all services of the namespace."""
+    """Return the variables of the API server's service, and with `has_links` of all services of the namespace."""
     chosen: dict[str, Service] = {}
     for service in services:
         meta = service.metadata

@@ -1,4 +1,4 @@
-"""A container's environment variables. Pure: the objects that they are taken from are given."""
+"""Pure computation of a container's environment variables from the objects in `Sources`."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ __all__ = ["ConfigFault", "Sources", "container_variables"]
 
 
 class ConfigFault(ValueError):
-    """Why a container cannot be configured; the message is what its status shows."""
+    """A container cannot be configured; the message is for its status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """What variables are taken from. An object that does not exist is None."""
+    """Objects that variables refer to; None for one that does not exist."""
 
     config_map: Callable[[str], ConfigMap | None]
     secret: Callable[[str], Secret | None]
     file_key: Callable[[FileKeySelector], str | None]
-    """A key of a file in a volume of the pod."""
+    """Return the value of a key in a file of the pod's volumes."""
     services: Mapping[str, str]
 
 
 def container_variables(pod: Pod, container: Container, sources: Sources, around: Surroundings) -> dict[str, str]:
-    """In the order in which they are declared, services last."""
+    """Return the variables in the order of their declaration, services last. Raise ConfigFault on errors."""
     found: dict[str, str] = {}
     room = limits.EXPANDED_CHARACTERS
     for source in container.envFrom:
@@ -76,7 +76,7 @@ def _all_of(pod: Pod, source: EnvFromSource, sources: Sources) -> dict[str, str]
 
 
 def _taken(pod: Pod, container: Container, source: EnvVarSource, sources: Sources, around: Surroundings) -> str | None:
-    """None where what may be missing is missing."""
+    """Return the value, or None if it is optional and missing."""
     try:
         if source.fieldRef is not None:
             return field_value(pod, source.fieldRef.fieldPath, around)
@@ -149,5 +149,5 @@ def _secret(pod: Pod, ref: SecretEnvSource | SecretKeySelector, sources: Sources
 
 
 def _text(value: bytes | str) -> str:
-    """Values are bytes; those that are no text cannot be told from others in an environment."""
+    """Decode the value. Bytes that are not UTF-8 are preserved by surrogate escapes, as in `os.environ`."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogateescape")

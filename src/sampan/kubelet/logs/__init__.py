@@ -1,3 +1,5 @@
-"""Logs of containers: `lines` reads a line in CRI's or Docker's form, `shown` says what of it is shown, both pure;
-`reading` reads and follows a file, `watching` tells when one has changed, `source` says which container's log is meant
-and why there is none, `rotation` puts aside what has grown large."""
+"""Container logs (`pkg/kubelet/kuberuntime/logs`, `pkg/kubelet/logs`).
+
+`lines` parses a line in CRI or Docker format and `shown` filters lines, both pure; `reading` reads and follows a file,
+`watching` detects its changes, `source` selects the container instance, `rotation` rotates large files.
+"""

@@ -1,4 +1,4 @@
-"""One line of a log file: CRI's `TIME stdout|stderr F|P TEXT`, or Docker's JSON."""
+"""Parses lines of log files: the CRI format `TIME stdout|stderr F|P TEXT`, or Docker's JSON."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(
 
 
 class BadLine(ValueError):
-    """It is in neither form."""
+    """The line is in neither format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     time: str
-    """With nine digits behind the second."""
+    """Timestamp with nine digits after the decimal point."""
     stream: str
     is_partial: bool
-    """The next line of the stream goes on with it."""
+    """Whether the next line of the stream continues this one."""
     text: bytes
-    """With its newline, unless it is partial."""
+    """Text with its newline, unless the line is partial."""
 
     def nanoseconds(self) -> int:
         return nanoseconds(self.time)
 
 
 def parse(raw: bytes) -> Line:
-    """`raw` is a line of the file, with its newline if it has one."""
+    """Parse a line of the file, with its newline if it has one. Raise BadLine if the format is unknown."""
     return _docker(raw) if raw.startswith(b"{") else _cri(raw)
 
 
@@ -38,7 +38,7 @@ def _cri(raw: bytes) -> Line:
     time, _, rest = raw.partition(b" ")
     stream, _, rest = rest.partition(b" ")
     tags, space, text = rest.partition(b" ")
-    if not space and tags.endswith(b"\n"):  # an empty line may come without the last space
+    if not space and tags.endswith(b"\n"):  # An empty line may lack the last space.
         tags, text = tags[:-1], b"\n"
     if stream not in (b"stdout", b"stderr") or not tags:
         raise BadLine(f"unexpected stream type {stream[:20]!r}")
@@ -70,7 +70,7 @@ def _normal(time: str) -> str:
 
 
 def nanoseconds(time: str) -> int:
-    """Since 1970."""
+    """Return the nanoseconds since the epoch."""
     match = _TIME.fullmatch(time)
     if match is None:
         raise BadLine(f"unexpected timestamp {time[:40]!r}")

@@ -1,4 +1,4 @@
-"""Reading a log file, from its end backwards to where to begin, and then on as it grows."""
+"""Reads a log file from a number of lines before its end, and follows it as it grows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from sampan.runtimes.safe_paths import UnsafePath, open_file
 
 _BLOCK = 64 << 10
 _CHECK_S = 1.0
-"""How often it is asked whether the container still runs while nothing comes."""
+"""Interval at which the state of the container is checked while nothing is written."""
 
 
 async def read(path: Path, options: LogOptions, *, is_running: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """The log in pieces; followed until the container no longer runs and all was read. FileNotFoundError if there is
-    no file."""
+    """Yield the log in pieces. If it is followed, stop once the container no longer runs and everything has been read.
+    Raise FileNotFoundError if there is no file.
+    """
     shown = Shown(options)
     if options.limit_bytes is not None and options.limit_bytes <= 0:
         return
@@ -40,7 +41,8 @@ async def _pieces(
     source: _Source, shown: Shown, watching: Watch | None, is_running: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     while True:
-        runs = watching is not None and is_running()  # asked first: what it says last is read after it has ended
+        # Asked before reading, so that the last output of a container that has exited is not missed.
+        runs = watching is not None and is_running()
         while lines := source.lines():
             if out := shown.feed(lines):
                 yield out
@@ -57,7 +59,7 @@ async def _pieces(
 
 
 def _opened(path: Path) -> BinaryIO:
-    """A link or a pipe that somebody has put in the place of a log is no log."""
+    """Open the file. A link or a pipe in its place counts as a missing log."""
     try:
         return open_file(path)
     except UnsafePath as error:
@@ -65,7 +67,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 class _Source:
-    """The file that is read, and after a rotation the next of its name."""
+    """The file that is read, and after a rotation its successor of the same name."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -77,7 +79,7 @@ class _Source:
             self._file.seek(tail_start(self._file, tail_lines))
 
     def lines(self) -> list[bytes]:
-        """Whole lines that have come; none when there are no more for now."""
+        """Return complete lines, or none if there are no more for now."""
         while True:
             data = self._file.read(_BLOCK)
             if not data:
@@ -89,19 +91,21 @@ class _Source:
                 return _split(data[:end])
 
     def rest(self) -> list[bytes]:
-        """A last line without its end."""
+        """Return a last line without newline."""
         rest, self._rest = self._rest, b""
         return [rest] if rest else []
 
     def was_replaced(self) -> bool:
-        """Go on in a new file, if there is one and the old one is read to its end."""
+        """Switch to the new file if there is one and the old one has been read to its end. Return whether to continue
+        reading.
+        """
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
             return False
         mine = os.fstat(self._file.fileno())
         if (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino):
-            if found.st_size < self._file.tell():  # it was emptied
+            if found.st_size < self._file.tell():  # The file was truncated.
                 self._file.seek(0)
                 self._rest = b""
                 return True
@@ -118,17 +122,17 @@ class _Source:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """At newlines alone: a carriage return is part of a line."""
+    """Split at newlines only, because a carriage return is part of a line."""
     return [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
 def tail_start(file: BinaryIO, lines: int) -> int:
-    """Where the last so many lines begin."""
+    """Return the offset of the last `lines` lines."""
     size = file.seek(0, os.SEEK_END)
     if lines <= 0:
         return size
     left, at = lines + 1, size
-    """The newline before the first of them is looked for."""
+    """Number of newlines to find, including the one before the first of these lines."""
     if size:
         file.seek(size - 1)
         left -= file.read(1) != b"\n"

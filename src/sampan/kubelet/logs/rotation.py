@@ -1,7 +1,7 @@
-"""Logs that have grown large are put aside under a time, those before them compressed, the oldest removed.
+"""Rotates container logs that have grown large (`pkg/kubelet/logs`).
 
-The present log keeps its name; besides it there are at most `files - 1` older ones: the latest as it was, so that who
-follows it can read it to its end, the rest compressed.
+The current log keeps its name. Besides it there are at most `files - 1` older ones: the latest uncompressed, so that
+followers can read it to its end, and the others compressed.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _COMPRESSED, _SCRATCH = ".gz", ".tmp"
 _STAMP = "%Y%m%d-%H%M%S"
 
 Running = Callable[[], Iterable[tuple[Pod, str]]]
-"""The containers that run: their pods and names."""
+"""Return pod and name of the running containers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotationPolicy:
     max_bytes: int = 10 << 20
-    """Negative: logs are never put aside."""
+    """Size from which on a log is rotated; negative to disable rotation."""
     files: int = 5
-    """How many there are of a container at most, the present one included."""
+    """Maximum number of files per container, including the current one."""
     period_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done with the files that there are before the present log is put aside."""
+    """The older files to remove and to compress before the current log is renamed."""
 
     remove: Sequence[str]
     compress: Sequence[str]
 
 
 def plan(names: Iterable[str], files: int) -> Plan:
-    """`names` are those of older logs. Pure."""
+    """Decide what to do with the older files. Pure."""
     every = set(names)
     unused = {name for name in every if name.endswith(_SCRATCH) or name + _COMPRESSED in every}
     kept = sorted(every - unused)
@@ -58,7 +58,7 @@ def plan(names: Iterable[str], files: int) -> Plan:
 
 
 async def rotate(path: Path, *, files: int, now: float, reopen: Callable[[], Awaitable[None]]) -> None:
-    """Put the log aside; `reopen` makes its writer begin a new one. If it cannot, the log is put back."""
+    """Rename the log and call `reopen`, which makes the runtime open a new one. If that fails, the name is restored."""
     await asyncio.to_thread(_make_room, path, files)
     aside = path.with_name(f"{path.name}.{time.strftime(_STAMP, time.gmtime(now))}")
     os.rename(path, aside)
@@ -97,7 +97,7 @@ def _compress(path: Path) -> None:
 
 
 class LogKeeper:
-    """Looks at the logs of running containers now and then."""
+    """Checks the logs of running containers periodically."""
 
     def __init__(self, *, runtime: Runtime, running: Running, clock: Clock, policy: RotationPolicy) -> None:
         self._runtime, self._running, self._clock, self._policy = runtime, running, clock, policy

@@ -1,4 +1,4 @@
-"""What of a log somebody wants to see. Pure: lines of the file in, bytes for the client out."""
+"""Pure filter from lines of the log file to the bytes for the client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LogOptions:
     is_previous: bool = False
     tail_lines: int | None = None
     since_ns: int | None = None
-    """Only what was written at this time or later."""
+    """Earliest time of the lines to show."""
     has_timestamps: bool = False
     limit_bytes: int | None = None
     stream: str = ALL
@@ -24,7 +24,7 @@ class LogOptions:
 
 
 class Shown:
-    """Lines must come in the order of the file."""
+    """Lines must be passed in the order of the file."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -35,7 +35,7 @@ class Shown:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more is to be shown."""
+        """Whether the byte limit has been reached."""
         return self._left is not None and self._left <= 0
 
     def feed(self, raw: Iterable[bytes]) -> bytes:
@@ -51,7 +51,7 @@ class Shown:
             if self._since is not None:
                 if line.nanoseconds() < self._since:
                     return b""
-                self._since = None  # what follows is later
+                self._since = None  # All following lines are later.
         except BadLine:
             return b""
         if self._stream and line.stream != self._stream:

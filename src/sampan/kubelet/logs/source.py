@@ -1,4 +1,4 @@
-"""Which container's log is meant, by what its status says; or why there is none. Pure."""
+"""Pure choice of the container instance whose log is requested, based on the container status."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PULLS = {
 
 
 class LogUnavailable(Exception):
-    """There is no log to show; why."""
+    """There is no log to show; the message says why."""
 
 
 def container_status(status: PodStatus, name: str) -> ContainerStatus | None:
@@ -20,7 +20,7 @@ def container_status(status: PodStatus, name: str) -> ContainerStatus | None:
 
 
 def log_container(pod: str, status: PodStatus, name: str, *, is_previous: bool) -> str:
-    """The id of the container whose log it is."""
+    """Return the ID of the container instance. Raise LogUnavailable if it has no log."""
     found = container_status(status, name)
     if found is None:
         raise LogUnavailable(f'container "{name}" in pod "{pod}" is not available')

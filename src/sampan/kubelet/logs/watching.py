@@ -1,4 +1,4 @@
-"""Being told when a file, or another of its name, changes: by the kernel, or by looking now and then."""
+"""Detects changes of a file or its replacement: by inotify, or by polling."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _LOOK_S = 0.2
 
 class Watch(Protocol):
     async def wait(self, timeout_s: float) -> None:
-        """Until something has changed since the last call, or the time is over."""
+        """Wait until something has changed since the last call, or until the timeout."""
 
     def close(self) -> None: ...
 
 
 class KernelWatch:
-    """inotify, on the folder: the file may be moved away, and a new one made."""
+    """Watches the directory with inotify, because the file may be renamed and created again."""
 
     def __init__(self, path: Path) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -59,7 +59,7 @@ class KernelWatch:
 
 
 class Looking:
-    """Where the kernel cannot tell."""
+    """Polls where inotify is not available."""
 
     async def wait(self, timeout_s: float) -> None:
         await asyncio.sleep(min(timeout_s, _LOOK_S))

@@ -1,8 +1,8 @@
-"""Plug-ins of others on a node: programs that put a socket into the kubelet's folder, and are spoken to by gRPC.
+"""Plug-ins on a node: programs that create a socket in the kubelet's directory and are called by gRPC
+(`pkg/kubelet/pluginmanager`).
 
-`registry` finds them as they come and go and hands each to the one who has use for its type: CSI drivers to the
-volumes, plug-ins of devices and drivers of dynamic resources to `sampan.kubelet.devices`. `calls` is how all of them
-are asked.
+`registry` discovers them and passes each to the handler of its type: CSI drivers to the volumes, device plug-ins and
+drivers of dynamic resources to `sampan.kubelet.devices`. `calls` makes the calls.
 """
 
 from sampan.kubelet.plugin_registry.registry import Handler, PluginFault, PluginRegistry

@@ -1,5 +1,4 @@
-"""One call on a Unix socket, and calls that are answered again and again. protobuf and gRPC are loaded with the first
-of them."""
+"""Unary and streaming gRPC calls on a Unix socket. protobuf and gRPC are imported with the first call."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _OPTIONS = [("grpc.enable_http_proxy", 0)]
 
 
 class RpcFault(Exception):
-    """What the other side said; `code` is gRPC's word for it."""
+    """The error of the called plug-in; `code` is the name of the gRPC status code."""
 
     def __init__(self, text: str, code: str = "") -> None:
         super().__init__(text)
@@ -34,7 +33,9 @@ def read(file: Path) -> Schema:
 async def call(
     socket: str, schema: Schema, service: str, name: str, request: Message, *, timeout_s: float = 120.0
 ) -> Message:
-    """A connection of its own: calls are rare, and plug-ins come and go. The time is the loop's."""
+    """Make one call over a new connection: calls are rare, and plug-ins come and go. The timeout uses the event loop's
+    clock.
+    """
     import grpc.aio  # type: ignore[import-untyped]
 
     method = schema.method(service, name)
@@ -51,7 +52,7 @@ async def call(
 
 
 async def stream(socket: str, schema: Schema, service: str, name: str, request: Message) -> AsyncIterator[Message]:
-    """Each answer as it comes, until the other side ends it."""
+    """Yield each response until the plug-in ends the stream."""
     import grpc.aio
 
     method = schema.method(service, name)
@@ -69,7 +70,7 @@ async def stream(socket: str, schema: Schema, service: str, name: str, request: 
 
 
 def _readable(answer: Message | None) -> Message:
-    """gRPC gives None for bytes that are no such message."""
+    """Return the response. gRPC passes None if the bytes cannot be deserialized."""
     if answer is None:
         raise RpcFault("rpc error: code = Internal desc = the answer cannot be read", "Internal")
     return answer

@@ -1,4 +1,6 @@
-"""Finding plug-ins: they put a socket into the kubelet's folder, are asked there who they are, and told the outcome."""
+"""Discovers plug-ins by their sockets in the kubelet's directory, asks for their identity and notifies them of the
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,26 @@ _FAILED = "RegisterPlugin error --"
 
 
 class PluginFault(Exception):
-    """Why a plug-in cannot be had."""
+    """The plug-in cannot be used; the message says why."""
 
 
 class Handler(Protocol):
-    """Who has use for plug-ins of one type."""
+    """Receiver of the plug-ins of one type."""
 
     def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """PluginFault where it is none that can be spoken to."""
+        """Raise PluginFault if the plug-in is not supported."""
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """PluginFault where it cannot be had now."""
+        """Register the plug-in. Raise PluginFault if that fails now."""
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        """It is gone. The same name may be there still, at another endpoint."""
+        """Remove a plug-in that is gone. Another endpoint of the same name may still be registered."""
 
 
 class Socket(NamedTuple):
     path: str
     made: tuple[int, int]
-    """Tells one from another that was put in its place."""
+    """Inode and change time, which distinguish a socket from its replacement at the same path."""
 
 
 class _Known(NamedTuple):
@@ -61,7 +63,7 @@ class _Trouble(NamedTuple):
 
 class PluginRegistry:
     def __init__(self, *, folder: Path, handlers: Mapping[str, Handler], clock: Clock) -> None:
-        """`handlers` by the type of plug-in."""
+        """`handlers` are keyed by plug-in type."""
         self._folder, self._handlers, self._clock = folder, handlers, clock
         self._known: dict[Socket, _Known] = {}
         self._troubles: dict[Socket, _Trouble] = {}
@@ -76,7 +78,7 @@ class PluginRegistry:
             await self._clock.sleep(_PERIOD_S)
 
     async def look(self) -> None:
-        """Once. A look at a folder in which nothing has happened costs next to nothing. OSError."""
+        """Scan once. This is cheap if nothing has changed. Raise OSError if the directory cannot be read."""
         found = set(sockets(self._folder))
         for socket in set(self._known) - found:
             gone = self._known.pop(socket)
@@ -84,7 +86,8 @@ class PluginRegistry:
             await self._take_off(gone)
         for socket in set(self._troubles) - found:
             del self._troubles[socket]
-        async with asyncio.TaskGroup() as group:  # one that does not answer keeps no other waiting
+        # Register concurrently, so that an unresponsive plug-in does not delay the others.
+        async with asyncio.TaskGroup() as group:
             for socket in sorted(found - set(self._known)):
                 trouble = self._troubles.get(socket)
                 if trouble is None or self._clock.monotonic() >= trouble.again_at:
@@ -123,7 +126,7 @@ class PluginRegistry:
         known = _Known(str(info.type), str(info.name), str(info.endpoint or socket.path))
         fault = await self._install(socket, known, list(info.supported_versions))
         if not fault:
-            # Known before it is told: one that ends while it hears so has to be taken off again.
+            # Recorded before the plug-in is notified: if it exits during the notification, it must be deregistered.
             self._known[socket] = known
             log.info("registered %s %s", known.type, known.name)
         status = schema.RegistrationStatus(plugin_registered=not fault, error=fault)
@@ -132,7 +135,7 @@ class PluginRegistry:
             raise PluginFault(fault)
 
     async def _install(self, socket: Socket, known: _Known, versions: Sequence[str]) -> str:
-        """Why it cannot be, if so."""
+        """Pass the plug-in to its handler. Return the error, or an empty string on success."""
         handler = self._handlers.get(known.type)
         if handler is None:
             return f"{_FAILED} no handler registered for plugin type: {known.type} at socket {socket.path}"
@@ -152,7 +155,7 @@ def proto() -> Schema:
 
 
 def sockets(folder: Path) -> Iterator[Socket]:
-    """In the folder and below, but for hidden ones."""
+    """Yield the sockets in the directory and below it, except hidden ones."""
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Being asked by gRPC on a Unix socket, without loading gRPC until somebody asks.
+"""A gRPC server on a Unix socket that imports gRPC only when the first client connects.
 
-The socket is a plain one. When the first comes to it, the real server is begun beside it, and every connection is
-passed on to that.
+The socket itself is a plain one. The first connection starts the gRPC server on an inner socket, to which every
+connection is forwarded.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Answer = Callable[[Message], Awaitable[Message]]
 
 
 class Refused(Exception):
-    """What the one who asked is told."""
+    """An error whose message is returned to the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """`schema` gives the messages, when they are needed."""
+    """`schema` is called when the messages are needed first."""
 
     schema: Callable[[], Schema]
     name: str
@@ -51,11 +51,12 @@ class SocketServer:
         self._stack = AsyncExitStack()
         self._is_begun = False
         self._open: dict[asyncio.StreamWriter, asyncio.Event] = {}
-        """Connections, and that each has ended."""
+        """Open connections, with an event that is set when each has ended."""
 
     async def run(self, clock: Clock) -> None:
-        """Until cancelled. Where the socket cannot be had, as on a disk that is full, that is tried again: there are
-        things that a node can do without it."""
+        """Serve until cancelled. If the socket cannot be created, for example because the disk is full, retry: the node
+        can work without it meanwhile.
+        """
         while True:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
@@ -81,7 +82,7 @@ class SocketServer:
                 self._path.unlink(missing_ok=True)
                 ends = list(self._open.values())
                 for writer in self._open:
-                    writer.transport.abort()  # whether or not the other side reads
+                    writer.transport.abort()  # Do not wait for the client to read.
                 for end in ends:
                     await end.wait()
 
@@ -111,7 +112,9 @@ class SocketServer:
 
 @contextlib.contextmanager
 def _short(folder: Path) -> Iterator[Path]:
-    """Another path of the folder, for this process: sockets cannot have long ones, and folders often do."""
+    """Yield an alternative path of the directory, valid in this process: paths of Unix sockets have a length limit that
+    directories often exceed.
+    """
     held = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         yield Path(f"/proc/self/fd/{held}")

@@ -1,7 +1,7 @@
-"""Probes: whether a container has started, lives, and is ready.
+"""Startup, liveness and readiness probes of containers (`pkg/kubelet/prober`, `pkg/probe`).
 
-`results` counts successes and failures up to their thresholds (pure); `http`, `tcp`, `grpc` and `command` ask, `asking`
-chooses among them; `manager` has each probe asked when it is due, and tells the kubelet of what has changed.
+`results` counts successes and failures up to their thresholds (pure); `http`, `tcp`, `grpc` and `command` perform a
+probe, `asking` selects one of them; `manager` runs each probe when it is due and reports changes to the kubelet.
 """
 
 from sampan.kubelet.probes.manager import ProbeManager

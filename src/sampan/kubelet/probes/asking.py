@@ -1,4 +1,4 @@
-"""Which way a probe is asked."""
+"""Selects how a probe is performed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def ask(runtime: Runtime, pod: Pod, container: Container, probe: Probe, ad
 
 
 def port_of(port: int | str, container: Container) -> int:
-    """By number, or by a name that the container gives one of its ports. ValueError."""
+    """Return the port by its number, or by its name in the container. Raise ValueError if there is none."""
     if isinstance(port, str) and not port.isdecimal():
         for each in container.ports:
             if each.name == port:

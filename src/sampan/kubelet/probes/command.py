@@ -1,4 +1,4 @@
-"""Asking by a command in the container."""
+"""Exec probes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a server's own health service, grpc.health.v1."""
+"""gRPC probes with the health service grpc.health.v1."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _told(code: object, details: str, target: str, timeout_s: float) -> str:
 
 
 def _request(service: str) -> bytes:
-    """A HealthCheckRequest: field 1, the service's name."""
+    """Encode a HealthCheckRequest: field 1 is the name of the service."""
     name = service.encode()
     return b"\x0a" + _varint(len(name)) + name if name else b""
 
@@ -54,7 +54,7 @@ def _varint(number: int) -> bytes:
 
 
 def _state(answer: bytes) -> int:
-    """Of a HealthCheckResponse: field 1, one byte; left out for 0."""
+    """Decode the state of a HealthCheckResponse: field 1, one byte, omitted for 0."""
     return answer[1] if len(answer) >= 2 and answer[0] == 0x08 else 0
 
 

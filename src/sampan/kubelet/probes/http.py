@@ -1,4 +1,4 @@
-"""Asking over HTTP."""
+"""HTTP probes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def headers_of(action: HTTPGetAction) -> dict[str, str]:
 
 
 async def ask(url: str, headers: Mapping[str, str], timeout_s: float) -> Answer:
-    """A redirect is followed on the same host; one that leads elsewhere is a success to be looked at."""
+    """Perform the probe. Redirects are followed on the same host; one to another host is a success with a warning."""
     try:
         async with asyncio.timeout(timeout_s):
             return await _ask(URL(url, encoded=True), headers)
@@ -63,7 +63,7 @@ def _judged(status: int, body: str) -> Answer:
 
 
 def unverified() -> ssl.SSLContext:
-    """Nobody is verified: the kubelet asks whether something answers, not who."""
+    """Return a context that does not verify the server: a probe tests whether something responds, not who."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

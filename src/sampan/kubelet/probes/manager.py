@@ -1,4 +1,4 @@
-"""The probes of a node's containers: asked when they are due, on the injected clock; the kubelet is told of changes."""
+"""The probe manager: runs the probes of the node's containers when they are due and reports changes to the kubelet."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _AT_A_TIME = 100
 _AFTER_FAULT_S = 10.0
 _TOTAL, _LABELS = "prober_probe_total", ("container", "namespace", "pod", "pod_uid", "probe_type", "result")
 _RETRIES = 3
-"""When a probe cannot even be asked."""
+"""Attempts if the probe cannot be performed at all."""
 
 Event = Callable[[Pod, Container, str, str], None]
-"""Records a warning about a container: its reason and message."""
+"""Record a warning event about a container with a reason and a message."""
 
 
 class Key(NamedTuple):
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Target:
-    """A container and how it was last seen."""
+    """A container as last seen."""
 
     pod: Pod
     container: Container
@@ -46,7 +46,7 @@ class _Target:
 
 
 class ProbeManager:
-    """`seen` tells it how a pod is, and gives that back with what probes say; `run` must be running."""
+    """`seen` takes the report of a pod and returns it with the probe results; `run` must be active."""
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class ProbeManager:
         self._runtime, self._clock, self._told, self._event = runtime, clock, told, event
         self._counts = (metrics or Metrics()).counter(_TOTAL, "Answers of probes of containers.", _LABELS)
         self._counted: dict[str, set[tuple[str, ...]]] = {}
-        """By the pod's uid, what was counted of it."""
+        """Metric labels in use, by pod UID."""
         self._activity = activity
         self._targets: dict[tuple[str, str], _Target] = {}
         self._tallies: dict[Key, Tally] = {}
         self._queue: WorkQueue[Key] = WorkQueue(clock=clock, activity=activity)
 
     def seen(self, pod: Pod, report: PodReport) -> PodReport:
-        """The report with `is_started` and `is_ready` as the probes have it."""
+        """Return the report with `is_started` and `is_ready` according to the probes, and schedule the probes."""
         if not any(_has_probes(container) for container in _containers(pod)):
             return report
         address = report.ips[0] if report.ips else pod.status.hostIP
@@ -80,7 +80,7 @@ class ProbeManager:
         return replace(report, containers=found)
 
     def failure(self, pod: Pod, name: str) -> Kind | None:
-        """Which probe says that the container has to be killed."""
+        """Return the kind of the probe whose failure requires killing the container, or None."""
         for kind in KINDS[:2]:
             tally = self._tallies.get(Key(pod.metadata.uid, name, kind))
             if tally is not None and tally.value is False and tally.is_on_hold:
@@ -96,7 +96,7 @@ class ProbeManager:
             self._counts.remove(*labels)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run the probes until cancelled."""
         await self._queue.serve(self._work, _AT_A_TIME)
 
     # -- what is believed --------------------------------------------------------------------------------------------
@@ -116,14 +116,14 @@ class ProbeManager:
         return probe_of(container, kind) is None or self._tally(Key(uid, container.name, kind), id).value is True
 
     def _tally(self, key: Key, container_id: str) -> Tally:
-        """Of this run of the container."""
+        """Return the tally of this instance of the container."""
         tally = self._tallies.setdefault(key, Tally(key.kind))
         if tally.container_id != container_id:
             tally.begin(container_id)
         return tally
 
     def _begin(self, uid: str, container: Container, report: ContainerReport) -> None:
-        """Have the probes asked for the first time when they are due."""
+        """Schedule the first run of the container's probes."""
         for kind in KINDS:
             probe = probe_of(container, kind)
             if probe is None:
@@ -148,7 +148,7 @@ class ProbeManager:
             self._queue.add_after(key, again_s)
 
     async def _ask(self, key: Key) -> float | None:
-        """After how many seconds to ask again; None for when the container is begun anew."""
+        """Perform the probe. Return the seconds until the next run, or None until the container is restarted."""
         target, tally = self._targets.get((key.uid, key.container)), self._tallies.get(key)
         if target is None or tally is None or tally.is_on_hold or target.report.state != contract.RUNNING:
             return None
@@ -168,7 +168,7 @@ class ProbeManager:
         return None if tally.is_on_hold else float(probe.periodSeconds or 10)
 
     def _is_over(self, key: Key, target: _Target) -> bool:
-        """A pod that is being deleted is no longer killed for what it does not answer."""
+        """Whether the probe has no more effect: a pod that is being deleted is not killed by its probes."""
         return target.pod.metadata.deletionTimestamp is not None and key.kind != "Readiness"
 
     async def _answer(self, target: _Target, probe: Probe) -> Answer:

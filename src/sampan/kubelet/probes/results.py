@@ -1,4 +1,4 @@
-"""What the answers of a probe amount to. Pure."""
+"""Pure evaluation of probe results."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ _AT_FIRST: dict[Kind, bool | None] = {"Startup": None, "Liveness": True, "Readin
 
 
 class Answer(NamedTuple):
-    """Of one asking."""
+    """The result of one run of a probe."""
 
     is_success: bool
     text: str = ""
     is_warning: bool = False
-    """A success that somebody should look at."""
+    """A success that produces a warning event."""
     is_error: bool = False
-    """The probe could not even be asked: the answer counts for nothing."""
+    """The probe could not be performed; the result is ignored."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """The answers about one run of a container."""
+    """The results for one instance of a container."""
 
     kind: Kind
     container_id: str = ""
     value: bool | None = None
-    """What is believed at present; None for a startup probe that has not succeeded."""
+    """The current state; None for a startup probe that has neither succeeded nor failed."""
     last: bool | None = None
     run: int = 0
-    """How often in a row the last answer was given."""
+    """Number of consecutive results equal to `last`."""
     is_on_hold: bool = False
-    """Nothing more is asked of this run of the container."""
+    """The probe is not run again for this instance of the container."""
 
     def begin(self, container_id: str) -> None:
         self.container_id, self.value = container_id, _AT_FIRST[self.kind]
         self.last, self.run, self.is_on_hold = None, 0, False
 
     def count(self, is_success: bool, probe: Probe) -> bool:
-        """Whether what is believed has changed."""
+        """Record a result. Return whether the state has changed."""
         self.run = self.run + 1 if self.last is is_success else 1
         self.last = is_success
         threshold = (probe.successThreshold or 1) if is_success else (probe.failureThreshold or 3)

@@ -1,4 +1,4 @@
-"""Asking whether a port can be connected to."""
+"""TCP probes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def ask(host: str, port: int, timeout_s: float) -> Answer:
 
 
 def told(fault: OSError) -> str:
-    """In the system's words, whatever library wrapped it."""
+    """Return the error message of the operating system, whatever library wrapped the error."""
     return os.strerror(fault.errno).lower() if fault.errno else str(fault)
 
 

@@ -1,6 +1,6 @@
-"""The kubelet's port: what others may see of a node and do in its containers.
+"""The kubelet's HTTP server (`pkg/kubelet/server`).
 
-`view` is the kubelet as its server sees it, `access` says who may what, `server` finds the handler of a path. The rest
-is handlers: `container_logs`, `streaming` (exec, attach, port-forward, run), `figures` (stats and metrics),
-`node_logs`, `profiling`, and `cadvisor`, which is a port of its own.
+`view` is the interface to the kubelet, `access` authenticates and authorizes requests, `server` dispatches them. The
+handlers are `container_logs`, `streaming` (exec, attach, port-forward, run), `figures` (stats and metrics),
+`node_logs`, `profiling`, and `cadvisor`, which has a port of its own.
 """

@@ -1,5 +1,8 @@
-"""Who may see and do what on a node: the API server is asked, as for any resource of it, about nodes/stats,
-nodes/metrics, nodes/log, nodes/pods, nodes/healthz, nodes/configz, and nodes/proxy for all the rest."""
+"""Authentication and authorization of requests to a node, delegated to the API server.
+
+The attributes are the subresources nodes/stats, nodes/metrics, nodes/log, nodes/pods, nodes/healthz and nodes/configz,
+and nodes/proxy for everything else.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from sampan.machinery.peer_certificates import read_peer
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _FINE = (("/pods", "pods"), ("/runningpods", "pods"), ("/healthz", "healthz"), ("/configz", "configz"))
-"""Paths with a right of their own, besides nodes/proxy."""
+"""Paths with a fine-grained subresource that is accepted besides nodes/proxy."""
 _OWN = (
     ("/stats", "stats"),
     ("/metrics", "metrics"),
@@ -27,12 +30,12 @@ _OWN = (
     ("/statusz", "statusz"),
     ("/flagz", "configz"),
 )
-"""Paths with another right instead."""
+"""Paths with a subresource that replaces nodes/proxy."""
 _AUTHENTICATED = "system:authenticated"
 
 
 def subresources(path: str) -> list[str]:
-    """Of which the caller must have a right to one."""
+    """Return the subresources of which the caller needs access to at least one."""
     found = [name for start, name in _FINE if _is_below(path, start)][:1]
     return [*found, next((name for start, name in _OWN if _is_below(path, start)), "proxy")]
 
@@ -50,7 +53,7 @@ class Access:
         allows_anonymous: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """TLS has verified callers' certificates at the handshake; that they are still valid is checked here."""
+        """TLS has verified client certificates at the handshake; whether they are still valid is checked here."""
         self._node, self._delegation, self._allows_anonymous, self._now = node, delegation, allows_anonymous, now
 
     async def check(self, request: web.BaseRequest) -> None:

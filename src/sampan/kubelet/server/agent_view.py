@@ -1,4 +1,4 @@
-"""The agent of a real node as the server sees it."""
+"""Implements KubeletView for a real node."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sampan.runtimes.contract import RUNNING, Runtime
 
 
 class AgentView:
-    """A KubeletView of a kubelet that runs."""
+    """A KubeletView of a running kubelet."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
         machine = Machine(folder=kubelet.config.root)
-        machine.figures(kubelet.clock.now())  # how busy the cores are is told against an earlier look
+        machine.figures(kubelet.clock.now())  # The first reading is the reference for CPU usage.
         self._collector = StatsCollector(
             node=self.node,
             runtime=kubelet.runtime,
@@ -60,7 +60,7 @@ class AgentView:
         return self._kubelet.probe_metrics.text()
 
     def running(self) -> Iterator[tuple[Pod, str]]:
-        """The containers that run."""
+        """Yield pod and name of the running containers."""
         for pod in self.pods():
             for container in self.runtime.pod_report(pod).containers:
                 if container.state == RUNNING:

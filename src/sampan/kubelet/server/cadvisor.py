@@ -1,4 +1,4 @@
-"""The port that cAdvisor had (4194): the node's figures as pages and as JSON, for everybody who reaches it."""
+"""The former cAdvisor port (4194): usage figures as HTML and JSON, without authentication."""
 
 from __future__ import annotations
 

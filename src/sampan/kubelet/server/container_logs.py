@@ -1,4 +1,4 @@
-"""/containerLogs: from a query to a log, and its pieces as they come."""
+"""The /containerLogs endpoint: parses the query and yields the log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NANO = 1_000_000_000
 
 
 def log_options(query: Mapping[str, str], now: float) -> LogOptions:
-    """Refusal if there is no sense in it."""
+    """Return the options of the query. Raise Refusal if they are invalid."""
     tail = query.get("tailLines", "")
     if old := query.get("tail", ""):
         tail = "" if old == "all" else old
@@ -61,7 +61,7 @@ def _flag(query: Mapping[str, str], name: str) -> bool:
 async def container_log(
     view: KubeletView, clock: Clock, namespace: str, name: str, container: str, query: Mapping[str, str]
 ) -> AsyncIterator[bytes]:
-    """The log in pieces, of which the first may be empty: then there is a log. Refusal comes before any."""
+    """Yield the log in pieces. An empty first piece confirms that there is a log; Refusal is raised before it."""
     options = log_options(query, clock.now())
     pod = view.find(namespace, name)
     if pod is None:
@@ -83,7 +83,7 @@ async def _pieces(view: KubeletView, pod: Pod, container: str, id: str, options:
     is_previous = before is not None and before.id == id
     path = runtime.log_file(pod, container, previous=is_previous)
     if path is None:
-        if (said := getattr(runtime, "log_text", None)) is not None:  # nothing real runs there
+        if (said := getattr(runtime, "log_text", None)) is not None:  # A hollow runtime has no log files.
             for piece in _of_text(said(pod, container), options):
                 yield piece
         return
@@ -100,7 +100,7 @@ async def _pieces(view: KubeletView, pod: Pod, container: str, id: str, options:
 
 
 def _of_text(text: str, options: LogOptions) -> list[bytes]:
-    """Of a container that only plays: what it is said to have written has no times."""
+    """Apply the options to the log of a hollow container, which has no timestamps."""
     lines = text.encode().splitlines(keepends=True)
     if options.tail_lines is not None:
         lines = lines[len(lines) - options.tail_lines :] if options.tail_lines else []

@@ -1,4 +1,4 @@
-"""Stats and metrics: the figures of the node in each of their forms."""
+"""The stats and metrics endpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def spec(view: KubeletView) -> web.StreamResponse:
 
 async def metrics(view: KubeletView, rest: str) -> web.StreamResponse:
     if rest == "":
-        await view.figures()  # some of which are told here too
+        await view.figures()  # Some metrics are taken from the latest figures.
         return as_metrics(view.metrics_text())
     if rest == "probes":
         return as_metrics(view.probe_metrics_text())

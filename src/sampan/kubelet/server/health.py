@@ -1,4 +1,4 @@
-"""Whether the kubelet is well: a path of its port, and a port of its own for whoever watches over it on the machine."""
+"""The health endpoints: a path of the main port, and a port of its own for monitoring on the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CHECKS = ("ping", "log", _SYNC_LOOP)
 
 
 def healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Response:
-    """`check` is one of the checks, or "" for all."""
+    """Run the named check, or all checks if the name is empty."""
     if check and check not in _CHECKS:
         raise Refusal(404, "404 page not found\n")
     fault = view.fault() if check in ("", _SYNC_LOOP) else ""
@@ -26,7 +26,7 @@ def healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Resp
 
 
 class HealthPort:
-    """The port 10248: plain, for everybody who reaches it, and with nothing else."""
+    """The healthz port 10248: plain HTTP without authentication, and nothing but /healthz."""
 
     def __init__(self, *, view: KubeletView) -> None:
         self._view = view

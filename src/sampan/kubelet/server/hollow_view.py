@@ -1,4 +1,4 @@
-"""A hollow node as the server sees it: its pods are those of the fleet's cache, its machine is what they use."""
+"""Implements KubeletView for a hollow node: its pods are in the fleet's cache, its usage is the sum of its pods."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Find = Callable[[str, str], Pod | None]
 
 
 class HollowView:
-    """A KubeletView."""
+    """A KubeletView of a hollow node."""
 
     def __init__(self, *, record: NodeRecord, pods: Callable[[], Sequence[Pod]], find: Find, clock: Clock) -> None:
         self._record, self._find, self._clock = record, find, clock

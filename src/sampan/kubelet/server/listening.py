@@ -1,4 +1,4 @@
-"""Opening the kubelet's ports."""
+"""Listens on the kubelet's ports."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from aiohttp import web
 
 _LONGEST_LINE = 1 << 20
-"""Bytes: commands are part of the query."""
+"""Maximum length of the request line in bytes, which contains the command to execute."""
 
 Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
 async def listening(answer: Answer, *, host: str, port: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
-    """Serve while the block lasts; the number is the port that it has."""
+    """Serve within the context. Yield the actual port number."""
     server = web.Server(
         answer,
         access_log=None,
@@ -37,7 +37,7 @@ async def listening(answer: Answer, *, host: str, port: int, tls: ssl.SSLContext
 
 
 def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
-    """`client_ca`: whose certificates callers may show; they need not show any."""
+    """Return the server context. Client certificates are optional and must be signed by `client_ca`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)

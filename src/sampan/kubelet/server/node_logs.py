@@ -1,4 +1,4 @@
-"""/logs/: files of the node's log folder, as a web server shows them."""
+"""The /logs/ endpoint: files of the node's log directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sampan.kubelet.server.view import Refusal
 
 
 def node_log(folder: Path, rest: str, request: web.BaseRequest) -> web.StreamResponse:
-    """A file, or a folder's list; nothing outside the folder, whatever the path or a link says."""
+    """Return a file or a directory listing. Neither the path nor a symbolic link can leave the directory."""
     root = folder.resolve()
     path = (root / rest.lstrip("/")).resolve()
     if not path.is_relative_to(root):

@@ -1,4 +1,4 @@
-"""The ports of a real node's kubelet, and the keeping of its logs: what runs beside the agent."""
+"""Serves the ports of a real node's kubelet and rotates container logs."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class PortsConfig:
     tls: ssl.SSLContext
     address: str = "0.0.0.0"
     port: int = 10250
-    """0: none."""
+    """0 to disable."""
     read_only_port: int = 0
-    """Plain HTTP, for everybody, without looking into containers; 0: none."""
+    """Port for plain HTTP without authentication and without debugging handlers; 0 to disable."""
     cadvisor_port: int = 0
-    """0: none."""
+    """0 to disable."""
     health_address: str = "127.0.0.1"
     health_port: int = 0
-    """Plain HTTP, whether the kubelet is well and nothing else; 0: none."""
+    """Port for plain HTTP with /healthz only; 0 to disable."""
     allows_anonymous: bool = False
     settings: ServerSettings = field(default_factory=ServerSettings)
 
 
 async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
-    """Until cancelled. A port that is taken is told of, and the node goes on without it."""
+    """Serve until cancelled. If a port is in use, that is logged and the node runs without it."""
     await kubelet.begun.wait()
     view, clock = AgentView(kubelet), kubelet.clock
     delegation = Delegation(client=kubelet.client, clock=clock)
@@ -65,7 +65,7 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
             except OSError as fault:
                 log.error("node %s: cannot listen on port %d: %s", view.node, port, fault.strerror or fault)
         await keeper.run()
-        await asyncio.Event().wait()  # where logs are not kept, the ports are served all the same
+        await asyncio.Event().wait()  # Reached if log rotation is disabled: keep serving the ports.
 
 
 __all__ = ["PortsConfig", "serve_kubelet"]

@@ -1,4 +1,4 @@
-"""/exec, /attach, /portForward and /run: what reaches into containers."""
+"""The /exec, /attach, /portForward and /run endpoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sampan.runtimes.streams import ProcessStream, collected
 
 
 async def exec_in(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
-    """`where`: namespace, pod, perhaps its uid, container."""
+    """Handle /exec. `where` consists of namespace, pod, optionally its UID, and container."""
     pod, container = _running(view, where)
     wanted, command = wanted_of(request), request.query.getall("command", [])
 
@@ -45,7 +45,7 @@ async def attach_to(view: KubeletView, request: web.BaseRequest, where: Sequence
 
 
 class _Attached:
-    """A container whose input stays open when somebody who was connected to it has no more."""
+    """A container whose stdin stays open when a client closes its end."""
 
     def __init__(self, stream: ProcessStream) -> None:
         self.read, self.write, self.resize = stream.read, stream.write, stream.resize
@@ -67,7 +67,7 @@ async def _served(request: web.BaseRequest, wanted: Wanted, begin: Begin, comman
 
 
 async def forward(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
-    """`where`: namespace, pod, perhaps its uid."""
+    """Handle /portForward. `where` consists of namespace, pod and optionally its UID."""
     pod = pod_of(view, *where)
     agreement = _agreed(request, port_forward.SPDY_PROTOCOLS, port_forward.WEBSOCKET_PROTOCOLS)
     ports = _ports(request) if agreement.is_websocket and not agreement.protocol.startswith(handshake.SPDY) else []
@@ -83,7 +83,7 @@ async def forward(view: KubeletView, request: web.BaseRequest, where: Sequence[s
 
 
 async def run_in(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
-    """The old way: one command, and what it says is the answer."""
+    """Handle /run, the legacy endpoint: run one command and return its output."""
     pod, container = _running(view, where)
     command = request.query.get("cmd", "").split(" ")
     try:
@@ -103,7 +103,7 @@ def wanted_of(request: web.BaseRequest) -> Wanted:
     wanted = Wanted(
         stdin=said["input"],
         stdout=said["output"],
-        stderr=said["error"] and not said["tty"],  # a terminal has but one output
+        stderr=said["error"] and not said["tty"],  # A terminal combines both outputs.
         tty=said["tty"],
     )
     if not (wanted.stdin or wanted.stdout or wanted.stderr):

@@ -1,4 +1,4 @@
-"""The kubelet as its server sees it, what the server is told, and how it refuses."""
+"""Interface between the kubelet and its server, the server's settings, and its error response."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from sampan.runtimes.contract import Runtime
 class KubeletView(Protocol):
     @property
     def node(self) -> str:
-        """Its name."""
+        """Name of the node."""
 
     @property
     def runtime(self) -> Runtime: ...
 
     def pods(self) -> Sequence[Pod]:
-        """Those of this node, from the kubelet's own state, each with the status that was last said of it. Shared,
-        read-only."""
+        """Return the pods of this node with their latest status, from the state of the kubelet. Shared and read-only.
+        """
 
     def find(self, namespace: str, name: str) -> Pod | None: ...
 
     def configuration(self) -> Mapping[str, Any]:
-        """The KubeletConfiguration in effect, for /configz."""
+        """Return the effective KubeletConfiguration for /configz."""
 
     def fault(self) -> str:
-        """What is wrong with the sync loop; empty if nothing is."""
+        """Return the error of the sync loop, or an empty string if it is healthy."""
 
     async def figures(self) -> NodeFigures: ...
 
     def metrics_text(self) -> str:
-        """What the kubelet counts, for Prometheus."""
+        """Return the kubelet's metrics in Prometheus format."""
 
     def probe_metrics_text(self) -> str: ...
 
@@ -43,14 +43,14 @@ class KubeletView(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     has_debugging: bool = True
-    """Whether one may look into containers at all: --enable-debugging-handlers."""
+    """Whether to serve endpoints that access containers: --enable-debugging-handlers."""
     has_node_logs: bool = True
     has_profiling: bool = True
     node_logs: Path = Path("/var/log")
 
 
 class Refusal(Exception):
-    """What is answered instead: a code and a text, as the real kubelet has them."""
+    """An error response with the status code and text of the Kubernetes kubelet."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)

@@ -1,3 +1,5 @@
-"""What a node and its pods use: `machine` reads the kernel's figures, `collector` asks the runtime and keeps the
-answers for a moment; `summary` is the form of /stats/summary, `texts` are those for Prometheus, `cadvisor` is
-cAdvisor's. The last three are pure."""
+"""Resource usage of a node and its pods (`pkg/kubelet/server/stats`, cAdvisor).
+
+`machine` reads figures of the kernel, `collector` queries the runtime and caches the results briefly; `summary` is the
+format of /stats/summary, `texts` that of Prometheus, `cadvisor` that of cAdvisor. The last three are pure.
+"""

@@ -1,4 +1,4 @@
-"""cAdvisor's form of the same figures: machine, containers by path, processes."""
+"""The usage figures in the format of cAdvisor's API: machine, containers by path, processes."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def machine_info(machine: MachineFigures) -> dict[str, Any]:
 
 
 def attributes(machine: MachineFigures) -> dict[str, Any]:
-    """What v2 calls them: the machine with its versions."""
+    """Return the attributes of the v2 API: the machine information with versions."""
     return {"kernel_version": platform.release(), "container_os_version": platform.system(), **machine_info(machine)}
 
 
 def containers(figures: NodeFigures) -> dict[str, dict[str, Any]]:
-    """By path: the machine itself is /, pods are below /kubepods, their containers below them."""
+    """Return the usage by path: the machine is /, pods are below /kubepods, containers below their pod."""
     machine = figures.machine
     found = {"/": _info("/", Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s), machine.at)}
     stats = found["/"]["stats"][0]
@@ -102,7 +102,7 @@ def _info(
 
 
 def processes(proc: Path = Path("/proc")) -> Iterator[dict[str, Any]]:
-    """Those of the whole machine that can be seen from here."""
+    """Yield all visible processes of the machine."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for name in sorted((entry for entry in os.listdir(proc) if entry.isdecimal()), key=int):
         if (found := _process(proc / name, memory)) is not None:

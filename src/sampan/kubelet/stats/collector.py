@@ -1,4 +1,4 @@
-"""The figures of all pods of a node, asked for together and kept for a moment."""
+"""Collects the usage figures of all pods of a node, and caches them briefly."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class StatsCollector:
         clock: Clock,
         volumes: VolumeFigures | None = None,
     ) -> None:
-        """`machine` gives the node's own figures at a time."""
+        """`machine` returns the figures of the node at a time."""
         self._volumes = volumes
         self._node, self._runtime, self._pods, self._machine, self._clock = node, runtime, pods, machine, clock
         self._kept: NodeFigures | None = None
@@ -55,7 +55,7 @@ class StatsCollector:
 
     @property
     def latest(self) -> NodeFigures | None:
-        """Without asking anybody."""
+        """The cached figures, without a new query."""
         return self._kept
 
     async def figures(self) -> NodeFigures:

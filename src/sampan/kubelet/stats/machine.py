@@ -1,4 +1,4 @@
-"""The machine's own figures, from /proc and the file system."""
+"""Usage figures of the machine from /proc and the file system."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class MachineFigures:
     at: float
     cores: int = 1
     cpu_s: float = 0.0
-    """Since the machine was started, all cores together."""
+    """CPU seconds of all cores since boot."""
     cpu_cores: float = 0.0
-    """At the moment."""
+    """Cores in use at the moment."""
     memory: int = 0
     memory_available: int = 0
     memory_used: int = 0
@@ -50,12 +50,12 @@ class MachineFigures:
     most_processes: int = 0
     booted_at: float = 0.0
     root: FileSystem = field(default_factory=FileSystem)
-    """Where the kubelet keeps its files."""
+    """File system of the kubelet's data."""
     interfaces: Sequence[Interface] = ()
 
 
 class Machine:
-    """Read anew at every look; how busy the cores are is known from the second one on."""
+    """Reads current figures at every call. CPU usage is available from the second call on."""
 
     def __init__(self, *, folder: Path, proc: Path = _PROC) -> None:
         self._folder, self._proc = folder, proc
@@ -93,7 +93,7 @@ class Machine:
     def _busy(self, now: float, cpu_s: float) -> float:
         if self._last is not None and now > self._last[0]:
             self._cores_used = max((cpu_s - self._last[1]) / (now - self._last[0]), 0.0)
-        if self._last is None or now != self._last[0]:  # also if the clock was set back
+        if self._last is None or now != self._last[0]:  # Also if the clock was set back.
             self._last = now, cpu_s
         return self._cores_used
 
@@ -116,7 +116,7 @@ class Machine:
 
 
 def _cpu_s(ticks: Sequence[str]) -> float:
-    """Everything but idling and waiting for disks; guests count as users already."""
+    """Return the CPU time except idle and I/O wait. Guest time is already included in user time."""
     numbers = [int(tick) for tick in ticks[:8]]
     busy = sum(numbers) - sum(numbers[3:5])
     return busy / os.sysconf("SC_CLK_TCK")
@@ -137,7 +137,7 @@ def file_system(folder: Path) -> FileSystem:
 
 
 def interfaces(text: str) -> list[Interface]:
-    """From the form of /proc/net/dev; the loopback one does not count."""
+    """Parse /proc/net/dev; the loopback interface is omitted."""
     found = []
     for line in text.splitlines():
         name, colon, rest = line.partition(":")

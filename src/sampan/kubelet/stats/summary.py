@@ -1,4 +1,4 @@
-"""/stats/summary: what the kubelet tells of its node and pods, in the form that metrics-server and others read."""
+"""The usage figures in the format of /stats/summary, which metrics-server and others read."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _container(usage: Usage, time: str, started_at: float, machine: MachineFigur
 
 
 def total(usages: Sequence[Usage]) -> Usage:
-    """The pod's: of its sandbox as a whole where the runtime tells it, else the containers' sum."""
+    """Return the usage of the pod: that of its sandbox if the runtime reports it, else the sum of its containers."""
     whole = next((usage for usage in usages if not usage.name), None)
     if whole is not None:
         return whole

@@ -1,4 +1,6 @@
-"""/metrics/resource and /metrics/cadvisor: the same figures for Prometheus, under the names that dashboards use."""
+"""The usage figures in Prometheus format for /metrics/resource and /metrics/cadvisor, with the metric names of
+Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from sampan.kubelet.stats.summary import total
 from sampan.runtimes.contract import Usage
 
 Sample = tuple[str, Mapping[str, str], float]
-"""Name, labels, value."""
+"""Name, labels and value."""
 
 _HELP = {
     "node_cpu_usage_seconds_total": ("counter", "Cumulative cpu time consumed by the node in core-seconds"),
@@ -124,7 +126,7 @@ def _about(pod: PodFigures) -> dict[str, str]:
 
 
 def written(samples: Iterator[Sample], at: float) -> str:
-    """In Prometheus' form, each with the time that it is of."""
+    """Return the samples in Prometheus text format with their timestamp."""
     families: dict[str, list[str]] = {}
     for name, labels, value in samples:
         said = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))

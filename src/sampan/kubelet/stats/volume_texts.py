@@ -1,4 +1,4 @@
-"""How full the volumes of claims are, as metrics."""
+"""Exports the usage of persistent volume claims as metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIELDS = (
 
 
 def export_volumes(metrics: Metrics, figures: Callable[[], NodeFigures | None]) -> None:
-    """`figures` are the latest that there are. Several pods may use a claim: it is told of once."""
+    """Register the metrics. `figures` returns the latest usage. A claim that several pods use is reported once."""
     for name, help, field in _FIELDS:
         metrics.function(
             f"kubelet_volume_stats_{name}",

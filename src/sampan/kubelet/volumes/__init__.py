@@ -1,8 +1,9 @@
-"""Volumes of a node's pods: everything from a pod's spec to what its containers mount, and back.
+"""Volumes of a node's pods, from the pod's spec to the mounts of its containers and back (`pkg/kubelet/volumemanager`,
+`pkg/volume`).
 
-`manager` is what the kubelet uses; `contract` is what a plug-in is; `plugins` and `csi` are those that there are. What
-is shared by them: `atomic` (files that change at once), `ownership` (fsGroup), `subpaths`, `mounting`, `tokens`.
-Nothing here knows of containers beyond what they mount.
+`manager` is the interface to the kubelet; `contract` is the interface of plug-ins, which are in `plugins` and `csi`.
+They share `atomic` (atomic updates of files), `ownership` (fsGroup), `subpaths`, `mounting` and `tokens`. Nothing here
+depends on containers beyond their mounts.
 """
 
 from sampan.kubelet.volumes.host import VolumeConfig

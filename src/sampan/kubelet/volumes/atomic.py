@@ -1,5 +1,7 @@
-"""Files of a volume that change all at once: they are in a folder named after the moment, `..data` is a link to that
-folder, and what containers see are links through `..data`. A change is a new folder and one rename of the link.
+"""Atomic updates of the files in a volume (`pkg/volume/util/atomic_writer.go`).
+
+The files are in a timestamped directory, `..data` is a symbolic link to it, and containers see links through `..data`.
+An update creates a new directory and renames the link.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from sampan.kubelet.volumes.contract import VolumeFault
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A separate generator, because tests may seed the global one."""
 
 _DATA, _NEW = "..data", "..data_tmp"
 _LONGEST_NAME, _LONGEST_PATH = 255, 4096
@@ -27,15 +29,16 @@ class File(NamedTuple):
     content: bytes
     mode: int
     user: int | None = None
-    """Whose it is; None: ours."""
+    """Owner of the file; None for that of the kubelet."""
 
 
 Payload = Mapping[str, File]
-"""By path within the volume."""
+"""Files by path relative to the volume."""
 
 
 def write(folder: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
-    """Whether there was anything to change. `set_owner` is called before anybody sees the new files."""
+    """Update the files. Return whether anything has changed. `set_owner` is called before the new files become visible.
+    """
     wanted = {_checked(path): file for path, file in payload.items()}
     before = _present(folder)
     gone = _paths(before) - _with_parents(wanted) if before is not None else set()
@@ -143,7 +146,7 @@ def _has_content(path: Path, content: bytes) -> bool:
 
 
 def _checked(path: str) -> str:
-    """In its plain form."""
+    """Return the normalized path. Raise VolumeFault if it is not allowed."""
     parts = path.split("/")
     if not path:
         raise VolumeFault(f"invalid path: must not be empty: {gotext.quote(path)}")

@@ -1,4 +1,4 @@
-"""From a pod's claim to the persistent volume behind it."""
+"""Resolves the persistent volume of a pod's claim."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class Claims:
         self._claims, self._volumes = client.of(PersistentVolumeClaim), client.of(PersistentVolume)
 
     async def spec(self, pod: Pod, volume: Volume, *, mounts: set[str], devices: set[str]) -> Spec:
-        """The volume as a plug-in is told of it; `mounts` and `devices` are the pod's. ClaimFault."""
+        """Return the volume as plug-ins receive it. `mounts` and `devices` are the names of volumes that containers of
+        the pod mount or use as block devices. Raise ClaimFault if the claim cannot be used.
+        """
         source = claimed(pod, volume)
         if source is None:
             return Spec(pod=pod, volume=volume)
@@ -78,7 +80,8 @@ class Claims:
 
 
 def claimed(pod: Pod, volume: Volume) -> PersistentVolumeClaimVolumeSource | None:
-    """What the volume claims, if it does: an ephemeral one claims what was made for it."""
+    """Return the claim of the volume, or None if it has none. A generic ephemeral volume has the claim created for it.
+    """
     if volume.ephemeral is not None and volume.persistentVolumeClaim is None:
         return PersistentVolumeClaimVolumeSource(claimName=f"{pod.metadata.name}-{volume.name}")
     return volume.persistentVolumeClaim
@@ -101,7 +104,7 @@ def check_mode(name: str, mode: str, *, mounts: set[str], devices: set[str]) -> 
 
 
 def check_node(volume: PersistentVolume, node: Node | None) -> None:
-    """Whether it can be reached from here."""
+    """Raise VolumeFault if the volume's node affinity does not match this node."""
     affinity = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
     if affinity is None or node is None:
         return

@@ -1,4 +1,4 @@
-"""What a container is told to mount, from its volumes that are set up."""
+"""Computes the mounts of a container from its volumes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ContainerMounts:
         self._host, self._actual, self._can_recurse = host, actual, can_recurse
 
     def mounts(self, uid: str, container: AnyContainer, variables: Mapping[str, str]) -> list[Mount]:
-        """RuntimeFailure where one cannot be had."""
+        """Return the mounts. Raise RuntimeFailure if a volume is missing or a mount is invalid."""
         return [
             self._mount(uid, container.name, index, mount, variables)
             for index, mount in enumerate(container.volumeMounts)
@@ -65,7 +65,7 @@ class ContainerMounts:
         )
 
     def _bound(self, ready: Ready, subpath: str, target: Path, name: str, container: str) -> Path:
-        """People are not told why it cannot be: that might tell of the node's own files."""
+        """Prepare the subpath. The message does not contain the cause, which might disclose files of the node."""
         where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
         try:
             if not (ready.path / subpath).exists():
@@ -79,7 +79,7 @@ class ContainerMounts:
 
 
 def chosen_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
-    """With its variables filled in. Pure."""
+    """Return the subpath with its variables expanded. Pure."""
     subpath = mount.subPath
     if mount.subPathExpr:
         missing: list[str] = []
@@ -94,7 +94,7 @@ def chosen_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
 
 
 class _Noting(dict[str, str]):
-    """Has every name; those that have no value are noted."""
+    """Contains every name; names without a value are recorded as missing."""
 
     def __init__(self, values: Mapping[str, str], missing: list[str]) -> None:
         super().__init__(values)
@@ -118,7 +118,9 @@ def propagation(mode: str | None) -> Propagation:
 
 
 def is_recursive(mount: VolumeMount, can: bool) -> bool:
-    """Whether everything below is read-only too. Pure."""
+    """Whether everything below the mount is read-only too. Raise RuntimeFailure if that is requested but not possible.
+    Pure.
+    """
     if mount.recursiveReadOnly in (None, "Disabled"):
         return False
     start = (

@@ -1,7 +1,7 @@
-"""The contract of volume plug-ins: what they are told of a volume, what they give back, how they fail.
+"""Interface of volume plug-ins: the description of a volume, the results and the errors.
 
-A plug-in works on one volume of one pod at a time. Everything may be asked of it again: after a failure, after a change
-of what the volume is made of, after a restart of the kubelet. Plug-ins keep no state of their own but what is on disk.
+A plug-in works on one volume of one pod at a time. Every operation may be repeated: after an error, after a change of
+the volume's source, after a restart of the kubelet. Plug-ins keep no state except on disk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NONE = PersistentVolumeSpec()
 
 
 class VolumeFault(Exception):
-    """Why a volume cannot be had; `step` is how the event that tells it begins."""
+    """A volume operation failed; `step` is the beginning of the event's message."""
 
     def __init__(self, text: str, *, step: str = SET_UP) -> None:
         super().__init__(text)
@@ -36,55 +36,55 @@ class VolumeFault(Exception):
 
 
 class ClaimFault(VolumeFault):
-    """What the pod claims is not there: nothing was tried."""
+    """The pod's claim cannot be used; nothing was attempted."""
 
 
 class CannotGrow(VolumeFault):
-    """The plug-in cannot make volumes larger."""
+    """The plug-in does not support expansion."""
 
 
 class IsInUse(VolumeFault):
-    """It cannot become larger while it is used here."""
+    """The volume cannot be expanded while it is in use on this node."""
 
 
 class WillNotGrow(VolumeFault):
-    """It will never be that large."""
+    """The expansion is infeasible."""
 
 
 class MayHaveGrown(VolumeFault):
-    """Nobody knows: it has to be tried again."""
+    """The outcome of the expansion is unknown, so it must be retried."""
 
 
 class NotAttached(VolumeFault):
-    """Somebody else still has to attach the volume to this node."""
+    """The volume has not been attached to this node yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A volume of a pod: what the pod itself says, or the persistent volume behind what it claims."""
+    """A volume of a pod: the volume source in the pod, or the persistent volume that its claim is bound to."""
 
     pod: Pod
     volume: Volume
     persistent: PersistentVolume | None = None
     claim: PersistentVolumeClaim | None = None
-    """By which it was found, as it was then."""
+    """The claim as it was when the volume was resolved."""
     is_read_only: bool = False
-    """The claim is used for reading only."""
+    """Whether the claim is used read-only."""
     is_block: bool = False
 
     @property
     def outer(self) -> str:
-        """As the pod's containers call it."""
+        """Name of the volume in the pod."""
         return self.volume.name
 
     @property
     def inner(self) -> str:
-        """As it is called on disk."""
+        """Name of the volume on disk."""
         return self.persistent.metadata.name if self.persistent is not None else self.volume.name
 
     @property
     def source(self) -> PersistentVolumeSpec:
-        """Of the persistent volume; without one, nothing."""
+        """Spec of the persistent volume, empty if there is none."""
         return self.persistent.spec if self.persistent is not None else NONE
 
     @property
@@ -94,33 +94,33 @@ class Spec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A volume that is set up."""
+    """A volume that has been set up."""
 
     path: Path
     is_read_only: bool = False
-    """Whatever the containers say."""
+    """Overrides what the containers request."""
     image: str = ""
-    """In place of `path`, the files of this image."""
+    """Mount the files of this image instead of `path`."""
     device: Path | None = None
-    """In place of `path`, a block device."""
+    """A block device instead of `path`."""
     again_s: float | None = None
-    """In how many seconds it has to be set up anew."""
+    """Seconds after which the volume has to be set up again, for example to refresh tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """What is mounted once on the node for all pods that use the volume."""
+    """The mount that all pods on the node share for this volume."""
 
     unique: str
-    """The volume's name in the node's status: plug-in and volume."""
+    """Unique name of the volume in the node status: plug-in and volume."""
     path: Path
     is_attachable: bool = False
-    """Somebody else has to attach it to the node first."""
+    """Whether a controller has to attach it to the node first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Of a volume; of what is not known there is none."""
+    """Usage of a volume; unknown figures are 0."""
 
     used_bytes: int = 0
     capacity_bytes: int = 0
@@ -131,53 +131,55 @@ class Usage:
 
 
 class Plugin(Protocol):
-    """Faults are VolumeFault or OSError."""
+    """Errors are raised as VolumeFault or OSError."""
 
     @property
     def name(self) -> str:
-        """kubernetes.io/…, as in the layout on disk."""
+        """Name such as kubernetes.io/…, used in the directory layout."""
 
     def supports(self, spec: Spec) -> bool: ...
 
     async def set_up(self, spec: Spec) -> Ready:
-        """Have the volume ready for the pod's containers."""
+        """Set up the volume for the pod's containers."""
 
     async def tear_down(self, uid: str, inner: str) -> None:
-        """Undo that; there may be nothing, or only a part of it."""
+        """Undo `set_up`, which may have been incomplete or never happened."""
 
     def can_grow(self, spec: Spec) -> bool:
-        """Whether something has to be done here when such a volume has become larger."""
+        """Whether the node takes part in the expansion of this volume."""
 
     async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
-        """Have the volume, which is set up, fill that many bytes. CannotGrow and its like, or another VolumeFault."""
+        """Expand the volume, which is set up, to `size` bytes. Raise CannotGrow, IsInUse, WillNotGrow, MayHaveGrown or
+        another VolumeFault.
+        """
 
     async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
-        """As the one who keeps the volume has it; None: what the file system says counts."""
+        """Return the usage that the driver reports, or None to use that of the file system."""
 
     # -- volumes that are mounted on the node first ------------------------------------------------------------------
 
     async def device(self, spec: Spec) -> Device | None:
-        """None where each pod's volume is by itself."""
+        """Return the shared mount, or None if every pod has a mount of its own."""
 
     async def wait_for_attach(self, spec: Spec) -> None:
-        """NotAttached until it is."""
+        """Raise NotAttached until the volume is attached."""
 
     async def is_exhausted(self, spec: Spec) -> bool:
-        """It is not attached because the node can have no more of them."""
+        """Whether the volume is not attached because the node has reached its limit of volumes."""
 
     async def mount_device(self, spec: Spec, device: Device) -> None: ...
 
     async def unmount_device(self, device: Device) -> None: ...
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
-        """Of a volume that a kubelet before this one has set up."""
+        """Return the shared mount of a volume that an earlier kubelet has set up."""
 
     def devices_on_disk(self) -> Sequence[Device]:
-        """All that a kubelet before this one has mounted."""
+        """Return all shared mounts of an earlier kubelet."""
 
 
 class PluginBase:
-    """For plug-ins without a device, whose volumes are as large as they are."""
+    """Default methods for plug-ins without a shared mount and without expansion."""
 
     def can_grow(self, spec: Spec) -> bool:
         return False

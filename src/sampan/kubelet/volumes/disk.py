@@ -1,4 +1,4 @@
-"""What is on disk: what a kubelet before this one has left, what remains of a pod, how much volumes hold."""
+"""State of volumes on disk: reconstruction after a restart, cleanup, usage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Disk:
         self._host, self._plugins, self._actual = host, plugins, actual
 
     def restore(self) -> None:
-        """Take note of what is set up already; whose volumes are wanted is adopted, the rest waits to be taken down."""
+        """Record everything that is set up. Volumes that are wanted will be adopted, the others unmounted."""
         for uid in self._host.layout.pods():
             for _, name, inner in self._host.layout.of_pod(uid):
                 plugin = self._plugins.named(name)
@@ -35,7 +35,7 @@ class Disk:
                 self._actual.put_device(plugin, device)
 
     def clean_up(self, uid: str) -> None:
-        """What is left of a pod when all its volumes are down."""
+        """Remove what is left of a pod after its volumes have been unmounted."""
         layout = self._host.layout
         subpaths.clean(self._host.mounter, layout.subpaths(uid))
         for folder in (layout.volumes(uid), layout.pod(uid) / "volumeDevices", layout.pod(uid) / "plugins"):
@@ -44,19 +44,19 @@ class Disk:
             remove_empty(folder, layout.pod(uid))
 
     def excesses(self, pod: Pod) -> list[str]:
-        """What is to be told of volumes that hold more than they may."""
+        """Return the eviction messages for volumes that exceed their size limit."""
         found = []
         for volume, limit in sizes.limited(pod):
             ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
             if ready is None:
                 continue
-            with contextlib.suppress(OSError):  # it may be taken down at this moment
+            with contextlib.suppress(OSError):  # The volume may be unmounted concurrently.
                 if message := sizes.excess(volume, limit, sizes.disk_usage(ready.path)[0]):
                     found.append(message)
         return found
 
     def measured(self, pod: Pod) -> list[VolumeUsage]:
-        """Of those volumes that can be measured."""
+        """Return the usage of those volumes that can be measured."""
         found = []
         for volume in pod.spec.volumes:
             ready = self._actual.ready(Key(pod.metadata.uid, volume.name))

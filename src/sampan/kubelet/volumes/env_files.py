@@ -1,4 +1,4 @@
-"""Variables out of files that containers before have written to a volume. Pure but for reading the file."""
+"""Environment variables from files that containers have written to a volume (fileKeyRef)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from sampan.runtimes.safe_paths import opened_root
 
 
 def value(volume: Path, path: str, key: str) -> str | None:
-    """None where there is no such file or key in it. Links lead nowhere but within the volume, whoever changes them
-    meanwhile; UnsafePath where the file is not a regular one or too large."""
+    """Return the value, or None if there is no such file or key. Symbolic links are resolved within the volume, even if
+    they change concurrently. Raise UnsafePath if the file is not regular or too large.
+    """
     try:
         with opened_root(volume) as root:
             text = root.read(path, limits.ENV_FILE_BYTES).decode("utf-8", "replace")
@@ -20,7 +21,7 @@ def value(volume: Path, path: str, key: str) -> str | None:
 
 
 def parsed(text: str) -> dict[str, str]:
-    """Lines KEY=VALUE; those that are empty or begin with # say nothing; quotes around a value are not of it."""
+    """Parse lines KEY=VALUE. Empty lines and those that start with # are ignored; quotes around a value are removed."""
     found = {}
     for line in text.splitlines():
         name, equals, rest = line.strip().partition("=")

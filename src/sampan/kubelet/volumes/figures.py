@@ -1,4 +1,4 @@
-"""How full the volumes of pods are, measured now and then: that may take long."""
+"""Caches the usage of pods' volumes, because measuring it may take long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a file system as large as the disk that it is on, with the machine's own tools."""
+"""Expands a file system to the size of its block device with the tools of the machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sampan.kubelet.volumes.mounting import run_program
 
 
 async def fill(disk: str, kind: str, mounted_at: Path) -> None:
-    """It is mounted there meanwhile. VolumeFault."""
+    """Expand the file system while it is mounted. Raise VolumeFault if that fails."""
     command = growing(disk, kind, mounted_at)
     if not command:
         raise VolumeFault(f"resize of format {kind} is not supported for device {disk} mounted at {mounted_at}")
@@ -20,7 +20,7 @@ async def fill(disk: str, kind: str, mounted_at: Path) -> None:
 
 
 def growing(disk: str, kind: str, mounted_at: Path) -> list[str]:
-    """Empty where no tool is known. Pure."""
+    """Return the command, empty if the file system is not supported. Pure."""
     if kind in ("ext2", "ext3", "ext4"):
         return ["resize2fs", disk]
     if kind == "xfs":

@@ -1,5 +1,6 @@
-"""Volumes that become larger: once the volume itself is, the node's part follows, while it is used or when it is next
-mounted, and the claim says so."""
+"""The node's part of volume expansion: expands the file system while the volume is in use or when it is mounted next,
+and updates the claim's status.
+"""
 
 from __future__ import annotations
 
@@ -34,21 +35,21 @@ _WHILE_MOUNTING = "MountVolume.Setup failed while expanding volume"
 _IN_USE = "NodeExpandVolume.NodeExpandVolume failed"
 
 Tell = Callable[[Pod | PersistentVolumeClaim, str, str, str], None]
-"""An event: about what, type, reason, message."""
+"""Record an event with the object it is about, type, reason and message."""
 
 
 class Growth:
     def __init__(self, *, client: Client, clock: Clock, node_name: str, tell: Tell) -> None:
         self._claims, self._clock, self._node, self._tell = client.of(PersistentVolumeClaim), clock, node_name, tell
         self._sizes: dict[str, Quantity] = {}
-        """Of volumes that are set up: what this node last had them made."""
+        """Size to which this node has last expanded each volume that is set up."""
         self._failed: set[str] = set()
-        """Those that were tried, to an end that was none."""
+        """Volumes whose expansion on this node has definitely failed."""
         self._in_use: set[str] = set()
-        """Those that cannot become larger before they are mounted anew."""
+        """Volumes that cannot be expanded before they are unmounted."""
 
     async def on_mount(self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None) -> None:
-        """A volume is being set up that may have become larger meanwhile."""
+        """Expand a volume during its setup, if it has become larger since."""
         if spec.claim is None or spec.persistent is None or not plugin.can_grow(spec):
             return
         before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
@@ -62,7 +63,7 @@ class Growth:
             raise VolumeFault(fault.text, step=_WHILE_MOUNTING) from fault
 
     async def in_use(self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None) -> None:
-        """A volume that is used may have become larger."""
+        """Expand a volume that is in use, if it has become larger."""
         if spec.claim is None or spec.is_read_only or not plugin.can_grow(spec) or _key(spec) in self._in_use:
             return
         before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
@@ -74,7 +75,7 @@ class Growth:
             self._tell(spec.pod, WARNING, IN_USE_FAILED, f'{_IN_USE} for volume "{spec.inner}" : {fault.text}')
 
     def forget(self, inner: str) -> None:
-        """It is no longer set up here."""
+        """Drop the state of a volume that is no longer set up here."""
         self._sizes.pop(inner, None)
         self._failed.discard(inner)
         self._in_use.discard(inner)
@@ -109,7 +110,9 @@ class Growth:
     async def _note_fault(
         self, spec: Spec, claim: PersistentVolumeClaim, fault: VolumeFault, found: Outlook, size: Quantity
     ) -> None:
-        """VolumeFault unless it is as good as done, or not to be tried again."""
+        """Record the failure in the claim. Raise VolumeFault again, unless the expansion is not needed or must not be
+        retried while the volume is in use.
+        """
         if isinstance(fault, CannotGrow) and found.is_told:
             self._sizes[_key(spec)] = size
             return
@@ -158,7 +161,7 @@ class Growth:
 
 
 def _key(spec: Spec) -> str:
-    """A node has each persistent volume once, whatever it is called elsewhere."""
+    """Return the name of the persistent volume, which is set up at most once per node."""
     return spec.inner
 
 

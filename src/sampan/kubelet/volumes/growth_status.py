@@ -1,4 +1,4 @@
-"""What a claim's status says while its volume becomes larger on the node. Pure."""
+"""Pure computation of a claim's status during volume expansion on the node."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ def size_of(amounts: Mapping[str, str]) -> Quantity:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
     is_wanted: bool
-    """The node is to make it larger."""
+    """Whether the node has to expand the volume."""
     is_told: bool = False
-    """The claim has that size already: somebody else was quicker, or nothing was to be done on nodes."""
+    """Whether the claim already has this size: another node was faster, or nodes had nothing to do."""
     is_final: bool = False
-    """If it fails, it is given up: the claim asks for another size by now."""
+    """Whether a failure is final, because the claim requests a different size by now."""
 
 
 def is_followed(claim: PersistentVolumeClaim) -> bool:
-    """Whether who has made the volume larger says how far that is; a resizer of old does not."""
+    """Whether the resize controller tracks the expansion in the claim's status, which older ones do not."""
     return bool(claim.status.allocatedResourceStatuses.get(STORAGE) or claim.status.allocatedResources)
 
 
 def outlook(claim: PersistentVolumeClaim, size: Quantity, *, has_failed: bool) -> Outlook:
-    """`size` is that of the volume; `has_failed`: this node has tried, and was told that it cannot be."""
+    """Decide about the expansion. `size` is that of the volume; `has_failed` tells whether it has failed on this node.
+    """
     status = claim.status.allocatedResourceStatuses.get(STORAGE, "")
     is_final = has_failed and size_of(claim.spec.resources.requests) != size
     is_told = size_of(claim.status.capacity) >= size and not status
@@ -77,7 +78,7 @@ def failed(claim: PersistentVolumeClaim, why: str, now: float, *, is_final: bool
 
 
 def _checked(claim: PersistentVolumeClaim, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Only if the claim is still as it was seen."""
+    """Return a patch that fails with Conflict if the claim has changed meanwhile."""
     return {"metadata": {"resourceVersion": claim.metadata.resourceVersion}, "status": dict(status)}
 
 

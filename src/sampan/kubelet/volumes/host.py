@@ -1,4 +1,4 @@
-"""What all plug-ins share: the node they are on and those they ask."""
+"""Configuration and collaborators that all volume plug-ins share."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from sampan.machinery.informer import InformerFactory
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeConfig:
     root: Path
-    """Where the kubelet keeps its data."""
+    """Root directory of the kubelet's data."""
     node_name: str
     allocatable: Mapping[str, str] = field(default_factory=dict)
-    """Of the node."""
+    """Allocatable resources of the node."""
     patience_s: float = 10.0
-    """How long a pod's worker waits for its volumes before it looks at the pod anew; they are worked on meanwhile."""
+    """How long a pod worker waits for volumes before it syncs the pod again; mounting continues meanwhile."""
     growth_period_s: float = 60.0
-    """How often claims in use are looked at: their volumes may have become larger."""
+    """Interval at which claims in use are checked for expansion."""
     size_period_s: float = 10.0
-    """How often volumes with a limit are measured."""
+    """Interval at which volumes with a size limit are measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Where everything of volumes is on disk, as the real kubelet has it. Pure but for `pods`."""
+"""Directory layout of volumes, the same as that of the Kubernetes kubelet. Pure except for `pods` and `of_pod`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SUBPATHS = "volume-subpaths"
 
 
 class OnDisk(NamedTuple):
-    """A volume that somebody has set up."""
+    """A volume that has a directory on disk."""
 
     uid: str
     plugin: str
@@ -31,7 +31,7 @@ class Layout:
         return self.volumes(uid) / escaped(plugin) / escaped(inner)
 
     def notes(self, uid: str, plugin: str, name: str) -> Path:
-        """What a plug-in writes down about a pod's volume."""
+        """Return the directory for the metadata that a plug-in stores about a pod's volume."""
         return self.pod(uid) / "plugins" / escaped(plugin) / name
 
     def subpaths(self, uid: str) -> Path:
@@ -41,16 +41,16 @@ class Layout:
         return self.subpaths(uid) / inner / container / str(index)
 
     def plugin(self, name: str) -> Path:
-        """What a plug-in has for the whole node: `name` begins with kubernetes.io/."""
+        """Return the directory of a plug-in for the whole node; `name` starts with kubernetes.io/."""
         return self.root / "plugins" / name
 
     @property
     def registry(self) -> Path:
-        """Where plug-ins of others put the sockets by which they make themselves known."""
+        """Directory in which external plug-ins create their registration sockets."""
         return self.root / "plugins_registry"
 
     def pods(self) -> Iterator[str]:
-        """The uids of pods that have, or had, volumes here."""
+        """Yield the UIDs of pods that have or had volumes here."""
         folder = self.root / "pods"
         for pod in sorted(folder.iterdir()) if folder.is_dir() else ():
             if any((pod / part).is_dir() for part in ("volumes", "volumeDevices", _SUBPATHS)):

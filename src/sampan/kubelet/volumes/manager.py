@@ -1,7 +1,7 @@
-"""The volume manager: has what pods need attached and mounted, keeps it up to date, and takes it down again.
+"""The volume manager attaches, mounts, updates and unmounts the volumes of pods (`pkg/kubelet/volumemanager`).
 
-Everybody says what is wanted; a queue of volumes, each worked on by one at a time and retried with growing pauses,
-brings it about. What a kubelet before this one has left is found on disk.
+Callers change the desired state; a queue of volumes, each processed by one worker at a time and retried with back-off,
+reconciles the actual state with it. What an earlier kubelet has set up is reconstructed from disk.
 """
 
 from __future__ import annotations
@@ -64,15 +64,15 @@ _TOO_LATE = "context deadline exceeded"
 
 
 class StillWaiting(RuntimeFailure):
-    """Volumes are not there in time. Nobody is told of that: each that fails has an event of its own."""
+    """Volumes are not ready in time. No event is recorded for this, because each failing volume has its own."""
 
 
 class LimitExceeded(RuntimeFailure):
-    """The node can have no more such volumes: the pod is for another."""
+    """The node has reached its volume attachment limit, so the pod must run elsewhere."""
 
 
 class VolumeManager:
-    """`run()` must be running for anything to happen."""
+    """`run()` must be active for anything to happen."""
 
     def __init__(
         self,
@@ -90,10 +90,11 @@ class VolumeManager:
         activity: Activity | None = None,
         mounter: Mounter | None = None,
     ) -> None:
-        """`client` has the rights of the node. `warn` records an event about a pod. `told` is called with the uid of a
-        pod when its last missing volume is there. `on_excess` is told, again and again, of a pod whose emptyDir holds
-        more than it may: it is to be evicted with that message. `can_recurse`: the runtime can have all that is mounted
-        below a place read-only too."""
+        """`client` has the identity of the node. `warn` records an event about a pod. `told` receives the UID of a pod
+        when its last missing volume is ready. `on_excess` is called repeatedly for a pod whose emptyDir exceeds its
+        size limit, with the message for its eviction. `can_recurse` tells whether the runtime supports recursive read-
+        only mounts.
+        """
         self._config, self._clock, self._objects, self._can_recurse = config, clock, objects, can_recurse
         self._warn, self._told_pod, self._on_excess = warn, told, on_excess
         self._activity = activity or Activity()
@@ -115,7 +116,7 @@ class VolumeManager:
         self.csi_handler = CsiHandler(
             drivers=self._drivers, infos=self._infos, on_driver=lambda name: self._retry_all()
         )
-        """Who is told of CSI drivers as they come and go."""
+        """Handler of CSI drivers for the plug-in registry."""
         self._plugins = Plugins(self._host, Csi(self._host, self._drivers, self.csi_handler.refresh))
         self._reconciler = Reconciler(
             host=self._host,
@@ -128,7 +129,7 @@ class VolumeManager:
         self._disk = Disk(host=self._host, plugins=self._plugins, actual=self._actual)
         self._mounts = ContainerMounts(host=self._host, actual=self._actual, can_recurse=can_recurse)
         self._to_measure: set[str] = set()
-        """Pods whose claims may have got more."""
+        """UIDs of pods whose claims may have been expanded."""
         self._queue: WorkQueue[Key] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
         objects.subscribe(self._on_object)
         informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
@@ -136,14 +137,14 @@ class VolumeManager:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[VolumeManager]:
-        """`run()` beside what is done inside."""
+        """Run `run()` in the background of the context."""
         async with asyncio.TaskGroup() as group:
             task = group.create_task(self.run())
             yield self
             task.cancel()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Reconcile until cancelled."""
         watching = Watching(
             config=self._config,
             clock=self._clock,
@@ -171,8 +172,9 @@ class VolumeManager:
     # -- what pods are to have ---------------------------------------------------------------------------------------
 
     def follow(self, pod: Pod) -> None:
-        """The pod runs and may have changed: what its volumes tell of it may have to. Of one that has run since before
-        a restart of the kubelet the volumes are adopted."""
+        """Note that a running pod may have changed, which may affect the content of its volumes. The volumes of a pod
+        that has been running since before a restart of the kubelet are adopted.
+        """
         desired = self._desired.get(pod.metadata.uid)
         if desired is None:
             for key in self._missing(self._want(pod)):
@@ -182,8 +184,9 @@ class VolumeManager:
             self._renew(desired, pod)
 
     async def mount(self, pod: Pod) -> None:
-        """Until all its volumes are there; at once if they are. StillWaiting after some time; RuntimeFailure if what
-        the pod claims is not there. People have been told why by then, and it goes on beside."""
+        """Wait until all volumes of the pod are ready. Raise StillWaiting after a timeout, and RuntimeFailure if a
+        claim cannot be used. Events have been recorded by then, and mounting continues in the background.
+        """
         desired = self._want(pod)
         until = self._clock.monotonic() + self._config.patience_s
         for key in self._missing(desired):
@@ -201,16 +204,17 @@ class VolumeManager:
                 raise StillWaiting(FAILED_MOUNT, self._told(desired, missing, _TOO_LATE))
 
     async def _check_limits(self, desired: DesiredPod, missing: Sequence[Key]) -> None:
-        """LimitExceeded where waiting is of no use."""
+        """Raise LimitExceeded if a missing volume cannot be attached because the node has reached its limit."""
         for key in missing:
             if self._is_unattached(key) and await self._reconciler.is_exhausted(key, desired):
                 start = "Node has reached its volume attachment limit, rejecting pod."
                 raise LimitExceeded(LIMIT_EXCEEDED, f"{start} {self._missing_parts(desired, missing)}: {_TOO_LATE}")
 
     async def unmount(self, pod: Pod | str) -> None:
-        """Take down all volumes of a pod, or of the uid of one that nobody knows any more: nothing of it runs.
-        RuntimeFailure if that takes too long; it goes on nevertheless. What is mounted on the node and now idle is
-        waited for too, but nobody has to fail for it."""
+        """Unmount all volumes of a pod none of whose containers runs, or of the UID of a pod that is no longer known.
+        Raise RuntimeFailure after a timeout; unmounting continues in the background. Idle shared mounts are waited for
+        too, but their failure is not an error.
+        """
         uid = pod if isinstance(pod, str) else pod.metadata.uid
         self._desired.pop(uid, None)
         self._changes.tell(uid)
@@ -227,23 +231,25 @@ class VolumeManager:
         self._host.tokens.forget(uid)
 
     def mounts(self, pod: Pod, container: AnyContainer, variables: Mapping[str, str] | None = None) -> Sequence[Mount]:
-        """What the container mounts. `variables` are those of its environment, for subPathExpr. RuntimeFailure."""
+        """Return the mounts of the container. `variables` are its environment variables, for subPathExpr. Raise
+        RuntimeFailure on errors.
+        """
         return self._mounts.mounts(pod.metadata.uid, container, variables or {})
 
     def devices(self, pod: Pod, container: AnyContainer) -> Sequence[Device]:
         return self._mounts.devices(pod.metadata.uid, container)
 
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """The status, with what became of mounts that are to be read-only all the way."""
+        """Return the status extended by which mounts are recursively read-only."""
         return mount_statuses.told(pod, status) if self._can_recurse() else status
 
     def file_key(self, pod: Pod, ref: FileKeySelector) -> str | None:
-        """A variable out of a file in a volume of the pod."""
+        """Return the value of a key in a file of the pod's volumes."""
         ready = self._actual.ready(Key(pod.metadata.uid, ref.volumeName))
         return env_files.value(ready.path, ref.path, ref.key) if ready is not None else None
 
     def extra_groups(self, pod: Pod) -> Sequence[int]:
-        """Those that volumes say their users are to be in."""
+        """Return the supplemental groups that the pod's volumes require."""
         known = set(pod.spec.securityContext.supplementalGroups) if pod.spec.securityContext is not None else set()
         found = {volume.group for key in self._actual.of_pod(pod.metadata.uid) if (volume := self._actual.get(key))}
         return sorted(group for group in found if group is not None and group not in known)
@@ -251,20 +257,20 @@ class VolumeManager:
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def known_pods(self) -> Sequence[str]:
-        """The uids of pods that have, or may have, volumes here, from before a restart too."""
+        """Return the UIDs of pods that have or may have volumes here, including those of an earlier kubelet."""
         return sorted({*self._actual.pods(), *self._host.layout.pods()})
 
     def in_use(self) -> Sequence[str]:
-        """What the node's status is to say in volumesInUse; it is written as soon as it changes."""
+        """Return the value of volumesInUse in the node status, which must be written whenever it changes."""
         return self._actual.in_use()
 
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
-        """Of those volumes that can be measured."""
+        """Return the usage of those volumes that can be measured."""
         found = await in_thread(self._disk.measured, pod)
         return [await self._as_kept(pod, each) for each in found]
 
     async def _as_kept(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
-        """By the word of the volume's own driver, where it has one."""
+        """Return the usage as reported by the volume's driver if it reports any."""
         volume = self._actual.get(Key(pod.metadata.uid, usage.name))
         if volume is None or volume.ready is None:
             return usage
@@ -316,7 +322,7 @@ class VolumeManager:
         return again_s
 
     def _leaving_devices(self) -> list[Key]:
-        """Those that no pod uses any more, but for those that are in trouble."""
+        """Return idle shared mounts, except those whose unmounting has failed and is being retried."""
         return [key for unique in self._actual.idle_devices() if not self._queue.failures(key := Key("", unique))]
 
     def _let_go_of_devices(self) -> None:
@@ -352,7 +358,7 @@ class VolumeManager:
         return desired
 
     def _renew(self, desired: DesiredPod, pod: Pod) -> None:
-        """The pod has changed; a new ephemeral container may use volumes that none before did."""
+        """Update the desired state of a changed pod. A new ephemeral container may use further volumes."""
         before, desired.pod = desired.pod, pod
         if claims_of(desired):
             self._to_measure.add(pod.metadata.uid)
@@ -371,7 +377,7 @@ class VolumeManager:
                 self._queue.add(Key(uid, name))
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
-        """What was waited for may be attached now."""
+        """Retry when the attached volumes of the node have changed."""
         if old is not None and new is not None and old.status.volumesAttached != new.status.volumesAttached:
             self._retry_all()
 

@@ -1,4 +1,4 @@
-"""What the status of a container says of its mounts, on a node that can have them read-only all the way. Pure."""
+"""Pure computation of the recursive read-only mounts in container statuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def told(pod: Pod, status: PodStatus) -> PodStatus:
 
 
 def _recursive(container: AnyContainer) -> set[str]:
-    """Where the container has such mounts."""
+    """Return the mount paths of the container's recursive read-only mounts."""
     found = set()
     for mount in container.volumeMounts:
         try:

@@ -1,6 +1,6 @@
-"""Mounting on the node, by calls to the kernel and, for what only they can, by the machine's own programs.
+"""Mounts on the node, by system calls or, where those do not suffice, by programs of the machine.
 
-Who may not mount gets plain folders in place of memory, and no bind mounts: `can_mount` says so.
+Without the privilege to mount, plain directories replace tmpfs and there are no bind mounts; `can_mount` tells so.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Mounter:
     def __init__(self, *, can_mount: bool | None = None) -> None:
         self.can_mount = _may_mount() if can_mount is None else can_mount
         self._options = "noswap"
-        """Until a kernel says that it does not know this."""
+        """Mount option for tmpfs, cleared once the kernel rejects it."""
 
     def is_mounted(self, path: Path) -> bool:
-        """Whether something is mounted at that very place."""
+        """Whether the path itself is a mount point."""
         if not self.can_mount:
             return False
         place = _escaped(path)
@@ -42,7 +42,7 @@ class Mounter:
         return any(line.split(" ", 5)[4] == place for line in lines)
 
     def kind(self, path: Path) -> str:
-        """Of the file system that is mounted there last; empty if none is."""
+        """Return the type of the topmost file system mounted there, or an empty string."""
         for line in reversed(_MOUNTINFO.read_text().splitlines()):
             left, _, right = line.partition(" - ")
             if left.split(" ")[4] == _escaped(path):
@@ -67,12 +67,12 @@ class Mounter:
             kernel.mount(source, target, flags=kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY)
 
     def unmount(self, path: Path) -> None:
-        """Everything that is mounted there."""
+        """Unmount everything that is mounted at the path."""
         if self.can_mount:
             kernel.unmount(path, _NOFOLLOW)
 
     def take_away(self, path: Path) -> None:
-        """Unmount what is there, and remove the folder, which is empty then, or the file."""
+        """Unmount the path, and remove the directory, which must be empty then, or the file."""
         self.unmount(path)
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
@@ -80,7 +80,7 @@ class Mounter:
             path.unlink(missing_ok=True)
 
     def remove(self, path: Path) -> None:
-        """Unmount what is there or below, and remove the folder with all that is in it."""
+        """Unmount everything at or below the path, and remove it with its content."""
         if self.can_mount:
             for place in kernel.mounts_below(path):
                 kernel.unmount(place, _NOFOLLOW)
@@ -90,18 +90,18 @@ class Mounter:
             trees.remove_tree(path)
 
     async def by_program(self, source: str, target: Path, kind: str, options: Sequence[str]) -> None:
-        """With the machine's mount(8), which knows its helpers and their options."""
+        """Mount with mount(8), which supports mount helpers and their options."""
         said = ["-o", ",".join(options)] if options else []
         arguments = ["-t", kind, *said, source, str(target)]
         try:
-            # What begins with a dash, as a server that a pod names may, is no option.
+            # The source may be chosen by a pod and begin with a dash, so it must not be parsed as an option.
             await run_program("mount", "-t", kind, *said, "--", source, str(target))
         except ProgramFault as fault:
             told = f"Mounting command: mount\nMounting arguments: {' '.join(arguments)}\nOutput: {fault.output}\n"
             raise VolumeFault(f"mount failed: exit status {fault.code}\n{told}") from None
 
     async def format_and_mount(self, device: str, target: Path, kind: str, options: Sequence[str]) -> None:
-        """A device that has no file system yet gets one."""
+        """Mount the device, after creating a file system if it has none."""
         if not await _has_file_system(device):
             if "ro" in options:
                 raise VolumeFault(f"cannot mount unformatted disk {device} as we are manipulating it in read-only mode")
@@ -121,7 +121,7 @@ async def _has_file_system(device: str) -> bool:
 
 
 async def run_program(*command: str) -> str:
-    """What it printed. ProgramFault where it fails."""
+    """Return the output of the program. Raise ProgramFault if it fails."""
     try:
         process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except FileNotFoundError:

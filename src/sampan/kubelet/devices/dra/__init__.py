@@ -1,7 +1,8 @@
-"""Dynamic resources: devices that pods claim, prepared by their drivers before a pod runs and given back after it.
+"""Dynamic resource allocation: claims are prepared by their drivers before a pod runs and unprepared after it
+(`pkg/kubelet/cm/dra`).
 
-`drivers` are those that are registered, `prepared` is what is written down of claims, `health` is how drivers say that
-devices are, `manager` brings it together.
+`drivers` are the registered drivers, `prepared` is the checkpoint of claims, `health` the health of devices, `manager`
+combines them.
 """
 
 from sampan.kubelet.devices.dra.manager import ClaimNotPrepared, DynamicResources

@@ -1,4 +1,4 @@
-"""Which claims of dynamic resources a pod and its containers use. Pure."""
+"""Pure functions for the resource claims that a pod and its containers use."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sampan.api.types.resource_v1 import ResourceClaim
 
 
 class ClaimNotPrepared(Exception):
-    """Why the pod cannot have what it claims."""
+    """The claims of the pod cannot be prepared; the message says why."""
 
 
 class Used(NamedTuple):
     name: str
-    """Of the ResourceClaim."""
+    """Name of the ResourceClaim."""
     is_made: bool
-    """For this pod, from a template."""
+    """Whether it was created for this pod from a template."""
 
 
 def claims_of(pod: Pod) -> list[Used]:
@@ -28,7 +28,7 @@ def claims_of(pod: Pod) -> list[Used]:
 
 
 def _of(pod: Pod, claim: PodResourceClaim) -> Used | None:
-    """None where the pod turned out to need none."""
+    """Return the claim, or None if the pod does not need one. Raise ClaimNotPrepared if it has not been created yet."""
     if claim.resourceClaimName:
         return Used(claim.resourceClaimName, False)
     for status in pod.status.resourceClaimStatuses:
@@ -51,13 +51,13 @@ def check(pod: Pod, used: Used, claim: ResourceClaim) -> None:
 
 
 class Part(NamedTuple):
-    """Of a claim, what a container uses."""
+    """The part of a claim that a container uses."""
 
     label: str
-    """As the container's status calls it; empty for extended resources."""
+    """Name in the container status; empty for extended resources."""
     claim: str
     request: str
-    """Empty: all of it."""
+    """Request in the claim; empty for all requests."""
 
 
 def parts_of(pod: Pod, container: Container) -> Iterator[Part]:

@@ -1,4 +1,4 @@
-"""Drivers of dynamic resources: those that are registered, and what is asked of them."""
+"""Registered drivers of dynamic resources and the calls to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMEOUT_S = 45.0
 
 @cache
 def proto(service: str = SERVICES[0]) -> Schema:
-    """Of that version."""
+    """Return the messages of this version of the API."""
     if service == SERVICES[0]:
         return calls.read(_HERE / "dra.proto")
     from sampan.machinery.proto import Schema
@@ -41,7 +41,7 @@ class Driver(NamedTuple):
     service: str
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Message]:
-        """By the claims' uids."""
+        """Prepare the claims. Return the results by claim UID."""
         answer = await self._call("Prepare", claims)
         return dict(answer.claims)
 
@@ -58,7 +58,7 @@ class Driver(NamedTuple):
 
 
 def chosen_service(name: str, endpoint: str, versions: Sequence[str]) -> str:
-    """The first of those that it speaks. PluginFault."""
+    """Return the first supported version. Raise PluginFault if there is none."""
     start = f"invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}:"
     if not versions:
         raise PluginFault(f"{start} empty list of supported gRPC services (aka supported versions)")
@@ -75,7 +75,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 class Drivers:
-    """By name; of several endpoints of one driver the latest is asked."""
+    """Drivers by name. If a driver has several endpoints, the latest is used."""
 
     def __init__(self) -> None:
         self._all: dict[str, list[Driver]] = {}
@@ -88,7 +88,7 @@ class Drivers:
         known.append(driver)
 
     def remove(self, name: str, endpoint: str) -> bool:
-        """Whether that was the last of that name."""
+        """Remove the endpoint. Return whether it was the last one of the driver."""
         left = [driver for driver in self._all.get(name, ()) if driver.endpoint != endpoint]
         if left:
             self._all[name] = left

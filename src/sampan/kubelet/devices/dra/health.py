@@ -1,4 +1,4 @@
-"""How devices of dynamic resources are, as their drivers tell. What was told long ago counts no more."""
+"""Health of devices as reported by drivers of dynamic resources. A report expires after its timeout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Known(NamedTuple):
 
 
 Device = tuple[str, str]
-"""Pool and name."""
+"""Pool and device name."""
 
 
 class HealthTable:
@@ -45,7 +45,7 @@ class HealthTable:
         return found
 
     def note(self, driver: str, answer: Message) -> set[Device]:
-        """The devices of which something else is told than before."""
+        """Store the report. Return the devices whose health or message has changed."""
         before, now = self._known.get(driver, {}), self._clock.monotonic()
         after = {(each.device.pool_name, each.device.device_name): _read(each, now) for each in answer.devices}
         changed = {device for device in {*before, *after} if _said(before.get(device)) != _said(after.get(device))}

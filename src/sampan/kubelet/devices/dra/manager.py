@@ -1,4 +1,4 @@
-"""Dynamic resources on a node: claims prepared by their drivers for the pods that use them, and given back."""
+"""Prepares resource claims with their drivers for the pods that use them, and unprepares them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HEALTH_RETRY_S = 5.0
 
 
 class DynamicResources:
-    """`run()` must be running for drivers to be followed."""
+    """`run()` must be active for drivers to register."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class DynamicResources:
         clock: Clock,
         look_at: Callable[[str], None] = lambda uid: None,
     ) -> None:
-        """`look_at` is told the uid of a pod of whose devices one is no longer as it was."""
+        """`look_at` receives the UID of a pod one of whose devices has changed its health."""
         self._claims, self._clock, self._look_at = client.of(ResourceClaim), clock, look_at
         self._drivers = Drivers()
         self._prepared = PreparedClaims(root / _STATE)
@@ -49,7 +49,7 @@ class DynamicResources:
         self._health = health.HealthTable(clock=clock)
         self._wiper = SliceWiper(client=client, node_name=node_name, clock=clock)
         self._lock = asyncio.Lock()
-        """One pod's claims at a time: two may use the same."""
+        """Serializes the pods, because two of them may use the same claim."""
         self._group: asyncio.TaskGroup | None = None
         self._watching: dict[tuple[str, str], asyncio.Task[None]] = {}
 
@@ -79,7 +79,7 @@ class DynamicResources:
             self._wiper.wipe_later(name)
 
     async def _watch(self, name: str, endpoint: str) -> None:
-        """Of a driver that tells nothing of its devices' health nobody asks again."""
+        """Watch the health of the driver's devices. A driver that does not implement this is not asked again."""
         while True:
             try:
                 async for answer in health.watched(endpoint):
@@ -98,7 +98,7 @@ class DynamicResources:
     # -- before a pod runs -------------------------------------------------------------------------------------------
 
     async def prepare(self, pod: Pod) -> None:
-        """Have all that it claims prepared; at once if it is. ClaimNotPrepared."""
+        """Prepare all claims of the pod; returns immediately if they are. Raise ClaimNotPrepared on errors."""
         if not pod.spec.resourceClaims and pod.status.extendedResourceClaimStatus is None:
             return
         try:
@@ -135,7 +135,7 @@ class DynamicResources:
         self._prepared.write()
 
     def _noted(self, pod: Pod, claim: ResourceClaim) -> ClaimInfo:
-        """From here on there may be something to give back."""
+        """Record that the pod uses the claim, before it is prepared: from now on it may have to be unprepared."""
         meta = claim.metadata
         info = self._prepared.get(meta.namespace, meta.name)
         if info is not None and info.ClaimUID != meta.uid:
@@ -173,7 +173,7 @@ class DynamicResources:
     # -- while it runs -----------------------------------------------------------------------------------------------
 
     def given(self, pod: Pod, container: Container) -> Given:
-        """ClaimNotPrepared."""
+        """Return the CDI devices of the container. Raise ClaimNotPrepared if a claim has not been prepared."""
         names: dict[str, None] = {}
         for part in parts_of(pod, container):
             info = self._prepared.get(pod.metadata.namespace, part.claim)
@@ -185,13 +185,13 @@ class DynamicResources:
         return Given(cdi_devices=list(names))
 
     def claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
-        """Those that the container uses, as far as they are prepared."""
+        """Return the prepared claims that the container uses."""
         names = dict.fromkeys(part.claim for part in _known_parts(pod, container))
         found = (self._prepared.get(pod.metadata.namespace, name) for name in names)
         return [info for info in found if info is not None]
 
     def statuses(self, pod: Pod, container: Container) -> list[ResourceStatus]:
-        """How the devices that the container claims are."""
+        """Return the health of the devices that the container claims."""
         found = []
         for part in _known_parts(pod, container):
             info = self._prepared.get(pod.metadata.namespace, part.claim)
@@ -211,7 +211,7 @@ class DynamicResources:
     # -- when it has ended -------------------------------------------------------------------------------------------
 
     async def unprepare(self, uid: str) -> None:
-        """Give back what no other pod uses. ClaimNotPrepared where that cannot be done now."""
+        """Unprepare the claims that no other pod uses. Raise ClaimNotPrepared if that fails, so that it is retried."""
         async with self._lock:
             infos = self._prepared.of_pod(uid)
             if not infos:
@@ -236,7 +236,7 @@ class DynamicResources:
         _check_answers("NodeUnprepareResources", {info.ClaimUID: info for info in infos}, answers)
 
     async def keep_only(self, uids: Collection[str]) -> None:
-        """There are no pods but those; what cannot be given back now is tried again the next time."""
+        """Unprepare the claims of all pods but those with the UIDs `uids`. Failures are retried at the next call."""
         for uid in sorted(self._prepared.pods() - set(uids)):
             with contextlib.suppress(ClaimNotPrepared):
                 await self.unprepare(uid)

@@ -1,5 +1,6 @@
-"""Claims that are, or may be, prepared on this node, and for which pods; kept on disk, in the form that the real
-kubelet keeps them in."""
+"""Claims that are or may be prepared on this node with the pods that use them, checkpointed in the format of the
+Kubernetes kubelet.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class PreparedDevice(msgspec.Struct, frozen=True, kw_only=True):
     CDIDeviceIDs: list[str] | None = None
 
     def is_for(self, request: str) -> bool:
-        """A device that is for no request in particular is for all, and so is a claim that is named without one."""
+        """Whether the device belongs to the request. A device without request names belongs to all, and an empty
+        request matches all devices.
+        """
         return not request or not self.RequestNames or request.partition("/")[0] in self.RequestNames
 
 
@@ -37,12 +40,12 @@ class ClaimInfo(msgspec.Struct, kw_only=True):
     ClaimName: str
     Namespace: str
     PodUIDs: dict[str, dict[str, str]]
-    """The pods that use it."""
+    """UIDs of the pods that use the claim."""
     DriverState: dict[str, DriverState]
-    """What each of the drivers has prepared."""
+    """Devices that each driver has prepared."""
 
     def devices(self, request: str = "") -> Iterator[tuple[str, PreparedDevice]]:
-        """With their drivers."""
+        """Yield the devices of the request with the names of their drivers."""
         for driver, state in sorted(self.DriverState.items()):
             for device in state.Devices or ():
                 if device.is_for(request):
@@ -65,7 +68,9 @@ class PreparedClaims:
         self._file = file
         self._all: dict[tuple[str, str], ClaimInfo] = {}
         self._done: set[str] = set()
-        """The uids of claims that this kubelet has had prepared: those from before are prepared anew."""
+        """UIDs of the claims that this kubelet has prepared since its start. Those of an earlier kubelet are prepared
+        again.
+        """
 
     def read(self) -> None:
         try:
@@ -81,7 +86,7 @@ class PreparedClaims:
         self._all = {(each.Namespace, each.ClaimName): each for each in data.ClaimInfoStateList or ()}
 
     def write(self) -> None:
-        """Whole or not at all. OSError."""
+        """Write the checkpoint atomically. Raise OSError if that fails."""
         text = msgspec.json.encode(_Data(ClaimInfoStateList=list(self._all.values())))
         fresh = self._file.with_name(f".{self._file.name}")
         fresh.write_bytes(msgspec.json.encode(_File(Data=text.decode(), Checksum=zlib.crc32(text))))

@@ -1,5 +1,4 @@
-"""What a driver has published of this node's devices goes when the driver has gone: nobody is to be sent here for
-them."""
+"""Deletes the ResourceSlices of drivers that are gone, so that no pod is scheduled to this node for their devices."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from sampan.machinery.clock import Clock
 log = logging.getLogger(__name__)
 
 _DELAY_S = 30.0
-"""A driver that is begun anew is back before that."""
+"""A driver that is being restarted registers again within this time."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 300.0
 
 
@@ -25,7 +24,9 @@ class SliceWiper:
         self._pending: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Until cancelled. What drivers published before this kubelet began they publish again."""
+        """Run until cancelled. All slices of the node are deleted first, since drivers publish them again when they
+        register.
+        """
         async with asyncio.TaskGroup() as group:
             self._group = group
             await self._wipe("")
@@ -36,7 +37,7 @@ class SliceWiper:
             self._pending[driver] = self._group.create_task(self._wipe_in(driver, _DELAY_S))
 
     def keep(self, driver: str) -> None:
-        """It is there again."""
+        """Cancel a pending deletion because the driver is registered again."""
         task = self._pending.pop(driver, None)
         if task is not None:
             task.cancel()
@@ -47,7 +48,7 @@ class SliceWiper:
         self._pending.pop(driver, None)
 
     async def _wipe(self, driver: str) -> None:
-        """All of them where none is named."""
+        """Delete the slices of the driver, or of all drivers if the name is empty."""
         fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver else "")
         pause_s = _FIRST_PAUSE_S
         while True:
