@@ -8,7 +8,7 @@ EXCEEDED = Verdict(reason="DeadlineExceeded", message="Pod was active on the nod
 
 
 def deadline_left_s(pod: Pod, status: PodStatus, now: float) -> float | None:
-    """Return the seconds until the pod exceeds its deadline, zero or negative once it has, or None without a deadline."""
+    """Return the seconds until the pod exceeds its deadline, at most 0 once it has, or None without a deadline."""
     if pod.spec.activeDeadlineSeconds is None or status.startTime is None:
         return None
     return times.parse_time(status.startTime) + pod.spec.activeDeadlineSeconds - now

@@ -68,7 +68,7 @@ class PodObjects:
         return await self.get(Secret, namespace, name)
 
     async def get(self, kind: type[T], namespace: str, name: str) -> T | None:
-        """Return the object, or None if it does not exist. Raise NotSynced if the API server does not respond in time."""
+        """Return the object, or None if there is none. Raise NotSynced if the API server does not respond in time."""
         key = ObjectKey(kind, namespace, name)
         if key in self._immutable:
             kept: T = self._immutable[key]

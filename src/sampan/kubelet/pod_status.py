@@ -173,7 +173,7 @@ def _restarting(phase: str, is_resetting: bool) -> tuple[str, str, str]:
 
 
 def merge(old: PodStatus, new: PodStatus, *, may_run: bool) -> PodStatus:
-    """Return the status to publish after `old`: a terminal phase is final, and is withheld while a container may run."""
+    """Return the status to publish after `old`. A terminal phase is final, and withheld while a container may run."""
     if old.phase in TERMINAL:
         return msgspec.structs.replace(new, phase=old.phase) if new.phase != old.phase else new
     if may_run and new.phase in TERMINAL:

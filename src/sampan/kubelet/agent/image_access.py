@@ -40,7 +40,7 @@ class Used:
 
 
 def is_to_verify(policy: str, listed: Sequence[str], image: str, *, is_pulled: bool) -> bool:
-    """Whether a pod must prove that it may use the image. `is_pulled` tells whether this kubelet has pulled it. Pure."""
+    """Whether a pod must prove that it may use the image; `is_pulled` if this kubelet has pulled it. Pure."""
     if policy == LISTED:
         name = parse_reference(image).name
         return is_pulled or not any(_fits(name, each) for each in listed)

@@ -69,7 +69,7 @@ class ImageCollector:
             await self._clock.sleep(PERIOD_S)
 
     async def look(self) -> list[str]:
-        """Collect once. Return the IDs of the removed images. Raise RuntimeFailure if too little space could be freed."""
+        """Collect once. Return the IDs of removed images. Raise RuntimeFailure if too little space could be freed."""
         began = self._clock.now()
         images, in_use = await self._noted()
         gone = await self._remove_old(images, in_use)

@@ -118,7 +118,7 @@ def _text(data: bytes) -> str:
 
 
 def _files(place: Path) -> list[Path]:
-    """Return the manifest files. Hidden files are ignored, since editors use them for temporary data."""
+    """Return the manifest files. Hidden files are ignored."""
     if not place.is_dir():
         return [place] if place.exists() else []
     return sorted(path for path in place.iterdir() if path.is_file() and not path.name.startswith("."))

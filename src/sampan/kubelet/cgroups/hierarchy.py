@@ -47,7 +47,7 @@ class Hierarchy:
             folder.mkdir(exist_ok=True)
 
     def _inherit_cpus(self, tree: Path, folder: Path) -> None:
-        """Copy CPUs and memory nodes from the parent. A new cpuset cgroup has none, so that no process could run in it."""
+        """Copy CPUs and memory nodes from the parent. A new cpuset cgroup has none, so no process could run in it."""
         if tree.name != "cpuset":
             return
         for part in reversed([folder, *folder.parents]):

@@ -20,7 +20,7 @@ def group_of(pod: Pod) -> str:
 
 
 def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:
-    """Return the limits of the pod. A resource is limited at pod level only if the pod or every container has a limit."""
+    """Return the limits of the pod. A resource is limited only if the pod or every container has a limit."""
     if qos_class(pod.spec) == BEST_EFFORT:
         return Resources(cpu_shares=shares(0), pids=pids)
     requests, limits = effective_requests(pod.spec), effective_limits(pod.spec)

@@ -1,5 +1,4 @@
-"""The device manager: tracks the devices of plug-ins and allocates them to containers (`pkg/kubelet/cm/devicemanager`).
-"""
+"""The device manager tracks devices of plug-ins and allocates them to containers (`pkg/kubelet/cm/devicemanager`)."""
 
 from __future__ import annotations
 
@@ -155,8 +154,7 @@ class DeviceManager:
     # -- what there is -----------------------------------------------------------------------------------------------
 
     def capacity(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return capacity and allocatable number of each resource; 0 if its plug-in has been disconnected for too long.
-        """
+        """Return capacity and allocatable number of each resource; 0 if its plug-in has been gone for too long."""
         capacity, allocatable = {}, {}
         for resource, devices in self._seen.items():
             is_past = self._clock.monotonic() - self._gone_at.get(resource, self._clock.monotonic()) > _GRACE_S

@@ -81,8 +81,7 @@ def _lines(values: Mapping[str, str]) -> str:
 
 
 def resource_value(container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str]) -> str:
-    """Return the amount in units of the divisor, rounded up. A missing limit defaults to what the node has allocatable.
-    """
+    """Return the amount in units of the divisor, rounded up. A missing limit defaults to the node's allocatable."""
     which, dot, name = wanted.resource.partition(".")
     if which not in ("limits", "requests") or not dot or not (name in _LIMITED or name.startswith("hugepages-")):
         raise FieldUnknown(f"unsupported container resource : {wanted.resource}")

@@ -1,4 +1,4 @@
-"""/debug/pprof: where this process spends its time and memory, in words; its kinds are those that Python knows."""
+"""The /debug/pprof endpoint: CPU and memory profiles of this process as text, with the kinds that Python provides."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ def _seconds(request: web.BaseRequest) -> int:
 
 
 async def _sampled(seconds: int) -> str:
-    """Stacks of the loop's thread, one a line, with how often they were met: what flame graphs are made of."""
+    """Sample the stacks of the event loop's thread. Return one stack per line with its count, as flame graphs
+    use them.
+    """
     thread, over = threading.get_ident(), threading.Event()
     counts: collections.Counter[str] = collections.Counter()
 

@@ -1,4 +1,4 @@
-"""The kubelet's server: from a path to its handler, and from what goes wrong to an answer."""
+"""The kubelet's HTTP server: dispatches requests to handlers and converts errors to responses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _READERS = ("GET", "HEAD")
 
 
 class KubeletServer:
-    """Without `access` everybody may everything: for callers in this process, who were asked elsewhere."""
+    """Without `access` every request is allowed: for callers in this process, which have authorized it themselves, and
+    for the read-only port.
+    """
 
     def __init__(
         self, *, view: KubeletView, clock: Clock, access: Access | None = None, settings: ServerSettings | None = None
@@ -49,7 +51,7 @@ class KubeletServer:
     async def log(
         self, namespace: str, pod: str, container: str, query: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
-        """A container's log; Refusal before the first piece."""
+        """Yield the log of a container. Raise Refusal before the first piece."""
         async for piece in container_log(self._view, self._clock, namespace, pod, container, query):
             yield piece
 

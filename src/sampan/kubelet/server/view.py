@@ -21,8 +21,7 @@ class KubeletView(Protocol):
     def runtime(self) -> Runtime: ...
 
     def pods(self) -> Sequence[Pod]:
-        """Return the pods of this node with their latest status, from the state of the kubelet. Shared and read-only.
-        """
+        """Return the pods of this node with their latest status, from the kubelet's state. Shared and read-only."""
 
     def find(self, namespace: str, name: str) -> Pod | None: ...
 

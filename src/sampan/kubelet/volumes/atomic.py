@@ -37,8 +37,7 @@ Payload = Mapping[str, File]
 
 
 def write(folder: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
-    """Update the files. Return whether anything has changed. `set_owner` is called before the new files become visible.
-    """
+    """Update the files. Return whether anything changed. `set_owner` is called before the new files become visible."""
     wanted = {_checked(path): file for path, file in payload.items()}
     before = _present(folder)
     gone = _paths(before) - _with_parents(wanted) if before is not None else set()

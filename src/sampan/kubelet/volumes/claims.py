@@ -80,8 +80,7 @@ class Claims:
 
 
 def claimed(pod: Pod, volume: Volume) -> PersistentVolumeClaimVolumeSource | None:
-    """Return the claim of the volume, or None if it has none. A generic ephemeral volume has the claim created for it.
-    """
+    """Return the claim of the volume, or None. A generic ephemeral volume has the claim that was created for it."""
     if volume.ephemeral is not None and volume.persistentVolumeClaim is None:
         return PersistentVolumeClaimVolumeSource(claimName=f"{pod.metadata.name}-{volume.name}")
     return volume.persistentVolumeClaim

@@ -39,8 +39,7 @@ def is_followed(claim: PersistentVolumeClaim) -> bool:
 
 
 def outlook(claim: PersistentVolumeClaim, size: Quantity, *, has_failed: bool) -> Outlook:
-    """Decide about the expansion. `size` is that of the volume; `has_failed` tells whether it has failed on this node.
-    """
+    """Decide about the expansion. `size` is that of the volume; `has_failed` if it has failed on this node."""
     status = claim.status.allocatedResourceStatuses.get(STORAGE, "")
     is_final = has_failed and size_of(claim.spec.resources.requests) != size
     is_told = size_of(claim.status.capacity) >= size and not status

@@ -1,4 +1,4 @@
-"""fsGroup: the files of a volume belong to the pod's group, which may read and, unless it may not, write them."""
+"""Applies fsGroup: the files of a volume get the pod's group and its permissions (`pkg/volume/volume_linux.go`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _WRITE, _READ, _ENTER = 0o660, 0o440, 0o110
 
 
 def give_to_group(folder: Path, group: int | None, *, is_read_only: bool, policy: str | None = None) -> None:
-    """With the policy OnRootMismatch only where the folder itself is not as it should be."""
+    """Change group and permissions of all files. With the policy OnRootMismatch, only if those of the volume's root
+    differ.
+    """
     if group is None or (policy == ON_ROOT_MISMATCH and _is_fit(folder, group, is_read_only)):
         return
     with opened_root(folder) as root:
@@ -28,15 +30,17 @@ def give_to_group(folder: Path, group: int | None, *, is_read_only: bool, policy
             visited.append(place := pending.pop())
             with _entered(root, place) as directory:
                 pending += _change_files(directory, place, group, is_read_only)
-        for place in reversed(visited):  # the volume itself last: OnRootMismatch takes it for the whole
+        # The root comes last, because OnRootMismatch takes it as proof that everything else is done.
+        for place in reversed(visited):
             with _entered(root, place) as directory:
                 _change(".", directory, group, is_read_only)
 
 
 @contextmanager
 def _entered(root: Root, place: str) -> Iterator[int | None]:
-    """The directory, held open; None where it is gone, or something else is in its place by now. Whoever writes to the
-    volume meanwhile cannot make anything outside of it change."""
+    """Yield the open directory, or None if it is gone or has been replaced. A process that writes to the volume
+    concurrently cannot redirect the change to files outside of it.
+    """
     try:
         directory = root.directory(place.split("/") if place else ())
     except (OSError, UnsafePath) as error:
@@ -50,7 +54,7 @@ def _entered(root: Root, place: str) -> Iterator[int | None]:
 
 
 def _change_files(directory: int | None, place: str, group: int, is_read_only: bool) -> list[str]:
-    """Of one directory; the directories in it."""
+    """Change the files of one directory. Return its subdirectories."""
     found: list[str] = []
     if directory is None:
         return found
@@ -64,8 +68,9 @@ def _change_files(directory: int | None, place: str, group: int, is_read_only: b
 
 
 def _change(name: str, directory: int | None, group: int, is_read_only: bool) -> None:
-    """What cannot be changed is left as it is: not all file systems can. The mode is that of the file that was looked
-    at, not of one that has come in its place."""
+    """Change one file, and log errors, since not all file systems support this. The mode is set through the open file,
+    so that a replacement of the same name is not affected.
+    """
     if directory is None:
         return
     try:

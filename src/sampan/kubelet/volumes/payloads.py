@@ -1,4 +1,4 @@
-"""The files that config maps, secrets and the pod's own fields become. Pure."""
+"""Pure conversion of config maps, secrets and downward API fields to files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def default_mode(mode: int | None) -> int:
 
 
 def raise_together(faults: Sequence[str]) -> None:
-    """As one fault, if there are any."""
+    """Raise one VolumeFault for all errors, if there are any."""
     told = list(dict.fromkeys(faults))
     if told:
         raise VolumeFault(told[0] if len(told) == 1 else f"[{', '.join(told)}]")

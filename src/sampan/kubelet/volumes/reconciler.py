@@ -1,5 +1,6 @@
-"""One volume at a time from what is there to what is wanted: attached, mounted on the node, set up for its pod; or all
-of that undone."""
+"""Reconciles one volume at a time: attaches it, mounts it on the node and sets it up for its pod, or undoes all of
+that.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +41,17 @@ class Reconciler:
         self._host, self._plugins, self._claims, self._actual, self._node = host, plugins, claims, actual, node
         self._growth = growth
         self._locks = KeyedLocks()
-        """Of devices: one of their pods at a time."""
+        """Locks by shared mount, so that only one pod changes it at a time."""
         self._mounted: set[str] = set()
-        """Devices that this kubelet has mounted: once is enough."""
+        """Shared mounts that this kubelet has made; they are not mounted again."""
         self._reporting = asyncio.Lock()
 
     # -- setting up --------------------------------------------------------------------------------------------------
 
     async def set_up(self, key: Key, desired: DesiredPod, is_wanted: Callable[[], bool]) -> float | None:
-        """In how many seconds it has to be done anew, if at all. VolumeFault."""
+        """Set up the volume. Return the seconds after which it has to be set up again, or None. Raise VolumeFault on
+        errors.
+        """
         volume = desired.volumes[key.name]
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
         desired.faults.pop(key.name, None)
@@ -69,7 +72,9 @@ class Reconciler:
         return ready.again_s
 
     async def look_at_size(self, key: Key, desired: DesiredPod) -> None:
-        """Of a volume that is set up: it may have become larger. Where nobody can say, that waits."""
+        """Expand a volume that is set up if it has become larger. If the claim cannot be read now, that is retried
+        later.
+        """
         volume, found = desired.volumes.get(key.name), self._actual.get(key)
         if volume is None or found is None or found.ready is None:
             return
@@ -77,13 +82,13 @@ class Reconciler:
         await self._growth.in_use(spec, found.plugin, found.ready, found.device)
 
     async def is_exhausted(self, key: Key, desired: DesiredPod) -> bool:
-        """It is not attached because the node can have no more such volumes."""
+        """Whether the volume is not attached because the node has reached its limit of volumes."""
         volume = desired.volumes[key.name]
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
         return await self._plugins.of(spec).is_exhausted(spec)
 
     def _noted(self, key: Key, spec: Spec, plugin: Plugin, device: Device | None) -> ActualVolume:
-        """From here on there may be something to take down."""
+        """Record the volume before it is set up: from now on it may have to be torn down."""
         found = self._actual.get(key)
         if found is None:
             self._actual.remove(Key(key.uid, f"{plugin.name}/{spec.inner}"))
@@ -114,7 +119,9 @@ class Reconciler:
             self._mounted.add(device.unique)
 
     def _check_attached(self, device: Device) -> None:
-        """By the word of the controller that has it attached; it takes that back before it has it detached."""
+        """Raise NotAttached unless the node status lists the volume as attached. The attach/detach controller removes
+        it from there before it detaches the volume.
+        """
         node = self._node()
         if node is not None and not any(one.name == device.unique for one in node.status.volumesAttached):
             raise NotAttached("", step="Volume not attached according to node status")
@@ -140,7 +147,7 @@ class Reconciler:
         remove_empty(layout.volume(key.uid, found.plugin.name, found.inner).parent, layout.pod(key.uid))
 
     async def tear_down_device(self, unique: str) -> None:
-        """Unless a pod uses it."""
+        """Unmount the shared mount unless a pod uses it."""
         async with self._locks.held(unique):
             found = self._actual.device(unique)
             if found is None or self._actual.users(unique):
@@ -156,7 +163,9 @@ class Reconciler:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     async def report_in_use(self) -> None:
-        """The node says which volumes it has in use before it uses them: nobody detaches those."""
+        """Write volumesInUse of the node status. This happens before the volumes are used, because the attach/detach
+        controller does not detach volumes that are listed there.
+        """
         async with self._reporting:
             node, wanted = self._node(), self._actual.in_use()
             if node is None or sorted(node.status.volumesInUse) == wanted:
@@ -168,7 +177,7 @@ class Reconciler:
 
 
 def remove_empty(folder: Path, top: Path) -> None:
-    """The folder and those above it, up to `top`, which stays, as long as nothing is in them."""
+    """Remove the directory and its parents up to but not including `top`, as long as they are empty."""
     while folder != top and top in folder.parents:
         try:
             folder.rmdir()

@@ -1,4 +1,4 @@
-"""How much volumes hold, and which hold more than they may."""
+"""Measures the usage of volumes and finds those that exceed their size limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class VolumeUsage:
 
 
 def measure(name: str, path: Path, *, is_whole: bool, claim: str = "") -> VolumeUsage:
-    """`is_whole`: the volume is a file system of its own; else its files are counted."""
+    """Measure the volume. `is_whole` tells that it is a file system of its own; otherwise its files are counted."""
     whole = os.statvfs(path)
     capacity, available = whole.f_blocks * whole.f_frsize, whole.f_bavail * whole.f_frsize
     if is_whole:
@@ -46,7 +46,9 @@ def measure(name: str, path: Path, *, is_whole: bool, claim: str = "") -> Volume
 
 
 def disk_usage(folder: Path) -> tuple[int, int]:
-    """Bytes on disk and files, those of other file systems below left out; what has several names counts once."""
+    """Return bytes on disk and number of files. Other file systems mounted below are excluded, hard links count
+    once.
+    """
     top = os.lstat(folder)
     seen: set[int] = set()
     total, count = top.st_blocks * _BLOCK, 1
@@ -57,14 +59,14 @@ def disk_usage(folder: Path) -> tuple[int, int]:
             continue
         if found.st_dev != top.st_dev or found.st_ino in seen:
             continue
-        if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # only these could come again
+        if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # Only these can occur again.
             seen.add(found.st_ino)
         total, count = total + found.st_blocks * _BLOCK, count + 1
     return total, count
 
 
 def limited(pod: Pod) -> list[tuple[Volume, int]]:
-    """The volumes on disk that may not grow beyond a size, with that. Pure."""
+    """Return the disk-backed emptyDir volumes with a size limit, and that limit in bytes. Pure."""
     found = []
     for volume in pod.spec.volumes:
         source = volume.emptyDir
@@ -76,7 +78,7 @@ def limited(pod: Pod) -> list[tuple[Volume, int]]:
 
 
 def excess(volume: Volume, limit: int, used: int) -> str:
-    """What is told of a pod whose volume holds too much; empty if it does not. Pure."""
+    """Return the eviction message if the volume exceeds its limit, or an empty string. Pure."""
     if used <= limit or volume.emptyDir is None:
         return ""
     text = str(quantity.parse(str(volume.emptyDir.sizeLimit)))

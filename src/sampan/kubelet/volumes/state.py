@@ -1,4 +1,4 @@
-"""What volumes pods are to have, and what is set up: desired and actual. No effects."""
+"""Desired and actual state of volumes, without side effects."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ AnyContainer = Container | EphemeralContainer
 
 
 class Key(NamedTuple):
-    """A volume of a pod. One that was found on disk, of which the pod's name for it is not known, has a name with a
-    slash: plug-in and name on disk. Without a uid it is a device, by its unique name."""
+    """A volume of a pod by its name in the pod. A volume reconstructed from disk, whose name in the pod is unknown, has
+    a name with a slash: plug-in and name on disk. An empty UID means a shared mount with its unique name.
+    """
 
     uid: str
     name: str
@@ -26,13 +27,13 @@ class Key(NamedTuple):
 class DesiredPod:
     pod: Pod
     volumes: dict[str, Volume]
-    """Those that containers use."""
+    """The volumes that containers use."""
     mounts: set[str]
     devices: set[str]
     inner: dict[str, str] = field(default_factory=dict)
-    """What those are called on disk, as far as that is known."""
+    """Names of the volumes on disk, as far as they are known."""
     faults: dict[str, str] = field(default_factory=dict)
-    """Claims that could not be followed when it was last tried."""
+    """Errors of claims at the last attempt, by volume."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -41,20 +42,20 @@ class ActualVolume:
     inner: str
     device: Device | None = None
     ready: Ready | None = None
-    """None while it is being set up, or after that went wrong half-way: there may be something to take down."""
+    """None while the volume is being set up or after an incomplete setup, which may have to be torn down."""
     group: int | None = None
-    """Which its files belong to, by the volume's own annotation."""
+    """Supplemental group according to an annotation of the persistent volume."""
 
 
 class Actual:
-    """Volumes that are, or may be, set up; found by pod and by device."""
+    """Volumes that are or may be set up, indexed by pod and by shared mount."""
 
     def __init__(self) -> None:
         self._volumes: dict[Key, ActualVolume] = {}
         self._of_pod: dict[str, set[Key]] = {}
         self._users: dict[str, set[Key]] = {}
         self._devices: dict[str, tuple[Plugin, Device]] = {}
-        """What is, or may be, mounted on the node."""
+        """Shared mounts that are or may be mounted."""
 
     def get(self, key: Key) -> ActualVolume | None:
         return self._volumes.get(key)
@@ -80,7 +81,7 @@ class Actual:
             self._users.get(volume.device.unique, set()).discard(key)
 
     def users(self, unique: str) -> Sequence[Key]:
-        """Of a device."""
+        """Return the volumes that use a shared mount."""
         return sorted(self._users.get(unique, ()))
 
     def put_device(self, plugin: Plugin, device: Device) -> None:
@@ -90,7 +91,7 @@ class Actual:
         return self._devices.get(unique)
 
     def idle_devices(self) -> Sequence[str]:
-        """Those that no pod uses."""
+        """Return the shared mounts that no pod uses."""
         return [unique for unique in self._devices if not self._users.get(unique)]
 
     def forget_device(self, unique: str) -> None:
@@ -120,7 +121,7 @@ def containers(pod: Pod) -> list[AnyContainer]:
 
 
 def made_of(desired: DesiredPod, key: ObjectKey) -> list[str]:
-    """The volumes that the object is a part of."""
+    """Return the volumes that contain data of the object."""
     pod = desired.pod
     return [name for name, volume in desired.volumes.items() if key in set(references(_with_only(pod, volume)))]
 
@@ -130,7 +131,7 @@ def _with_only(pod: Pod, volume: Volume) -> Pod:
 
 
 def of_pod(desired: DesiredPod) -> list[str]:
-    """The volumes that tell of the pod itself."""
+    """Return the volumes that contain downward API fields of the pod."""
     return [name for name, volume in desired.volumes.items() if _tells_of_pod(volume)]
 
 
@@ -140,7 +141,7 @@ def _tells_of_pod(volume: Volume) -> bool:
 
 
 def is_other(old: Pod, new: Pod) -> bool:
-    """Whether what a pod may know of itself has changed."""
+    """Whether fields of the pod that the downward API exposes have changed."""
     before, after = old.metadata, new.metadata
     if before.labels != after.labels or before.annotations != after.annotations:
         return True
@@ -152,7 +153,7 @@ def _all(pod: Pod) -> Iterable[Container]:
 
 
 class Changes:
-    """Who waits for something of a pod is woken by `tell`."""
+    """Events by pod UID; `tell` wakes up whoever waits for a change of a pod."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}

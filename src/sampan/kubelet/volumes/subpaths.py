@@ -1,5 +1,7 @@
-"""A part of a volume, mounted by itself. Nobody who can write to the volume can make it lead out of the volume: each
-step of the path is opened without following links, and what is bound is the open file, not its name.
+"""Mounts subpaths of volumes safely (`pkg/volume/util/subpath`).
+
+A process that can write to the volume must not be able to redirect the subpath to the outside: each component of the
+path is opened without following symbolic links, and the bind mount refers to the open file, not to its name.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else o
 
 
 class UnsafeSubpath(Exception):
-    """The path leads out of the volume, or somebody tampers with it."""
+    """The path leads out of the volume, or changes while it is being resolved."""
 
 
 def make_folder(volume: Path, subpath: str) -> None:
-    """The folder, and those above it, where they are missing; as open as the volume itself is."""
+    """Create the missing directories of the subpath, with the permissions of the volume's root."""
     base = volume.resolve(strict=True)
     mode = stat.S_IMODE(base.stat().st_mode)
     existing, missing = _existing(base, subpath)
@@ -34,8 +36,9 @@ def make_folder(volume: Path, subpath: str) -> None:
 
 
 class _Position:
-    """A place in a volume. It alone owns the one descriptor that it has at a time, and closes it once: a descriptor
-    that is closed twice may be another thread's by then."""
+    """A position in a volume. It owns exactly one file descriptor at a time and closes it once: closing a descriptor
+    twice could close one that another thread has opened since.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -53,7 +56,7 @@ class _Position:
 
 
 def _existing(base: Path, subpath: str) -> tuple[Path, list[str]]:
-    """How much of the path is there, and the names of the rest."""
+    """Return the existing part of the path, and the names of the missing components."""
     parts = [part for part in Path(subpath).parts if part != "/"]
     for count in range(len(parts), -1, -1):
         path = base.joinpath(*parts[:count])
@@ -63,7 +66,9 @@ def _existing(base: Path, subpath: str) -> tuple[Path, list[str]]:
 
 
 def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
-    """Bind what is at `subpath` of the volume to `target`; where mounting cannot be done, its own place is given."""
+    """Bind the subpath to `target` and return the path to mount: without the privilege to mount, that of the
+    subpath.
+    """
     base = volume.resolve(strict=True)
     real = (base / subpath).resolve(strict=True)
     with _opened(base, real) as descriptor:
@@ -79,7 +84,7 @@ def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
 
 
 def clean(mounter: Mounter, folder: Path) -> None:
-    """Undo all binds below: of a pod, or of one of its volumes."""
+    """Unmount and remove all subpaths below a directory, which is that of a pod or of one of its volumes."""
     if not folder.is_dir():
         return
     _clean_level(mounter, folder)
@@ -87,7 +92,7 @@ def clean(mounter: Mounter, folder: Path) -> None:
 
 
 def _clean_level(mounter: Mounter, folder: Path) -> None:
-    """What is mounted is never entered."""
+    """Remove one level. Each entry is unmounted before it is entered."""
     for path in folder.iterdir():
         mounter.unmount(path)
         if path.is_dir() and not path.is_symlink():
@@ -109,7 +114,7 @@ def _make_target(target: Path, *, is_folder: bool) -> None:
 
 @contextmanager
 def _opened(base: Path, real: Path) -> Iterator[int]:
-    """The file at `real`, which has no links in it, opened step by step from the volume on."""
+    """Open `real`, which must not contain symbolic links, component by component from the volume on."""
     if not real.is_relative_to(base):
         raise UnsafeSubpath(f"subpath {real} not within volume path {base}")
     with _Position(os.open(base, _STEP)) as at:

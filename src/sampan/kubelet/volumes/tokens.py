@@ -1,5 +1,6 @@
-"""Tokens of service accounts for pods: asked for when needed, kept in memory, renewed when 80% of their life or a day
-has passed."""
+"""Requests service account tokens for pods and caches them in memory. A token is renewed after 80 % of its lifetime or
+24 hours, whichever comes first (`pkg/kubelet/token`).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _LONGEST_S = 24 * 3600.0
 _RETRY_S = 10.0
-"""After a renewal that failed, while the token still serves."""
+"""Retry interval after a failed renewal while the token is still valid."""
 
 
 class Token(NamedTuple):
@@ -49,7 +50,9 @@ class Tokens:
         self._kept: dict[_Key, Token] = {}
 
     async def get(self, pod: Pod, audiences: Sequence[str], expiration_s: int | None) -> Token:
-        """One that need not be renewed yet, if it can be had."""
+        """Return a token, renewed if it is due. If the renewal fails, the old one is returned until it expires; after
+        that, or without one, raise VolumeFault.
+        """
         key = _Key(pod.metadata.uid, pod.spec.serviceAccountName, tuple(audiences), expiration_s)
         kept, now = self._kept.get(key), self._clock.now()
         if kept is not None and now < kept.renew_at:
@@ -86,7 +89,7 @@ class Tokens:
 
 
 def renewal(expires_at: float, life_s: float) -> float:
-    """When a token is to be renewed. Pure."""
+    """Return the time at which to renew a token. Pure."""
     return min(expires_at - life_s * 0.2, expires_at - life_s + _LONGEST_S)
 
 

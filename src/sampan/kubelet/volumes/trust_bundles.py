@@ -1,4 +1,4 @@
-"""Trust anchors out of ClusterTrustBundles: each once, as PEM."""
+"""Trust anchors from ClusterTrustBundles as PEM without duplicates."""
 
 from __future__ import annotations
 

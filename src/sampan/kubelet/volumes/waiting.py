@@ -1,4 +1,4 @@
-"""Waiting: for something but not for ever, by the injected clock; for work in a thread to its end."""
+"""Waits for events with a timeout by the injected clock, and for threads even when cancelled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
-    """Whether the event comes before that monotonic time."""
+    """Wait until the event is set or the monotonic time `until` is reached. Return whether the event is set."""
     if clock.monotonic() >= until:
         return event.is_set()
     async with asyncio.TaskGroup() as group:
@@ -24,8 +24,9 @@ async def happens_by(clock: Clock, event: asyncio.Event, until: float) -> bool:
 
 
 async def in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
-    """Like asyncio.to_thread, but who is cancelled waits until the thread is done: it goes on mounting otherwise, while
-    everybody believes that nothing happens any more."""
+    """Like `asyncio.to_thread`, but a cancelled caller waits until the thread has finished. Otherwise the thread might
+    continue to mount while the caller assumes that nothing happens any more.
+    """
     work = asyncio.ensure_future(asyncio.to_thread(call, *args, **options))
     try:
         return await asyncio.shield(work)

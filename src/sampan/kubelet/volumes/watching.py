@@ -1,5 +1,4 @@
-"""What is looked at again and again of volumes that are set up: whether they hold too much, whether they have become
-larger."""
+"""Periodic checks of volumes that are set up: size limits and expansion."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from sampan.machinery.clock import Clock
 log = logging.getLogger(__name__)
 
 CLAIMS = "claims"
-"""Told among the changes when there is a pod in `changed`."""
+"""Key among the changes that is notified when a pod is added to `changed`."""
 
 
 class Watching:
@@ -37,7 +36,7 @@ class Watching:
         changes: Changes,
         changed: set[str],
     ) -> None:
-        """`changed` are the uids of pods whose claims are to be looked at soon; they are taken out."""
+        """`changed` contains the UIDs of pods whose claims should be checked soon; they are removed from it."""
         self._config, self._clock, self._desired, self._disk = config, clock, desired, disk
         self._reconciler, self._changes, self._changed = reconciler, changes, changed
 
@@ -50,7 +49,7 @@ class Watching:
                         on_excess(desired.pod, message)
 
     async def growth(self) -> None:
-        """Claims are looked at now and then, and those of a pod that has changed at once."""
+        """Check the claims of all pods periodically, and those of a changed pod at once."""
         while True:
             until = self._clock.monotonic() + self._config.growth_period_s
             is_early = bool(self._changed) or await happens_by(self._clock, self._changes.of(CLAIMS), until)
@@ -68,7 +67,7 @@ class Watching:
 
 
 def claims_of(desired: DesiredPod) -> list[str]:
-    """The volumes that claims are behind. Pure."""
+    """Return the volumes with a claim. Pure."""
     return [name for name, volume in desired.volumes.items() if claimed(desired.pod, volume) is not None]
 
 

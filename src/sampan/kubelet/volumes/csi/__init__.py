@@ -1,5 +1,5 @@
-"""Volumes of CSI drivers: programs of others that are spoken to by gRPC on Unix sockets.
+"""CSI volumes: external drivers called by gRPC on Unix sockets (`pkg/volume/csi`).
 
-`handler` takes drivers in as they come and go, `node_info` tells the cluster of them, `client` speaks to one,
-`plugin` is the volume plug-in.
+`handler` registers drivers, `node_info` publishes them in the cluster, `client` calls a driver, `plugin` is the volume
+plug-in.
 """

@@ -1,4 +1,4 @@
-"""What is asked of a driver: to stage, publish, and undo it, and what it is able to."""
+"""Client of the node service of a CSI driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MODES_OF_MANY = {
     "ReadWriteOnce": "SINGLE_NODE_MULTI_WRITER",
     "ReadWriteOncePod": "SINGLE_NODE_SINGLE_WRITER",
 }
-"""Of drivers that tell one writer of a node from many."""
+"""Access modes for drivers that distinguish single from multiple writers on a node."""
 
 
 class NodeInfo(NamedTuple):
@@ -34,12 +34,12 @@ class NodeInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """A volume as it is to be used."""
+    """A volume with the parameters of its use."""
 
     handle: str
     mode: str = "ReadWriteOnce"
     kind: str = ""
-    """Of its file system."""
+    """File system type."""
     options: Sequence[str] = ()
     group: int | None = None
     is_block: bool = False
@@ -49,7 +49,7 @@ class Use:
 
 
 class Driver:
-    """One that is registered."""
+    """A registered driver."""
 
     def __init__(self, name: str, socket: str) -> None:
         self.name, self.socket = name, socket
@@ -130,7 +130,7 @@ class Driver:
 
 
 class Drivers:
-    """Those that are registered, by name."""
+    """Registered drivers by name."""
 
     def __init__(self) -> None:
         self._drivers: dict[str, Driver] = {}
@@ -148,7 +148,7 @@ class Drivers:
         self._drivers.pop(name, None)
 
     def get(self, name: str, doing: str) -> Driver:
-        """`doing` is what it is needed for."""
+        """Return the driver. `doing` is the operation for the message. Raise VolumeFault if it is not registered."""
         found = self._drivers.get(name)
         if found is None:
             why = f"driver name {name} not found in the list of registered CSI drivers"

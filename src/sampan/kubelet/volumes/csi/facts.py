@@ -1,4 +1,4 @@
-"""What is known of a CSI volume without asking anybody: its names, what is told of the pod, who sets groups. Pure."""
+"""Pure functions for CSI volumes: names, pod information, ownership, error codes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pod_info(spec: Spec) -> dict[str, str]:
 
 
 def has_groups(spec: Spec, info: CSIDriver | None, is_read_only: bool) -> bool:
-    """Whether the kubelet gives the volume's files to the pod's group. Pure."""
+    """Whether the kubelet applies fsGroup to the volume. Pure."""
     policy = (info.spec.fsGroupPolicy if info is not None else None) or "ReadWriteOnceWithFSType"
     if spec.security.fsGroup is None or policy == "None" or is_read_only:
         return False
@@ -63,7 +63,7 @@ def check_life(info: CSIDriver | None, driver: str, life: str) -> None:
 
 
 def growth_fault(code: str, text: str) -> VolumeFault:
-    """What a driver's refusal to make a volume larger means. Pure."""
+    """Return the error for a driver's failure to expand a volume. Pure."""
     if code in _PASSING:
         return MayHaveGrown(f"Expander.NodeExpand failed to expand the volume : {text}")
     if code == "FailedPrecondition":
@@ -74,7 +74,7 @@ def growth_fault(code: str, text: str) -> VolumeFault:
 
 
 def used(stats: Message) -> Usage:
-    """Pure."""
+    """Convert the volume statistics of a driver. Pure."""
     units = {each.unit: each for each in stats.usage}
     of_bytes, of_inodes = units.get(_BYTES), units.get(_INODES)
     found = Usage()

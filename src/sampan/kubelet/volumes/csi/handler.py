@@ -1,4 +1,4 @@
-"""CSI drivers as they are registered and taken off."""
+"""Registers and deregisters CSI drivers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TYPE = "CSIPlugin"
 
 class CsiHandler:
     def __init__(self, *, drivers: Drivers, infos: NodeInfos, on_driver: Callable[[str], None]) -> None:
-        """`on_driver` is told of each that is new."""
+        """`on_driver` receives the name of each new driver."""
         self._drivers, self._infos, self._on_driver = drivers, infos, on_driver
         self._endpoints: dict[str, set[str]] = {}
 
@@ -39,7 +39,7 @@ class CsiHandler:
         self._on_driver(name)
 
     async def refresh(self, name: str) -> None:
-        """Tell the cluster what the driver says of itself now. VolumeFault, and what the API server may say."""
+        """Publish the driver's current node information. Raise VolumeFault, ApiError or ConnectionFailed on errors."""
         driver = self._drivers.get(name, "updateCSIDriver")
         await self._infos.install(name, await driver.info())
 
@@ -56,7 +56,7 @@ class CsiHandler:
 
 
 def refusal(name: str, versions: Sequence[str]) -> str:
-    """Why a driver cannot be registered, if so. Pure."""
+    """Return why the driver cannot be registered, or an empty string. Pure."""
     start = f'kubernetes.io/csi: ValidatePlugin for CSI driver "{name}" failed.'
     if not versions:
         return f"{start} Plugin returned an empty list for supported versions"

@@ -1,4 +1,4 @@
-"""How many volumes of a driver a node can have changes, for drivers that say so: they are asked again and again."""
+"""Updates the volume limits of CSI drivers that request periodic updates (nodeAllocatableUpdatePeriodSeconds)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sampan.machinery.informer import InformerFactory
 log = logging.getLogger(__name__)
 
 _TICK_S = 10.0
-"""No driver may ask for more."""
+"""The shortest update period."""
 
 
 class Limits:
@@ -28,7 +28,7 @@ class Limits:
         clock: Clock,
         refresh: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`refresh` asks a driver of this name, and has the cluster told."""
+        """`refresh` queries the named driver and publishes the result."""
         self._drivers, self._informers, self._clock, self._refresh = drivers, informers, clock, refresh
         self._asked_at: dict[str, float] = {}
 
@@ -55,7 +55,7 @@ class Limits:
 
 
 def period(info: CSIDriver | None) -> int:
-    """In seconds; 0: never again. Pure."""
+    """Return the update period in seconds; 0 if there is none. Pure."""
     return (info.spec.nodeAllocatableUpdatePeriodSeconds or 0) if info is not None else 0
 
 

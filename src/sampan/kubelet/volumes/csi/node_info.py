@@ -1,4 +1,4 @@
-"""Telling the cluster which drivers this node has: the CSINode object, and the node's annotation and labels."""
+"""Publishes the drivers of this node in the CSINode object and in the node's annotation and labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 IDS = "csi.volume.kubernetes.io/nodeid"
 _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 _LEFT = ("aws-ebs", "azure-disk", "azure-file", "cinder", "gce-pd", "portworx-volume", "vsphere-volume")
-"""Volumes that drivers have taken over."""
+"""In-tree plug-ins that CSI migration has replaced."""
 _MOST = (1 << 31) - 1
 _ATTEMPTS = 5
 
@@ -32,7 +32,7 @@ class NodeInfos:
         self._nodes, self._csi_nodes, self._name = client.of(Node), client.of(CSINode), node_name
 
     async def ensure(self) -> CSINode:
-        """The node's CSINode; one of a node that was there before under this name is made anew."""
+        """Return the CSINode of the node. One that belongs to an earlier node of the same name is replaced."""
         node = await self._nodes.get(self._name)
         try:
             found = await self._csi_nodes.get(self._name)
@@ -83,7 +83,7 @@ def made(node: Node) -> CSINode:
 
 
 def changed(drivers: Sequence[CSINodeDriver], name: str, info: NodeInfo | None) -> list[CSINodeDriver]:
-    """With the driver as it says of itself, or without it. Pure."""
+    """Return the list with the driver added or updated, or without it if `info` is None. Pure."""
     others = [driver for driver in drivers if driver.name != name]
     if info is None:
         return others
@@ -99,7 +99,7 @@ def _is_same(left: CSINodeDriver, right: CSINodeDriver) -> bool:
 
 
 def changes(node: Node, driver: str, info: NodeInfo | None) -> Mapping[str, object]:
-    """What a merge into the node's metadata says; nothing if all is well. Pure."""
+    """Return the merge patch of the node's metadata, empty if nothing has changed. Pure."""
     text = node.metadata.annotations.get(IDS, "")
     ids: dict[str, str] = json.read_any(text.encode()) if text else {}
     wanted = {name: value for name, value in ids.items() if name != driver}

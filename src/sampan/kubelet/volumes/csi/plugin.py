@@ -1,4 +1,4 @@
-"""csi: volumes of CSI drivers, persistent ones by way of a claim and those that live with their pod."""
+"""csi volumes: persistent volumes and ephemeral inline volumes of CSI drivers."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ NAME = "kubernetes.io/csi"
 _DATA = "vol_data.json"
 _REPUBLISH_S = 60.0
 _EXHAUSTED = 8
-"""gRPC's number for it."""
+"""gRPC status code RESOURCE_EXHAUSTED."""
 
 
 class Csi(PluginBase):
     name = NAME
 
     def __init__(self, host: Host, drivers: Drivers, refresh: Callable[[str], Awaitable[None]]) -> None:
-        """`refresh` has the cluster told how many volumes of a driver can be had here."""
+        """`refresh` publishes how many volumes of a driver this node supports."""
         self._host, self._drivers, self._refresh = host, drivers, refresh
 
     def supports(self, spec: Spec) -> bool:
@@ -262,7 +262,7 @@ class Csi(PluginBase):
         )
 
     async def _published(self, source: CSIPersistentVolumeSource) -> Mapping[str, str]:
-        """What attaching it has brought to light."""
+        """Return the publish context that attaching the volume has produced."""
         if not await self._is_attached(source.driver):
             return {}
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
@@ -271,7 +271,7 @@ class Csi(PluginBase):
     async def _context(
         self, spec: Spec, source: CSIPersistentVolumeSource | CSIVolumeSource, info: CSIDriver | None
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """The volume's attributes and the secrets, with what the driver wants to know of the pod."""
+        """Return volume context and secrets, with the pod information and tokens that the driver requests."""
         context = dict(source.volumeAttributes)
         secrets = await self._publish_secrets(spec, source)
         if info is not None and info.spec.podInfoOnMount:
@@ -313,20 +313,20 @@ class Csi(PluginBase):
         return informer.lister.get(driver)
 
     async def _is_attached(self, driver: str) -> bool:
-        """Whether its volumes have to be attached."""
+        """Whether volumes of the driver have to be attached."""
         info = await self._info(driver)
         return info is None or info.spec.attachRequired is not False
 
 
 def _save(path: Path, data: Mapping[str, str]) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     fresh = path.with_name(f".{path.name}")
     fresh.write_bytes(json.encode(dict(sorted(data.items()))) + b"\n")
     fresh.replace(path)
 
 
 def load(path: Path) -> dict[str, str] | None:
-    """None: there is none, or none that says which volume it is."""
+    """Return the volume data, or None if the file is missing or does not identify a volume."""
     try:
         found: dict[str, str] = json.read_any(path.read_bytes())
         return {**found, "driverName": found["driverName"], "volumeHandle": found["volumeHandle"]}

@@ -1,4 +1,4 @@
-"""The messages, and one call; what goes wrong is the volume's fault."""
+"""Messages and calls of the CSI node service, with errors as VolumeFault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RpcFault(VolumeFault):
-    """What the driver said; `code` is gRPC's word for it."""
+    """The error of the driver; `code` is the name of the gRPC status code."""
 
     def __init__(self, text: str, code: str = "") -> None:
         super().__init__(text)
@@ -26,7 +26,7 @@ def csi() -> Schema:
 
 
 async def call(socket: str, name: str, request: Message) -> Message:
-    """Of the node's service."""
+    """Call the node service. Raise RpcFault on errors."""
     try:
         return await calls.call(socket, csi(), "Node", name, request)
     except calls.RpcFault as fault:

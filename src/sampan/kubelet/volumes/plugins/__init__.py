@@ -1,1 +1,3 @@
-"""Volume plug-ins, one file each. What they have in common is in the contract; `table` lists them."""
+"""Volume plug-ins, one module each (`pkg/volume/*`); `table` lists them. Their interface is
+`sampan.kubelet.volumes.contract`.
+"""

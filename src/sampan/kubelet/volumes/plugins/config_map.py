@@ -1,4 +1,4 @@
-"""configMap: the keys of a config map as files."""
+"""configMap volumes: the keys of a config map as files."""
 
 from __future__ import annotations
 

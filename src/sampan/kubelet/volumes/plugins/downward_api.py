@@ -1,4 +1,4 @@
-"""downwardAPI: what a pod may know of itself, as files, in memory."""
+"""downwardAPI volumes: fields of the pod as files on tmpfs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""emptyDir: a folder that lives as long as its pod, on disk, in memory or in huge pages. Others rest on it: secrets and
-the like are files in such a folder.
+"""emptyDir volumes: a directory with the lifetime of the pod, on disk, in memory or in huge pages. Secrets and similar
+volumes build on it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class EmptyDir(PluginBase):
 
 
 class Folders:
-    """Folders on a medium; a file beside the pod's volumes tells that one is ready."""
+    """Directories on a medium. A marker file outside the volume tells that one is complete."""
 
     def __init__(self, host: Host) -> None:
         self._layout, self._mounter = host.layout, host.mounter
 
     def make(self, uid: str, name: str, path: Path, medium: str, *, size: int = 0, page: str = "") -> bool:
-        """Whether it was not there before."""
+        """Create the directory. Return whether it did not exist before."""
         notes = self._layout.notes(uid, NAME, name)
         if (notes / "ready").exists() and path.is_dir() and self._is_on(path, medium):
             return False
@@ -86,7 +86,7 @@ class Folders:
 
 
 def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int:
-    """How large one in memory may become: no larger than the pod, the node or the volume's own limit. Pure."""
+    """Return the size limit of a volume in memory: the smallest of those of pod, node and volume. Pure."""
     limits = [quantity.parse(allocatable).value()]
     if all("memory" in container.resources.limits for container in pod.spec.containers or ()):
         limits.append(effective_limits(pod.spec).get("memory", quantity.parse("0")).value())
@@ -96,7 +96,7 @@ def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int
 
 
 def page_size(pod: Pod, medium: str) -> str:
-    """Of huge pages, from what the pod asks for. Pure."""
+    """Return the huge page size according to the pod's requests. Raise VolumeFault if it is not unique. Pure."""
     wanted = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
     containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
     asked = {

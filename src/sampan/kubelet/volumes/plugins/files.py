@@ -1,4 +1,4 @@
-"""Volumes that are files made of objects: how they are written, whatever they are made of."""
+"""Base class of volumes whose files are generated from objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WRAPPED = "wrapped_"
 
 
 class FilesPlugin(PluginBase):
-    """One that gives a name and a payload. Its files are written all at once, and nobody in the pod may write them."""
+    """Subclasses provide a name and a payload. The files are replaced atomically and are read-only for the pod."""
 
     name: str
     medium = MEMORY
@@ -32,7 +32,7 @@ class FilesPlugin(PluginBase):
         return Ready(path=path, is_read_only=True, again_s=again_s)
 
     async def payload(self, spec: Spec) -> tuple[Payload, float | None]:
-        """The files, and in how many seconds others are due."""
+        """Return the files, and the seconds until they have to be updated, or None."""
         raise NotImplementedError
 
     def _write(self, spec: Spec, path: Path, payload: Payload) -> None:
@@ -58,7 +58,9 @@ class FilesPlugin(PluginBase):
 
 
 def nested_mount_points(pod: Pod, volume: str) -> list[str]:
-    """Where other volumes are mounted inside this one, seen from it; nothing can be made there later. Pure."""
+    """Return where other volumes are mounted inside this one, relative to it. The directories have to be created in
+    advance, because the volume is read-only. Pure.
+    """
     found: dict[str, None] = {}
     for container in _containers(pod):
         targets = sorted(str(PurePosixPath(mount.mountPath)) for mount in container.volumeMounts)

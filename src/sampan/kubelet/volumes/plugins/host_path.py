@@ -1,4 +1,4 @@
-"""hostPath: a path of the node itself, which may have to be of a certain type."""
+"""hostPath volumes: a path of the node, whose type may be checked."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ class HostPath(PluginBase):
 
 
 def _mode(spec: Spec) -> int:
-    """Of a folder that is made: one that was provisioned is its pods' own, whoever they run as."""
+    """Return the mode of a new directory. A provisioned one must be accessible to any user that its pods run as."""
     made_by = spec.persistent.metadata.annotations.get(PROVISIONED_BY) if spec.persistent is not None else None
     return 0o777 if made_by == LOCAL_PATH else 0o755
 
 
 def _make_folder(path: Path, mode: int) -> None:
-    """Whatever the process masks. Of one that somebody else was quicker to make, or to put a link in the place of, the
-    mode stays as it is."""
+    """Create the directory with this mode, regardless of the umask. If it has been created concurrently, its mode is
+    kept, and a symbolic link in its place is not followed.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
     try:
         path.mkdir()
@@ -65,8 +66,9 @@ def _make_folder(path: Path, mode: int) -> None:
 
 
 def check(path: Path, type: str, mode: int = 0o755) -> None:
-    """Make what is to be made; VolumeFault where something else is there. Container engines make a folder of a path
-    that need not be anything; so it is done here, for all runtimes alike."""
+    """Create the path if its type allows that. Raise VolumeFault if it has the wrong type. A path without a type
+    becomes a directory, as container engines would create it; doing so here makes all runtimes behave alike.
+    """
     if not path.exists():
         if type in ("", "DirectoryOrCreate"):
             _make_folder(path, mode)

@@ -1,4 +1,4 @@
-"""image: the files of an image. The runtime mounts them; there is nothing to prepare on the node but the image."""
+"""image volumes: the files of an image. The runtime mounts them; the node only has to pull the image."""
 
 from __future__ import annotations
 

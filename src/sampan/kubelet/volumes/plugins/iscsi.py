@@ -1,4 +1,4 @@
-"""iscsi: a disk of the network, which the machine's own iscsiadm attaches to this node."""
+"""iscsi volumes: a network disk that iscsiadm of the machine attaches to this node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOGGED_IN, _NO_SESSION = 15, 21
 _DISKS = Path("/dev/disk/by-path")
 _WAIT_S = 1.0
 _LOOKS = 10
-"""How often a disk is looked for after the node has logged in."""
+"""Number of attempts to find the disk after login."""
 _DISCOVERY_KEYS = ("username", "password", "username_in", "password_in")
 
 
@@ -32,7 +32,7 @@ class Iscsi(PluginBase):
     def __init__(self, host: Host) -> None:
         self._host = host
         self._sessions = KeyedLocks()
-        """By target: nobody logs out of one while another logs in."""
+        """Locks by target, so that no logout happens during a login."""
 
     def _session(self, device: Device) -> AbstractAsyncContextManager[None]:
         return self._sessions.held("-".join(_portal_and_iqn(device.path.name)))
@@ -62,7 +62,7 @@ class Iscsi(PluginBase):
                 raise VolumeFault(fault.text, step=MOUNT_DEVICE) from None
 
     async def _attach(self, spec: Spec) -> str:
-        """The disk's path. By each portal there is a way to it; one is enough."""
+        """Return the path of the disk. Each portal is an alternative path to it; one suffices."""
         source, secret = _source(spec), await self._secret(spec)
         fault: VolumeFault | None = None
         for portal in _portals(source):
@@ -106,7 +106,7 @@ class Iscsi(PluginBase):
             await _tolerant(command, _NO_SESSION)
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
-        """By the note that was made of it, if that names a place where disks are."""
+        """Return the shared mount according to the stored note, if that names a valid location."""
         try:
             path = Path(self._note(uid, inner).read_text())
         except (OSError, ValueError):
@@ -119,7 +119,7 @@ class Iscsi(PluginBase):
         return [_device_at(path) for path in sorted(found)]
 
     def _note(self, uid: str, inner: str) -> Path:
-        """Which disk a pod's volume is on: its own folder does not say."""
+        """Return the file that stores the disk of a pod's volume, which its directory does not reveal."""
         return self._host.layout.notes(uid, NAME, inner) / "device"
 
     async def set_up(self, spec: Spec) -> Ready:
@@ -152,7 +152,7 @@ def _device_at(path: Path) -> Device:
 
 
 def _write(file: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
     fresh = file.with_name(f".{file.name}")
     fresh.write_text(text)
@@ -160,7 +160,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Command]:
-    """What is told to iscsiadm, in order. Pure."""
+    """Return the iscsiadm commands for the login, in order. Pure."""
     found = ["-m", "discoverydb", "-t", "sendtargets", "-p", portal, "-I", _interface(source)]
     node = ["-m", "node", "-p", portal, "-T", source.iqn, "-I", _interface(source)]
     commands: list[Command] = [[*found, "-o", "new"]]
@@ -179,7 +179,7 @@ def _chap(what: Command, prefix: str, secret: Mapping[str, str]) -> list[Command
 
 
 def logout(portal: str, iqn: str, interface: str) -> list[Command]:
-    """Pure."""
+    """Return the iscsiadm commands for the logout, in order. Pure."""
     node = ["-m", "node", "-p", portal, "-T", iqn, "-I", interface]
     return [[*node, "--logout"], [*node, "-o", "delete"]]
 
@@ -212,7 +212,7 @@ def _portals(source: Source) -> list[str]:
 
 
 def _portal_and_iqn(name: str) -> tuple[str, str]:
-    """From the name of the folder that the disk is mounted at."""
+    """Parse the name of the directory at which the disk is mounted."""
     portal, _, rest = name.partition("-")
     return portal, rest.rpartition("-lun-")[0]
 

@@ -1,4 +1,4 @@
-"""local: a folder or a disk of this very node, by way of a persistent volume."""
+"""local volumes: a directory or disk of this node, used through a persistent volume."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Local(PluginBase):
         return True
 
     async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
-        """A folder has room as its disk has; a raw disk is as large as it is."""
+        """Expand the file system of a disk. A directory or a raw block device needs nothing."""
         if device is not None:
             kind = await in_thread(self._host.mounter.kind, device.path)
             await fill((spec.source.local or LocalVolumeSource()).path, kind, device.path)

@@ -1,4 +1,4 @@
-"""nfs: a folder of a file server, mounted by the machine's own mount.nfs."""
+"""nfs volumes: a directory of a file server, mounted by mount.nfs of the machine."""
 
 from __future__ import annotations
 

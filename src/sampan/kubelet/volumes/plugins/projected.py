@@ -1,5 +1,5 @@
-"""projected: files of several sources in one volume: config maps, secrets, the pod's own fields, tokens of its service
-account, trust bundles.
+"""projected volumes: config maps, secrets, downward API fields, service account tokens and trust bundles in one
+volume.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sampan.kubelet.volumes.plugins.secret import secret_files
 NAME = "kubernetes.io/projected"
 _OWNER_ONLY = 0o600
 _BUNDLES_S = 60.0
-"""How often trust bundles are looked at."""
+"""Interval at which trust bundles are updated."""
 
 
 class Projected(FilesPlugin):
@@ -57,7 +57,7 @@ class Projected(FilesPlugin):
             content = await self.host.bundles.anchors(part.clusterTrustBundle)
             return {part.clusterTrustBundle.path: _owned(spec, content, mode)}, _BUNDLES_S
         if part.podCertificate is not None:
-            raise VolumeFault("unimplemented")  # as of a real kubelet that is told nothing of its features
+            raise VolumeFault("unimplemented")  # As in a Kubernetes kubelet with default feature gates.
         return {}, None
 
     async def _token(self, spec: Spec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
@@ -70,14 +70,14 @@ class Projected(FilesPlugin):
 
 
 def _owned(spec: Spec, content: bytes, mode: int) -> File:
-    """Where one user or group is known to need it, nobody else may read it."""
+    """Return the file. If a single user or fsGroup is known to need it, no other may read it."""
     user = pod_user(spec.pod)
     is_closed = user is not None or spec.security.fsGroup is not None
     return File(content, _OWNER_ONLY if is_closed else mode, user)
 
 
 def pod_user(pod: Pod) -> int | None:
-    """The one that all its containers run as, if they all say so and agree. Pure."""
+    """Return the user that all containers run as, or None if that is not specified or differs. Pure."""
     whole = pod.spec.securityContext.runAsUser if pod.spec.securityContext is not None else None
     users = set()
     for container in (*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers):

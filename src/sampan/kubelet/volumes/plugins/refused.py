@@ -1,4 +1,4 @@
-"""Volumes that this kubelet does not mount, each with a word on why."""
+"""Volumes that this kubelet does not support, with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ class GitRepo(PluginBase):
 
 
 def unknown(spec: Spec) -> VolumeFault:
-    """Drivers of vendors have left Kubernetes; they are CSI drivers now."""
+    """Return the error for an unsupported source. In-tree vendor drivers were removed from Kubernetes in favor
+    of CSI.
+    """
     source = spec.volume if spec.persistent is None else spec.source
     names = [name for name in source.__struct_fields__ if name not in _NO_SOURCES and getattr(source, name) is not None]
     what = f" for {names[0]}: use its CSI driver" if names else ""

@@ -1,4 +1,4 @@
-"""secret: the keys of a secret as files, in memory."""
+"""secret volumes: the keys of a secret as files on tmpfs."""
 
 from __future__ import annotations
 

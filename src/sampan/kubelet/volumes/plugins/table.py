@@ -1,4 +1,4 @@
-"""All plug-ins that there are."""
+"""The list of all volume plug-ins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Plugins:
         self._by_name = {plugin.name: plugin for plugin in self._all}
 
     def of(self, spec: Spec) -> Plugin:
-        """VolumeFault where there is none."""
+        """Return the plug-in for the volume. Raise VolumeFault if there is none."""
         for plugin in self._all:
             if plugin.supports(spec):
                 return plugin
