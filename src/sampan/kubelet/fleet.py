@@ -101,7 +101,7 @@ class Fleet:
         """Return the records of all running nodes."""
         return list(self._running.values())
 
-    # -- for those who look in ---------------------------------------------------------------------------------------
+    # -- accessors ---------------------------------------------------------------------------------------------------
 
     def node(self, name: str) -> NodeRecord | None:
         """Return the record of a running node, or None."""
@@ -114,7 +114,7 @@ class Fleet:
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         return self._pods.lister.get(name, namespace) if self._pods is not None else None
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- lifecycle ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run the nodes until cancelled."""
@@ -181,7 +181,7 @@ class Fleet:
         kubelet.node = new
         kubelet.runtime.use_pod_cidrs(new.spec.podCIDRs)
 
-    # -- work --------------------------------------------------------------------------------------------------------
+    # -- workers -----------------------------------------------------------------------------------------------------
 
     async def _work(self, name: str) -> None:
         try:
@@ -260,7 +260,7 @@ class Fleet:
         self._addresses.give_back(kubelet.machine.address)
         self.sync_loop.forget(kubelet)
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _first_beat_s(self) -> float:
         """Return the delay of a node's first heartbeat, spread evenly over the period."""

@@ -88,6 +88,9 @@ class Heartbeat:
     # -- lease -------------------------------------------------------------------------------------------------------
 
     async def renew(self, kubelet: NodeRecord) -> None:
+        """Renew the lease based on the last known version. After a conflict, or if it is gone, read or create
+        it again.
+        """
         leases = kubelet.client.of(Lease)
         if kubelet.lease is not None:
             try:

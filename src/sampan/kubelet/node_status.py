@@ -67,7 +67,7 @@ class Machine:
     """Resources available to pods; None if that is the whole capacity."""
     more_addresses: Sequence[str] = ()
     hostname: str = ""
-    """Empty if it is the node's name."""
+    """Hostname of the machine; empty if it is the node's name."""
     port: int = PORT
     info: NodeSystemInfo | None = None
     """System information of a real machine; None for a hollow node."""

@@ -16,7 +16,7 @@ class PodActions:
     needs_sandbox: bool = False
     start: list[Container] = field(default_factory=list)
     kill_pod: bool = False
-    """The pod's regular containers have terminated for good; whatever else runs has to be stopped."""
+    """Whether to terminate the pod: its regular containers are done, or an init container has failed for good."""
 
 
 def compute_pod_actions(pod: Pod, report: PodReport) -> PodActions:

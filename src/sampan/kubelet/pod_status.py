@@ -58,7 +58,7 @@ class Facts:
     waiting: Waiting = field(default_factory=dict)
     host_ips: Sequence[str] = ()
     is_terminal: bool = False
-    """No container of the pod will be started again."""
+    """Whether no container of the pod will be started again."""
     verdict: Verdict | None = None
     actuated: Mapping[str, ResourceRequirements] = field(default_factory=dict)
     """Resources that containers actually run with where they differ from the spec; WHOLE_POD is the key of pod-level
@@ -67,7 +67,7 @@ class Facts:
     resize: tuple[str, str, str] | None = None
     """Condition type, reason and message of a pending or ongoing resize."""
     is_resetting: bool = False
-    """All containers are being stopped in order to be restarted together."""
+    """Whether all containers are being stopped in order to be restarted together."""
 
 
 def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:

@@ -52,9 +52,9 @@ class NodeRecord:
     reported_at: float | None = None
     """Monotonic time at which the status was last written or first seen unchanged; None before that."""
     is_changed: bool = False
-    """Another writer has changed the node's status since it was last computed."""
+    """Whether the node's status may differ from the one last computed."""
     provision: Provision | None = None
-    """Set on real nodes only."""
+    """Work around the containers of pods on a real node; None for a hollow node."""
 
     def report(self, pod: Pod) -> PodReport:
         return self.runtime.pod_report(pod) if self.provision is None else self.provision.report(pod)
@@ -83,22 +83,22 @@ class PodRecord:
     restarts: set[str] | None = None
     """Containers that must be restarted for a change of their resources."""
     is_resetting: bool = False
-    """All containers are being stopped in order to be restarted together."""
+    """Whether all containers are being stopped in order to be restarted together."""
     killed: set[str] | None = None
     """IDs of containers that are being stopped while the pod keeps running."""
     is_admitted: bool = False
-    """The pod's devices and other resources have been allocated."""
+    """Whether the devices of the pod have been allocated."""
     is_finished: bool = False
-    """Nothing is left on the node for which the API object has to remain."""
+    """Whether nothing is left on the node for which the API object has to remain."""
     is_gone: bool = False
-    """The pod has been removed from its source."""
+    """Whether the pod has been removed from its source."""
     is_static: bool = False
-    """A static pod, of which the API server has only a mirror pod."""
+    """Whether this is a static pod, of which the API server has only a mirror pod."""
     mirror: Pod | None = None
     is_ending: bool = False
-    """The pod must terminate although its API object is not being deleted."""
+    """Whether the pod must terminate although its API object is not being deleted."""
     ending: asyncio.Event | None = None
-    """If present, set when the pod has to terminate, to interrupt whoever waits on it."""
+    """Set when the pod has to terminate, in order to interrupt work in progress; None if there was none."""
     said: PodStatus | None = None
     """The latest status until `pod` reflects it."""
     written: PodStatus | None = None

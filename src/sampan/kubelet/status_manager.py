@@ -73,6 +73,10 @@ class StatusManager:
             self.queue.forget(uid)
 
     async def _write(self, record: PodRecord) -> None:
+        """Patch the status if it has changed. Until the watch delivers the patched pod, `written` and `version` keep
+        the result, so that the status does not seem to go back; if the watch was faster, nothing has to be kept. For a
+        static pod `written` stays, because `record.pod` is not the API object.
+        """
         status, pod = record.said, record.shown
         if status is None or status is record.written or pod is None:
             return

@@ -122,7 +122,7 @@ class SyncLoop:
         for uid in [uid for uid, record in self._records.items() if record.kubelet is kubelet]:
             del self._records[uid]
 
-    # -- work --------------------------------------------------------------------------------------------------------
+    # -- workers -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         await self.queue.serve(self._work, self._workers)
@@ -273,7 +273,7 @@ class SyncLoop:
         record.free()
         self._records.pop(record.uid, None)
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _check_deadline(self, record: PodRecord) -> None:
         left_s = deadline_left_s(record.pod, record.status, self._clock.now())

@@ -41,7 +41,7 @@ class AgentConfig:
     taints: Sequence[Taint] = ()
     is_schedulable: bool = True
     node_ips: Sequence[str] = ()
-    """Empty to use the address of the default route."""
+    """Addresses of the node; empty to use that of the default route."""
     port: int = PORT
     max_pods: int = 110
     pods_per_core: int = 0
@@ -87,7 +87,7 @@ class AgentConfig:
     shutdown_grace_s: float = 0.0
     shutdown_grace_critical_s: float = 0.0
     shutdown_groups: Sequence[ShutdownGroup] = ()
-    """Replace `shutdown_grace_s` and `shutdown_grace_critical_s` if set."""
+    """Grace periods by priority, which replace `shutdown_grace_s` and `shutdown_grace_critical_s`."""
     system_bus: str = ""
     """Address of the D-Bus on which logind announces shutdowns; empty for the system bus."""
     logind_folder: Path = Path("/etc/systemd/logind.conf.d")
@@ -95,7 +95,7 @@ class AgentConfig:
     pod_pids: int = 0
     """Maximum number of processes per pod; 0 for unlimited."""
     has_default_seccomp: bool = False
-    """Containers without a seccomp profile use RuntimeDefault."""
+    """Whether containers without a seccomp profile use RuntimeDefault."""
     max_told_images: int = 50
     """Maximum number of images in the node status; -1 for all."""
     provider_id: str = ""
@@ -105,13 +105,13 @@ class AgentConfig:
     host_pid_sources: Sequence[str] = ("*",)
     host_ipc_sources: Sequence[str] = ("*",)
     ends_pods: bool = False
-    """When the kubelet stops, it terminates all pods; otherwise they keep running and the next kubelet adopts them."""
+    """Whether the kubelet removes all pods when it stops; otherwise they keep running and the next one adopts them."""
     pod_cidrs: Sequence[str] = ()
     """Pod CIDRs to use if the Node object has none."""
     own_pod_cidrs: Sequence[str] = ()
     """Pod CIDRs that the node assigns to itself if no controller allocates any."""
     needs_pod_cidr: bool = False
-    """Sampan provides the pod network, which needs the node's pod CIDR."""
+    """Whether Sampan provides the pod network, which needs the node's pod CIDR."""
 
 
 __all__ = ["HARD_EVICTION", "AgentConfig", "ShutdownGroup"]

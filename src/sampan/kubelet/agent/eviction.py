@@ -117,7 +117,7 @@ class Eviction:
     def _is_due(self, threshold: Threshold, now: float) -> bool:
         return threshold in self._met_at and now - self._met_at[threshold] >= threshold.grace_s
 
-    # -- what pods keep ----------------------------------------------------------------------------------------------
+    # -- local storage limits ----------------------------------------------------------------------------------------
 
     async def _end_excesses(self) -> list[Pod]:
         evicted = []
@@ -130,7 +130,7 @@ class Eviction:
                 evicted.append(pod)
         return evicted
 
-    # -- what the node lacks -----------------------------------------------------------------------------------------
+    # -- resource pressure -------------------------------------------------------------------------------------------
 
     async def _relieve(self, shortage: Shortage) -> list[Pod]:
         self._tell(f"Attempting to reclaim {shortage.resource}")

@@ -80,7 +80,7 @@ class Guard:
         """Return the node conditions that deviate from those of a healthy node."""
         return dict(NOT_READY) if self._shutdown.is_under_way else self._eviction.conditions()
 
-    # -- pods --------------------------------------------------------------------------------------------------------
+    # -- admission and eviction --------------------------------------------------------------------------------------
 
     def refusal(self, pod: Pod) -> Verdict | None:
         """Return why the node rejects the pod, apart from its resource requests, or None."""
@@ -104,7 +104,7 @@ class Guard:
         kubelet.events.pod(kubelet.node, pod, WARNING, *told)
         kubelet.sync_loop.end_pod(record, verdict, kubelet.clock.monotonic() + grace_s)
 
-    # -- room --------------------------------------------------------------------------------------------------------
+    # -- reclaiming disk space ---------------------------------------------------------------------------------------
 
     async def _make_room(self, signal: str) -> None:
         """Free disk space. If images have their own file system, removing them helps only when that one is full."""
@@ -117,7 +117,7 @@ class Guard:
         reports = [self._kubelet.runtime.pod_report(record.pod) for record in self._kubelet.records.values()]
         return {name for report in reports for each in report.containers for name in (each.image, each.image_ref)}
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- shutdown ----------------------------------------------------------------------------------------------------
 
     async def _shut_down(self) -> None:
         """Terminate the pods within their grace periods, and report the node as not ready."""

@@ -24,7 +24,7 @@ Tell = Callable[[str, str], None]
 Disk = Callable[[Path], tuple[int, int]]
 """Return the available and the total bytes of a directory's file system."""
 Forget = Callable[[Collection[str], float], None]
-"""Drop the pull records of all images but the given ones that are older than a wall-clock time."""
+"""Drop the pull records of images that are not in the collection and that are older than a wall-clock time."""
 
 
 def to_remove(
@@ -92,7 +92,7 @@ class ImageCollector:
         await self._remove(images, in_use, 1 << 62, self._clock.monotonic())
         await self._forget_gone(began)
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     @property
     def _folder(self) -> Path:
@@ -112,7 +112,7 @@ class ImageCollector:
         return await self._remove(images, in_use, 1 << 62, self._clock.monotonic() - most_s)
 
     async def _remove(self, images: Sequence[ImageInfo], in_use: set[str], wanted: int, old: float) -> list[str]:
-        """Return the IDs of the removed images. A failure to remove one does not affect the others."""
+        """Remove images. Return the IDs of the removed ones; a failure to remove one does not affect the others."""
         gone = []
         for image in to_remove(images, self._used_at, in_use, wanted=wanted, old=old):
             try:

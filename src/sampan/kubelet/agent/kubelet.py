@@ -105,7 +105,7 @@ class Kubelet:
         self._guard: Guard | None = None
         self._volumes: VolumeManager | None = None
 
-    # -- for those who look in ---------------------------------------------------------------------------------------
+    # -- accessors ---------------------------------------------------------------------------------------------------
 
     @property
     def runtime(self) -> Runtime:
@@ -138,7 +138,7 @@ class Kubelet:
                 return _with_status(record)
         return None
 
-    # -- life --------------------------------------------------------------------------------------------------------
+    # -- lifecycle ---------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         config = self.config

@@ -29,7 +29,7 @@ class Facts:
     huge_pages: Mapping[str, int]
     """Bytes of huge pages by page size."""
     info: NodeSystemInfo
-    """Lacks the version of the container runtime."""
+    """System information without the version of the container runtime."""
 
 
 def read_facts(root: Path) -> Facts:
@@ -139,7 +139,9 @@ def threshold_value(text: str, capacity: int) -> int:
 
 
 def own_addresses() -> list[str]:
-    """Return the source address of the default route for each IP family, or the loopback address without a route."""
+    """Return the source address of the default route for each IP family; without a route, the address of the hostname
+    or else the loopback address.
+    """
     found = []
     for family, elsewhere in zip((socket.AF_INET, socket.AF_INET6), _ELSEWHERE, strict=True):
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as link:

@@ -173,7 +173,7 @@ class NodeKeeper:
             found.setdefault(READY, runtime_status.not_ready(self._runtime.faults))
         return found
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _ranges(self) -> list[str]:
         return list(self._record.node.spec.podCIDRs or self._config.pod_cidrs or self._kept)

@@ -22,7 +22,7 @@ _Name = tuple[str, str]
 
 
 class OwnPods:
-    """`run()` creates and deletes mirror pods."""
+    """Manages the static pods of a node. `run()` creates and deletes their mirror pods."""
 
     def __init__(
         self, *, node: NodeRecord, records: Records, sync_loop: SyncLoop, statuses: StatusManager, clock: Clock
@@ -96,7 +96,7 @@ class OwnPods:
                 self._queue.retry(name),
             )
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _sync(self, name: _Name) -> None:
         """Start the static pod, or terminate one that is no longer wanted. Its successor of the same name starts after
@@ -113,6 +113,9 @@ class OwnPods:
         self._queue.add(name)
 
     async def _sync_mirror(self, name: _Name) -> None:
+        """Create a missing mirror pod, and delete one that is outdated or marked for deletion; once the watch delivers
+        that deletion, it is created again. The mirror pod of a removed static pod stays until that has terminated.
+        """
         pod, mirror = self._pod(name), self._mirrors.get(name)
         pods = self._node.client.of(Pod)
         if mirror is not None and (pod is None or not is_mirror_of(mirror, pod)):

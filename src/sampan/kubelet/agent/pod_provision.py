@@ -87,7 +87,7 @@ class PodProvision:
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
         return self._parts.volumes.told(pod, self._parts.plugins.told(pod, status))
 
-    # -- how things are ----------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     def report(self, pod: Pod) -> PodReport:
         parts = self._parts
@@ -253,7 +253,7 @@ class PodProvision:
         again_s = await self._parts.resizer.sync(record, report)
         return again_s
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- termination -------------------------------------------------------------------------------------------------
 
     async def give_back(self, pod: Pod) -> None:
         await self._parts.plugins.release(pod.metadata.uid)
@@ -278,7 +278,7 @@ class PodProvision:
         shutil.rmtree(self._parts.environment.log_folder(pod), ignore_errors=True)
         remove_folder(self._parts.environment.pod_folder(pod))
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     async def _unless_ending(self, record: PodRecord, work: Coroutine[Any, Any, T]) -> T:
         """Await work that may take long, and abandon it when the pod has to terminate."""

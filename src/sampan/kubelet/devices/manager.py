@@ -151,7 +151,7 @@ class DeviceManager:
         for uid in sorted(self._allocations.users(resource, changed)):
             self._look_at(uid)
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- capacity and health -----------------------------------------------------------------------------------------
 
     def capacity(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return capacity and allocatable number of each resource; 0 if its plug-in has been gone for too long."""

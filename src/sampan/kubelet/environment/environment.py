@@ -47,7 +47,7 @@ class EnvironmentConfig:
     dns: DnsConfig = field(default_factory=DnsConfig)
     node_hosts: Path = Path("/etc/hosts")
     has_seccomp: bool = False
-    """Containers without a seccomp profile use RuntimeDefault."""
+    """Whether containers without a seccomp profile use RuntimeDefault."""
 
 
 Mounts = Callable[[Mapping[str, str]], Sequence[Mount]]
@@ -160,7 +160,7 @@ class Environment:
     def pod_folder(self, pod: Pod) -> Path:
         return self._config.root / "pods" / pod.metadata.uid
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _host_name(self, pod: Pod) -> HostName:
         return host_name(pod, self._config.dns.cluster_domain)

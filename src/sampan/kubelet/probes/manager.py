@@ -99,7 +99,7 @@ class ProbeManager:
         """Run the probes until cancelled."""
         await self._queue.serve(self._work, _AT_A_TIME)
 
-    # -- what is believed --------------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------------------
 
     def _judged(self, pod: Pod, container: Container, report: ContainerReport, address: str) -> ContainerReport:
         uid = pod.metadata.uid
@@ -135,7 +135,7 @@ class ProbeManager:
                 left_s = min(due - self._clock.now(), probe.initialDelaySeconds or 0)
                 self._queue.add_after(key, max(left_s, 0))
 
-    # -- asking ------------------------------------------------------------------------------------------------------
+    # -- running probes ----------------------------------------------------------------------------------------------
 
     async def _work(self, key: Key) -> None:
         try:

@@ -18,9 +18,9 @@ class Answer(NamedTuple):
     is_success: bool
     text: str = ""
     is_warning: bool = False
-    """A success that produces a warning event."""
+    """Whether a success produces a warning event."""
     is_error: bool = False
-    """The probe could not be performed; the result is ignored."""
+    """Whether the probe could not be performed, so that the result is ignored."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Tally:
     run: int = 0
     """Number of consecutive results equal to `last`."""
     is_on_hold: bool = False
-    """The probe is not run again for this instance of the container."""
+    """Whether the probe is not run again for this instance of the container."""
 
     def begin(self, container_id: str) -> None:
         self.container_id, self.value = container_id, _AT_FIRST[self.kind]

@@ -27,11 +27,11 @@ class PortsConfig:
     tls: ssl.SSLContext
     address: str = "0.0.0.0"
     port: int = 10250
-    """0 to disable."""
+    """Main port with TLS and authentication; 0 to disable."""
     read_only_port: int = 0
     """Port for plain HTTP without authentication and without debugging handlers; 0 to disable."""
     cadvisor_port: int = 0
-    """0 to disable."""
+    """Port of cAdvisor's API for plain HTTP without authentication; 0 to disable."""
     health_address: str = "127.0.0.1"
     health_port: int = 0
     """Port for plain HTTP with /healthz only; 0 to disable."""

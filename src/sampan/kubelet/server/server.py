@@ -58,7 +58,7 @@ class KubeletServer:
     async def summary(self) -> Mapping[str, Any]:
         return summary(await self._view.figures(), only_cpu_and_memory=True)
 
-    # -- paths -------------------------------------------------------------------------------------------------------
+    # -- dispatch ----------------------------------------------------------------------------------------------------
 
     async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
         first, _, rest = request.path.lstrip("/").partition("/")

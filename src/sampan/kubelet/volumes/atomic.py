@@ -1,7 +1,8 @@
 """Atomic updates of the files in a volume (`pkg/volume/util/atomic_writer.go`).
 
 The files are in a timestamped directory, `..data` is a symbolic link to it, and containers see links through `..data`.
-An update creates a new directory and renames the link.
+An update creates a new directory, renames the link to it, adds links for new files, removes those of deleted files, and
+finally removes the old directory. Containers thus see either all old or all new content.
 """
 
 from __future__ import annotations

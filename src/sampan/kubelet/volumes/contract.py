@@ -98,9 +98,9 @@ class Ready:
 
     path: Path
     is_read_only: bool = False
-    """Overrides what the containers request."""
+    """Whether containers mount it read-only, whatever they request."""
     image: str = ""
-    """Mount the files of this image instead of `path`."""
+    """Image whose files are mounted instead of `path`."""
     device: Path | None = None
     """A block device instead of `path`."""
     again_s: float | None = None
@@ -156,7 +156,7 @@ class Plugin(Protocol):
     async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
         """Return the usage that the driver reports, or None to use that of the file system."""
 
-    # -- volumes that are mounted on the node first ------------------------------------------------------------------
+    # -- volumes with a shared mount ---------------------------------------------------------------------------------
 
     async def device(self, spec: Spec) -> Device | None:
         """Return the shared mount, or None if every pod has a mount of its own."""

@@ -81,6 +81,7 @@ class Growth:
         self._in_use.discard(inner)
 
     async def _grow(self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None, size: Quantity) -> None:
+        """Expand the volume. The claim is marked as in progress before the expansion and as finished after it."""
         claim = spec.claim
         assert claim is not None
         if spec.is_read_only:

@@ -169,7 +169,7 @@ class VolumeManager:
             while True:
                 group.create_task(self._work(await self._queue.get()))
 
-    # -- what pods are to have ---------------------------------------------------------------------------------------
+    # -- desired state -----------------------------------------------------------------------------------------------
 
     def follow(self, pod: Pod) -> None:
         """Note that a running pod may have changed, which may affect the content of its volumes. The volumes of a pod
@@ -254,7 +254,7 @@ class VolumeManager:
         found = {volume.group for key in self._actual.of_pod(pod.metadata.uid) if (volume := self._actual.get(key))}
         return sorted(group for group in found if group is not None and group not in known)
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- actual state ------------------------------------------------------------------------------------------------
 
     def known_pods(self) -> Sequence[str]:
         """Return the UIDs of pods that have or may have volumes here, including those of an earlier kubelet."""
@@ -281,7 +281,7 @@ class VolumeManager:
             return usage
         return replace(usage, **asdict(found)) if found is not None else usage
 
-    # -- work --------------------------------------------------------------------------------------------------------
+    # -- workers -----------------------------------------------------------------------------------------------------
 
     async def _work(self, key: Key) -> None:
         try:
@@ -396,7 +396,7 @@ class VolumeManager:
         uid = desired.pod.metadata.uid
         return [key for name in desired.volumes if self._actual.ready(key := Key(uid, name)) is None]
 
-    # -- words -------------------------------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------------------------
 
     def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
         return f"Unable to attach or mount volumes: {self._missing_parts(desired, missing)}: {why}"

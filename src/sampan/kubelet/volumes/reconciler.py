@@ -46,7 +46,7 @@ class Reconciler:
         """Shared mounts that this kubelet has made; they are not mounted again."""
         self._reporting = asyncio.Lock()
 
-    # -- setting up --------------------------------------------------------------------------------------------------
+    # -- setup -------------------------------------------------------------------------------------------------------
 
     async def set_up(self, key: Key, desired: DesiredPod, is_wanted: Callable[[], bool]) -> float | None:
         """Set up the volume. Return the seconds after which it has to be set up again, or None. Raise VolumeFault on
@@ -104,6 +104,9 @@ class Reconciler:
             raise VolumeFault("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
 
     async def _mount_device(self, spec: Spec, plugin: Plugin, device: Device) -> None:
+        """Mount the volume on the node, once for all of its pods. It is reported as in use before its attachment is
+        checked, so that it is not detached in between.
+        """
         async with self._locks.held(device.unique):
             self._actual.put_device(plugin, device)
             if device.is_attachable:
@@ -132,7 +135,7 @@ class Reconciler:
         except OSError as fault:
             raise VolumeFault(_told(fault)) from fault
 
-    # -- taking down -------------------------------------------------------------------------------------------------
+    # -- teardown ----------------------------------------------------------------------------------------------------
 
     async def tear_down(self, key: Key) -> None:
         found = self._actual.get(key)
@@ -160,7 +163,7 @@ class Reconciler:
             with contextlib.suppress(errors.ApiError, ConnectionFailed):
                 await self.report_in_use()
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     async def report_in_use(self) -> None:
         """Write volumesInUse of the node status. This happens before the volumes are used, because the attach/detach

@@ -153,7 +153,7 @@ def _all(pod: Pod) -> Iterable[Container]:
 
 
 class Changes:
-    """Events by pod UID; `tell` wakes up whoever waits for a change of a pod."""
+    """Events by pod UID; `tell` wakes up all tasks that wait for a change of the pod."""
 
     def __init__(self) -> None:
         self._events: dict[str, asyncio.Event] = {}

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class CertificateStore:
-    """`name` is kubelet-client or kubelet-server."""
+    """Stores key pairs in a directory; `name` is kubelet-client or kubelet-server."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name

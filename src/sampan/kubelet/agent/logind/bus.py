@@ -94,7 +94,7 @@ class Bus:
         """Request a well-known name on the bus."""
         await self.call(*_OWN, "RequestName", "su", name, 0)
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     async def say_hello(self) -> None:
         await self._authenticate()

@@ -52,6 +52,9 @@ class ShutdownWatch:
             await self._clock.sleep(_AGAIN_S)
 
     async def _follow(self, bus: Bus) -> None:
+        """Handle shutdowns until the connection ends. The signal is subscribed to before the lock is taken, so that
+        none is missed, and the lock is released when the pods have terminated.
+        """
         logind, news = Logind(bus, folder=self._folder), asyncio.Queue[bool | None]()
         bus.on_end = lambda: news.put_nowait(None)
         await self._see_to_delay(logind)

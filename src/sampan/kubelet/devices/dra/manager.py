@@ -95,7 +95,7 @@ class DynamicResources:
         for uid in sorted({uid for info in found for uid in info.PodUIDs}):
             self._look_at(uid)
 
-    # -- before a pod runs -------------------------------------------------------------------------------------------
+    # -- preparing claims --------------------------------------------------------------------------------------------
 
     async def prepare(self, pod: Pod) -> None:
         """Prepare all claims of the pod; returns immediately if they are. Raise ClaimNotPrepared on errors."""
@@ -170,7 +170,7 @@ class DynamicResources:
             raise ClaimNotPrepared(f"DRA driver {name} is not registered")
         return found
 
-    # -- while it runs -----------------------------------------------------------------------------------------------
+    # -- prepared claims ---------------------------------------------------------------------------------------------
 
     def given(self, pod: Pod, container: Container) -> Given:
         """Return the CDI devices of the container. Raise ClaimNotPrepared if a claim has not been prepared."""
@@ -208,7 +208,7 @@ class DynamicResources:
         ids = device.CDIDeviceIDs or [f"{driver}/{device.PoolName}/{device.DeviceName}"]
         return ResourceHealth(resourceID=ids[0], health=known.health, message=known.message or None)
 
-    # -- when it has ended -------------------------------------------------------------------------------------------
+    # -- unpreparing claims ------------------------------------------------------------------------------------------
 
     async def unprepare(self, uid: str) -> None:
         """Unprepare the claims that no other pod uses. Raise ClaimNotPrepared if that fails, so that it is retried."""

@@ -65,7 +65,7 @@ class Csi(PluginBase):
     def supports(self, spec: Spec) -> bool:
         return spec.volume.csi is not None or spec.source.csi is not None
 
-    # -- once on the node --------------------------------------------------------------------------------------------
+    # -- staging -----------------------------------------------------------------------------------------------------
 
     async def device(self, spec: Spec) -> Device | None:
         source = spec.source.csi
@@ -144,7 +144,7 @@ class Csi(PluginBase):
         found = (load(path) for path in sorted(self._host.layout.plugin(NAME).glob(f"*/*/{_DATA}")))
         return [self._device(data["driverName"], data["volumeHandle"], is_attachable=True) for data in found if data]
 
-    # -- in the pod --------------------------------------------------------------------------------------------------
+    # -- publishing --------------------------------------------------------------------------------------------------
 
     async def set_up(self, spec: Spec) -> Ready:
         try:
@@ -153,6 +153,7 @@ class Csi(PluginBase):
             raise VolumeFault(f"kubernetes.io/csi: mounter.SetUpAt failed: {fault}") from fault
 
     async def _publish(self, spec: Spec) -> Ready:
+        """Publish the volume. Its data file is written first, so that even a later kubelet knows what to unpublish."""
         source: CSIPersistentVolumeSource | CSIVolumeSource = spec.source.csi or spec.volume.csi or CSIVolumeSource()
         driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
         info = await self._info(source.driver)
@@ -187,7 +188,7 @@ class Csi(PluginBase):
         (folder / _DATA).unlink()
         folder.rmdir()
 
-    # -- size --------------------------------------------------------------------------------------------------------
+    # -- expansion and usage -----------------------------------------------------------------------------------------
 
     def can_grow(self, spec: Spec) -> bool:
         return spec.source.csi is not None
@@ -215,7 +216,7 @@ class Csi(PluginBase):
         driver = self._drivers.get(data["driverName"], "metrics")
         return used(await driver.stats(data["volumeHandle"], ready.path)) if await driver.can(STATS) else None
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _folder(self, uid: str, inner: str) -> Path:
         return self._host.layout.volume(uid, NAME, inner)
