@@ -86,7 +86,7 @@ class Hooks:
 
 
 def _port(port: int | str, container: AnyContainer) -> int:
-    return port_of(port, container)  # Ephemeral containers have neither ports nor hooks.
+    return port_of(port, container)  # type: ignore[arg-type]  # ephemeral containers have neither ports nor hooks
 
 
 async def _get(url: str, headers: dict[str, str]) -> None:
