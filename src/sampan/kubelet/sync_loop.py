@@ -201,8 +201,8 @@ class SyncLoop:
         return True
 
     async def _has_reset(self, record: PodRecord, report: PodReport) -> bool:
-        """Restart all containers of the pod in place. Return whether all of them have been removed. They are killed
-        without a grace period, and the restart is not subject to back-off.
+        """Kill and remove all containers of the pod, so that they can be restarted together. Return whether all of them
+        have been removed. They get no grace period, and their restart is not subject to back-off.
         """
         pod, record.is_resetting = record.pod, True
         alive = (contract.RUNNING, contract.CREATED)
