@@ -1,6 +1,7 @@
-"""The control loops: each watches a part of the cluster's state and moves it towards what is desired.
+"""The control loops of kube-controller-manager: each watches part of the cluster state and reconciles it with the
+desired state.
 
-One file per controller, a folder where one is large: pure functions that decide, and a thin shell with `name`,
-`watches` and `reconcile`. `manager` has the table of them and starts those that are asked for. May import `sampan.api`
-and `sampan.machinery`, nothing else.
+The counterpart is `pkg/controller` with `cmd/kube-controller-manager`. A controller is one module, or a package if it
+is large: pure functions that decide, and a thin class with `name`, `watches` and `reconcile` that acts. `table` lists
+the controllers and `manager` starts the enabled ones. Controllers import from `sampan.api` and `sampan.machinery` only.
 """

@@ -1,6 +1,6 @@
-"""The cloud provider: what the controllers need of whoever owns the machines. Each part is optional.
+"""The cloud provider interface that controllers call (`k8s.io/cloud-provider`). Every part of it is optional.
 
-What a method raises is told in an event where there is one for it, and tried again after a back-off.
+If a method raises, the controller records an event where Kubernetes defines one, and retries after a backoff.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from sampan.api.types.core_v1 import LoadBalancerStatus, Node, Service
 
 
 class CloudError(Exception):
-    """The provider could not do it; the message is shown to users."""
+    """A request to the cloud provider failed. The message is shown to users."""
 
 
 class Instances(Protocol):
-    """The machines behind the nodes."""
+    """The cloud instances that back the nodes."""
 
     async def exists(self, node: Node) -> bool:
-        """False only if the machine is gone for good."""
+        """Return False only if the instance no longer exists and will not come back."""
 
     async def is_shut_down(self, node: Node) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Packets for the range go to the node."""
+    """A cloud route that sends the packets of a pod CIDR to a node."""
 
     name: str = ""
-    """The provider's; empty in a route to be made."""
+    """The name that the provider assigned; empty in a route that is yet to be created."""
     node: str
-    """Empty if the machine is no node that the provider knows."""
+    """The name of the node; empty if the provider cannot map the instance to a node."""
     cidr: str
     is_blackhole: bool = False
 
 
 class Routes(Protocol):
     async def list(self) -> Sequence[Route]:
-        """All routes of this cluster."""
+        """Return all routes of this cluster."""
 
     async def create(self, route: Route, *, hint: str) -> None:
-        """`hint` is the node's uid: what a name may be made from."""
+        """Create the route. `hint` is the UID of the node, from which the provider may derive a name."""
 
     async def delete(self, route: Route) -> None: ...
 
 
 class LoadBalancers(Protocol):
     async def get(self, service: Service) -> LoadBalancerStatus | None:
-        """None if the service has none."""
+        """Return the load balancer's status, or None if the service has no load balancer."""
 
     async def ensure(self, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
-        """Create it or make it right: ports, source ranges, and the nodes as its backends."""
+        """Create the load balancer or update it: ports, source ranges, and the nodes as its backends."""
 
     async def update(self, service: Service, nodes: Sequence[Node]) -> None:
-        """Give one that exists other nodes."""
+        """Replace the nodes behind an existing load balancer."""
 
     async def delete(self, service: Service) -> None:
-        """Deleting what is not there is well done."""
+        """Delete the load balancer of the service. It is not an error if there is none."""
 
 
 class CloudProvider(Protocol):

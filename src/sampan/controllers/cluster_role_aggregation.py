@@ -1,4 +1,4 @@
-"""clusterrole-aggregation-controller: a role with an aggregation rule has the rules of all roles that it selects."""
+"""clusterrole-aggregation-controller, which sets the rules of each ClusterRole that has an aggregation rule."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -16,7 +16,7 @@ from sampan.machinery.informer import InformerFactory
 
 
 def aggregated(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
-    """The rules of the roles that this one selects, by selector and then by name, each once."""
+    """Return the rules of all selected roles without duplicates, ordered by selector and then by role name."""
     rules: list[PolicyRule] = []
     known: set[bytes] = set()
     by_name = sorted(roles, key=lambda other: other.metadata.name)
@@ -39,7 +39,9 @@ class ClusterRoleAggregation:
         self.watches = (Watch(resource_of(ClusterRole), self._affected),)
 
     def _affected(self, changed: Any) -> Iterable[Hashable]:
-        """Any role may become a part of any that gathers others, or cease to be."""
+        """Return the keys of all aggregated roles: any change of a ClusterRole may add rules to one of them or remove
+        some.
+        """
         wholes = {role.metadata.name for role in self._known.list() if role.aggregationRule is not None}
         return wholes | {changed.metadata.name} if changed.aggregationRule is not None else wholes
 

@@ -1,4 +1,4 @@
-"""What the table of controllers says of each, and what each is made from."""
+"""Descriptors of controllers: the rows of the controller table, the configuration, and the constructor arguments."""
 
 from __future__ import annotations
 
@@ -20,58 +20,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """What a cluster's administrator may say about the controllers."""
+    """The settings of kube-controller-manager that concern individual controllers."""
 
     root_ca: str = ""
-    """The bundle, in PEM, that clients inside the cluster verify the API server with; without one none is published."""
+    """The PEM bundle with which clients inside the cluster verify the API server. If empty, none is published."""
     namespace_settle_s: float = 0
-    """How long a deleted namespace is left alone; more than 0 where several API servers share a store."""
+    """Seconds to wait before a deleted namespace is emptied; greater than 0 if several API servers share one store."""
     local_volume_root: str = "/var/lib/sampan/volumes"
-    """Where the embedded provisioner has the directories of its volumes, on every node."""
+    """The directory, on every node, in which the built-in provisioner creates its volumes."""
     cluster_signing_cert_file: str = ""
     cluster_signing_key_file: str = ""
-    """The CA that signs certificates which are asked for; without one, none are signed."""
+    """Certificate and key of the CA that signs approved certificate signing requests. If empty, none are signed."""
     cluster_signing_files: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """By signer: certificate and key of a CA for that one alone. Then there is none for all."""
+    """Certificate and key files per signer name. If set, there is no CA that serves all signers."""
     cluster_signing_duration_s: float = 365 * 24 * 3600
-    """How long such a certificate is good for at most."""
+    """The maximum lifetime, in seconds, of a signed certificate."""
     service_account_private_key_file: str = ""
-    """Signs the tokens that are kept in secrets; without one, none are made."""
+    """The key that signs the service account tokens stored in secrets. If empty, no such tokens are issued."""
     legacy_token_clean_up_period_s: float = 365 * 24 * 3600
-    """How long a token that was made by itself may be unused."""
+    """Seconds after which an unused auto-generated service account token is removed."""
     cloud: CloudProvider | None = None
-    """Whose machines the nodes are; without one, the controllers that need it have nothing to do."""
+    """The cloud provider. Without one, the controllers that need it do not run."""
     node_monitor_period_s: float = 5
     node_monitor_grace_period_s: float = 50
-    """How long a node may be silent before it is taken to be out of reach."""
+    """Seconds without a heartbeat after which a node's Ready condition becomes Unknown."""
     node_startup_grace_period_s: float = 60
-    """The same for a node that never said how it is."""
+    """Seconds that a node which has never posted its status has to do so."""
     node_eviction_rate: float = 0.1
-    """Nodes a second, in a zone that is well, that are given the taint which evicts their pods."""
+    """Nodes per second, in a healthy zone, that receive the NoExecute taint."""
     secondary_node_eviction_rate: float = 0.01
-    """The same in a zone of which a great part is not ready, if the zone is large; else none."""
+    """Nodes per second in an unhealthy zone, if it is larger than the large-cluster threshold; smaller zones get none.
+    """
     unhealthy_zone_threshold: float = 0.55
     large_cluster_size_threshold: int = 50
     terminated_pod_gc_threshold: int = 12500
-    """So many pods that are over are kept; 0 keeps all."""
+    """The number of terminated pods that are kept; 0 keeps all of them."""
     allocate_node_cidrs: bool = False
     cluster_cidr: Sequence[str] = ()
-    """One range, or one of each family."""
+    """The pod CIDRs of the cluster: one, or one per IP family."""
     node_cidr_mask_size: int = 0
-    """0: 24 for IPv4, 64 for IPv6; only for clusters of one family."""
+    """Prefix length of a node's pod CIDR in single-stack clusters. 0 means 24 for IPv4 and 64 for IPv6."""
     node_cidr_mask_size_ipv4: int = 0
     node_cidr_mask_size_ipv6: int = 0
     service_cluster_ip_range: Sequence[str] = ()
-    """Ranges that no node may get, as services have them."""
+    """The service CIDRs, which are excluded from the pod CIDRs given to nodes."""
     configure_cloud_routes: bool = True
     route_reconciliation_period_s: float = 10
     endpoint_updates_batch_period_s: float = 0
     endpointslice_updates_batch_period_s: float = 0
-    """How long to gather changes of pods before the endpoints follow."""
+    """Seconds for which pod changes are batched before endpoint slices are updated."""
     max_endpoints_per_slice: int = 100
     mirroring_max_endpoints_per_subset: int = 1000
     metrics: MetricsSource | None = None
-    """Who knows the load that autoscalers follow; without one, the metrics APIs are asked."""
+    """The source of the metrics that autoscalers read. If None, the metrics APIs are queried."""
     horizontal_pod_autoscaler_sync_period_s: float = 15
     horizontal_pod_autoscaler_downscale_stabilization_s: float = 300
     horizontal_pod_autoscaler_tolerance: float = 0.1
@@ -81,12 +82,12 @@ class ControllerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What controllers are made from."""
+    """The collaborators from which a controller is constructed."""
 
     client_for: Callable[[str], Client]
-    """The client that a controller of that name writes with."""
+    """Return the API client of the controller with that name."""
     events_for: Callable[[str, str], EventRecorder]
-    """What records events: of the controller of that name, with this as their source."""
+    """Return an event recorder that writes as the named controller and sets the given event source."""
     informers: InformerFactory
     clock: Clock
     config: ControllerConfig
@@ -97,10 +98,11 @@ class Descriptor:
     name: str
     aliases: Sequence[str] = ()
     is_on: bool = True
-    """Whether `*` includes it."""
+    """Whether `*` in --controllers includes this controller."""
     factory: str
-    """`module:function`, loaded when the controller is wanted: takes Parts, gives a Controller, or None where the
-    configuration leaves it nothing to do."""
+    """`module:function` of the factory, imported only if the controller is enabled. The function takes Parts and
+    returns a Controller, or None if the configuration leaves the controller nothing to do.
+    """
     runner: RunnerConfig = field(default_factory=RunnerConfig)
 
     def make(self, parts: Parts) -> Controller | None:

@@ -1,4 +1,4 @@
-"""The same for many at a time: a few workers, and one failure does not keep the others from their turn."""
+"""Running an operation on many items with bounded concurrency, where one failure does not stop the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[None]], *, workers: int = 8) -> list[Exception]:
-    """Act on each item; returns what was raised."""
+    """Call `act` on every item and return the exceptions that were raised."""
     waiting, failures = list(reversed(list(items))), list[Exception]()
 
     async def work() -> None:

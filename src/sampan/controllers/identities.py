@@ -1,10 +1,10 @@
-"""Who the controllers are to the API server: each a service account of kube-system, with the rights of its role."""
+"""The service accounts, in kube-system, with which the controllers authenticate to the API server."""
 
 from typing import Final
 
 NAMESPACE: Final = "kube-system"
 MANAGER: Final = "system:kube-controller-manager"
-"""Who fills the caches that all controllers share."""
+"""The user that fills the informer caches shared by all controllers."""
 
 _ACCOUNTS: Final = {
     "bootstrap-signer-controller": "bootstrap-signer",
@@ -39,5 +39,5 @@ _ACCOUNTS: Final = {
 
 
 def account_of(controller: str) -> str:
-    """The service account of a controller: its own name, unless an older one is in use."""
+    """Return the service account of a controller: the controller's name, unless Kubernetes uses an older one."""
     return _ACCOUNTS.get(controller, controller)

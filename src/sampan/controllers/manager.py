@@ -1,4 +1,4 @@
-"""The controller manager: starts the controllers that are asked for, on shared informers."""
+"""The controller manager, which starts the enabled controllers on shared informers."""
 
 import asyncio
 import logging
@@ -21,7 +21,9 @@ COMPONENT = "kube-controller-manager"
 
 
 class ControllerManager:
-    """`client_for(name)` gives the client of a controller; with "" that of the informers, which all share."""
+    """Runs the enabled controllers. `client_for(name)` returns a controller's client; `client_for("")` that of the
+    informers.
+    """
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class ControllerManager:
         table: Sequence[Descriptor] = CONTROLLERS,
     ) -> None:
         self.activity = Activity()
-        """What the queues and informers do: what a virtual clock waits for."""
+        """Pending work of queues and informers, for which a virtual clock waits."""
         self.informers = InformerFactory(client=client_for(""), activity=self.activity)
         self._clock, self._client_for = clock, client_for
         self._events: list[EventRecorder] = []
@@ -78,6 +80,9 @@ class ControllerManager:
 
 
 def selected(words: Sequence[str], table: Sequence[Descriptor] = CONTROLLERS) -> list[str]:
-    """The names that the words of --controllers switch on; UnknownController names one that there is not."""
+    """Return the controllers enabled by the values of --controllers.
+
+    Raise UnknownController if a value names no controller.
+    """
     known = {row.name: row.is_on for row in table}
     return chosen(words, known, {alias: row.name for row in table for alias in row.aliases})

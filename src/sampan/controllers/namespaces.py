@@ -1,18 +1,18 @@
-"""What controllers with one key per namespace share."""
+"""Constants and key functions of the controllers that have one key per namespace."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
 
 ACTIVE, TERMINATING = "Active", "Terminating"
 TERMINATING_CAUSE = "NamespaceTerminating"
-"""The cause in the answer to a create in a namespace that is being deleted."""
+"""The status cause with which the API server rejects a create in a terminating namespace."""
 
 
 def namespace_name(namespace: Any) -> Iterable[Hashable]:
-    """A namespace's own key."""
+    """Return the key of a namespace object."""
     return (namespace.metadata.name,)
 
 
 def namespace_of(obj: Any) -> Iterable[Hashable]:
-    """The key of the namespace that an object is in."""
+    """Return the key of the namespace that contains the object."""
     return (obj.metadata.namespace,)

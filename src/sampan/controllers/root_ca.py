@@ -1,4 +1,4 @@
-"""root-ca-certificate-publisher-controller: every namespace has the cluster's CA in a ConfigMap, and it stays right."""
+"""root-ca-certificate-publisher-controller, which keeps the cluster CA bundle in a ConfigMap in every namespace."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -29,7 +29,7 @@ def desired(namespace: str, bundle: str) -> ConfigMap:
 
 
 def is_right(found: ConfigMap, bundle: str) -> bool:
-    """Whoever wants another description may have one."""
+    """Whether the ConfigMap holds exactly the bundle and has a description; any description is accepted."""
     return found.data == {"ca.crt": bundle} and bool(found.metadata.annotations.get(DESCRIPTION_KEY))
 
 

@@ -1,4 +1,4 @@
-"""Which controllers run: the words of --controllers."""
+"""Selection of the enabled controllers from the values of --controllers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,14 +6,14 @@ ALL = "*"
 
 
 class UnknownController(ValueError):
-    """--controllers names something that there is not."""
+    """--controllers names a controller that does not exist."""
 
 
 def chosen(words: Sequence[str], known: Mapping[str, bool], aliases: Mapping[str, str]) -> list[str]:
-    """The names that `words` switch on, in the order of `known`, which tells of each name whether `*` includes it.
+    """Return the names that `words` enable, in the order of `known`, which maps each name to whether `*` includes it.
 
-    `name` switches one on, `-name` off, `*` all that are on unless told; the first word about a name counts. Old names
-    are accepted as `aliases`.
+    `name` enables a controller, `-name` disables it, and `*` enables those that are on by default. The first word about
+    a name wins. Former names are accepted as `aliases`.
     """
     said: dict[str, bool] = {}
     for word in words:

@@ -1,4 +1,4 @@
-"""serviceaccount-controller: every active namespace has a service account called default."""
+"""serviceaccount-controller, which creates the service account "default" in every active namespace."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any

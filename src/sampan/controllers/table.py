@@ -1,4 +1,4 @@
-"""The table of controllers: their names, where each is made, and how it runs."""
+"""The table of controllers: name, aliases, factory, and settings of the runner."""
 
 from sampan.controllers.descriptor import Descriptor
 from sampan.machinery.controller import RunnerConfig

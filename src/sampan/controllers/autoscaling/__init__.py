@@ -1,9 +1,9 @@
-"""horizontal-pod-autoscaler-controller: as many replicas as the load asks for.
+"""horizontal-pod-autoscaler-controller, which scales workloads on their metrics (`pkg/controller/podautoscaler`).
 
-`metrics` is the contract of those who know the load, `metrics_api` asks the metrics APIs. Pure: `pod_groups` says which
-pods' figures count, `replicas` how many replicas figures ask for, `stabilizing` and `limits` how far a recommendation
-is followed. `proposals` goes through a spec's metrics, `target` reads and writes the scale, `look` brings it all
-together, `controller` is the loop.
+`metrics` is the interface of a metrics source, and `metrics_api` implements it with the metrics APIs. The pure part is
+`pod_groups` (which pods' samples count), `replicas` (how many replicas the samples call for), `stabilizing` and
+`limits` (how much of a recommendation is applied). `proposals` evaluates the metrics of a spec, `target` reads and
+writes the scale subresource, `look` combines them, and `controller` is the control loop.
 """
 
 from sampan.controllers.autoscaling.controller import make

@@ -1,4 +1,4 @@
-"""The conditions of an autoscaler."""
+"""The conditions of a HorizontalPodAutoscaler."""
 
 from sampan.api.times import format_time
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus

@@ -1,5 +1,8 @@
-"""The loop: every fifteen seconds, look at an autoscaler's metrics and give its target the replicas they ask for. A new
-one is looked at for the first time after that time."""
+"""The control loop: every sync period (15 s by default) each autoscaler's metrics are evaluated and its target is
+scaled.
+
+A new autoscaler is evaluated for the first time one period after it is first seen.
+"""
 
 import logging
 
@@ -74,7 +77,7 @@ class HorizontalPodAutoscalers:
         return self._config.period_s
 
     def _selecting(self, namespace: str, selector: Selector) -> list[Key]:
-        """The autoscalers that select any of the pods that the selector selects."""
+        """Return the autoscalers whose selector matches any of the pods that the given selector matches."""
         rivals = {key: known.selector for key, known in self._memories.items() if key.namespace == namespace}
         if len(rivals) < 2:
             return list(rivals)

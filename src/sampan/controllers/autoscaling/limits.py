@@ -1,4 +1,4 @@
-"""How far a recommendation is followed in one step. Pure."""
+"""Rate limits and bounds that apply to a recommended number of replicas. Pure."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules
 
 _FASTEST, _ALWAYS_ALLOWED = 2, 4
-"""Without rules a step may double the replicas, or go to four."""
+"""Without a behavior, one step may at most double the replicas, but may always go up to four."""
 
 
 class Limited(NamedTuple):
@@ -27,18 +27,18 @@ _DOWN = "ScaleDownLimit", "the desired replica count is decreasing faster than t
 class Change(NamedTuple):
     time: float
     replicas: int
-    """How many more or fewer; not negative."""
+    """The size of the change; never negative."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """What was done lately."""
+    """The recent scaling events, against which the periods of scaling policies are evaluated."""
 
     up: list[Change] = field(default_factory=list)
     down: list[Change] = field(default_factory=list)
 
     def note(self, behavior: HorizontalPodAutoscalerBehavior | None, before: int, after: int, now: float) -> None:
-        """Without rules nobody asks, and nothing is kept."""
+        """Record a scaling event. Without a behavior no policy reads the events, so that none are kept."""
         if behavior is None:
             return
         kept, rules = (self.up, behavior.scaleUp) if after > before else (self.down, behavior.scaleDown)
@@ -47,7 +47,7 @@ class Changes:
         kept.append(Change(now, abs(after - before)))
 
     def at_start(self, current: int, period_s: int, now: float) -> int:
-        """How many replicas there were before the period."""
+        """Return the number of replicas at the start of the period."""
         return current - _within(self.up, period_s, now) + _within(self.down, period_s, now)
 
 

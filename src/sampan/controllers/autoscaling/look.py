@@ -1,4 +1,4 @@
-"""One look at one autoscaler: from its target's scale and its metrics to another number of replicas."""
+"""One evaluation of one autoscaler: from the target's scale and the metrics to the new number of replicas."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -42,25 +42,25 @@ _NO_COUNT = "the HPA was unable to compute the replica count: {}"
 class AutoscalerConfig:
     period_s: float = 15.0
     downscale_window_s: float = 300.0
-    """For how long a higher recommendation holds, where the autoscaler does not say."""
+    """Downscale stabilization window in seconds, for autoscalers that set none."""
     tolerance: float = 0.1
     warmup: Warmup = field(default_factory=Warmup)
 
 
 @dataclass(slots=True)
 class Memory:
-    """What is remembered of one autoscaler."""
+    """The state that is kept for one autoscaler between evaluations."""
 
     recommendations: Recommendations
     changes: Changes = field(default_factory=Changes)
     selector: Selector = labels.NOTHING
-    """Of its target's pods."""
+    """Selects the pods of the scale target."""
     due: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a look needs besides the autoscaler."""
+    """The collaborators of an evaluation."""
 
     client: Client
     kinds: Kinds
@@ -69,15 +69,15 @@ class Means:
     source: MetricsSource
     config: AutoscalerConfig
     rivals: Callable[[str, Selector], Sequence[Key]]
-    """The autoscalers of a namespace that select any of the pods that the selector selects."""
+    """Return the autoscalers of a namespace whose selector matches any of the pods that the given selector matches."""
 
 
 class _Stop(Exception):
-    """Nothing more can be done this time; what there is to say is in the status and in events."""
+    """The evaluation cannot continue. The status and the events already state the reason."""
 
 
 class Autoscaling:
-    """One look at one autoscaler. `hpa` may be changed."""
+    """One evaluation of one autoscaler, which changes `hpa` in place."""
 
     def __init__(
         self, *, means: Means, hpa: HorizontalPodAutoscaler, memory: Memory, now: float, monotonic: float
@@ -104,7 +104,7 @@ class Autoscaling:
             hpa.status.lastScaleTime = format_time(self._now)
         self._set_status(current, desired)
 
-    # -- the target --------------------------------------------------------------------------------------------------
+    # -- scale target ------------------------------------------------------------------------------------------------
 
     async def _target(self) -> tuple[Target, Scale]:
         ref, hpa = self._hpa.spec.scaleTargetRef, self._hpa
@@ -136,10 +136,10 @@ class Autoscaling:
         self._condition(ABLE, False, "FailedUpdateScale", told)
         self._set_status(current, self._hpa.status.desiredReplicas)
 
-    # -- how many replicas -------------------------------------------------------------------------------------------
+    # -- number of replicas ------------------------------------------------------------------------------------------
 
     async def _desired(self, scale: Scale) -> tuple[int, str]:
-        """The number, and why it is to be that."""
+        """Return the desired number of replicas and the reason for it."""
         spec, current = self._hpa.spec, scale.spec.replicas
         least = 1 if spec.minReplicas is None else spec.minReplicas
         if current == 0:
@@ -163,7 +163,7 @@ class Autoscaling:
         return self._followed(current, wanted, least), reason
 
     def _followed(self, current: int, wanted: int, least: int) -> int:
-        """How far the recommendation is followed now."""
+        """Return the recommendation after stabilization and limits, and set the conditions that explain it."""
         behavior, most, memory, now = self._hpa.spec.behavior, self._hpa.spec.maxReplicas, self._memory, self._monotonic
         if behavior is None:
             stable = memory.recommendations.highest(wanted, now)
@@ -178,7 +178,7 @@ class Autoscaling:
         return limited.replicas
 
     async def _proposal(self, scale: Scale) -> Proposal:
-        """What the metric asks for that asks for most."""
+        """Return the highest of the proposals of all metrics."""
         current, specs = scale.spec.replicas, self._hpa.spec.metrics
         asking = self._asking(scale, self._selector(scale))
         self._metrics = [MetricStatus() for _ in specs]
@@ -230,7 +230,7 @@ class Autoscaling:
             up=usual if up is None else quantity.parse(up).as_float(),
         )
 
-    # -- the selector ------------------------------------------------------------------------------------------------
+    # -- selector ----------------------------------------------------------------------------------------------------
 
     def _selector(self, scale: Scale) -> Selector:
         text = scale.status.selector
@@ -256,7 +256,7 @@ class Autoscaling:
         self._set_status(scale.spec.replicas, self._hpa.status.desiredReplicas)
         raise _Stop
 
-    # -- what is said ------------------------------------------------------------------------------------------------
+    # -- status and events -------------------------------------------------------------------------------------------
 
     def _set_status(self, current: int, desired: int) -> None:
         status = self._hpa.status

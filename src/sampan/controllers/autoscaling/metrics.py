@@ -1,4 +1,4 @@
-"""The contract of those who know the load. Values are in thousandths."""
+"""The interface of a metrics source. All values are in thousandths of their unit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
 
 
 class MetricsUnavailable(Exception):
-    """There are no figures; the message says why."""
+    """No samples are available; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +17,18 @@ class PodMetric:
     value: int
     timestamp: float = 0.0
     window_s: float = 0.0
-    """The time before the timestamp that the value is the mean of."""
+    """The length, in seconds, of the window that ends at the timestamp and over which the value is averaged."""
 
 
 PodMetrics = Mapping[str, PodMetric]
-"""By the pods' names."""
+"""Samples by pod name."""
 
 
 class MetricsSource(Protocol):
-    """Every method raises MetricsUnavailable where it has nothing to say."""
+    """A source of metrics. Every method raises MetricsUnavailable if it has no samples."""
 
     async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
-        """How much of a resource each pod uses, or its container of that name if one is given."""
+        """Return the resource usage per pod, or that of the named container if `container` is not empty."""
 
     async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics: ...
 

@@ -1,4 +1,4 @@
-"""Figures from the metrics APIs: metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io."""
+"""The metrics source that queries metrics.k8s.io, custom.metrics.k8s.io and external.metrics.k8s.io."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ from sampan.machinery.client.transport import Request
 _RESOURCE, _CUSTOM, _EXTERNAL = "metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"
 _CUSTOM_VERSIONS = ("v1beta2", "v1beta1")
 _WINDOW_S = 60.0
-"""Of custom metrics that do not say."""
+"""The averaging window of custom metrics that state none."""
 _JSON = {"Accept": "application/json"}
 
 
 class ApiMetrics:
-    """A MetricsSource."""
+    """A MetricsSource that queries the metrics APIs."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._kinds = client, Kinds(client)
@@ -108,7 +108,7 @@ class ApiMetrics:
 
 
 def _use(item: Mapping[str, Any], resource: str, container: str) -> PodMetric | None:
-    """What one PodMetrics says; None where something is missing."""
+    """Return the usage in one PodMetrics item, or None if a container lacks the resource."""
     containers = [each for each in item.get("containers") or () if container in ("", each["name"])]
     values = [each.get("usage", {}).get(resource) for each in containers]
     if not values or any(value is None for value in values):

@@ -1,4 +1,4 @@
-"""Which pods' figures count, and what the pods asked for. Pure."""
+"""Grouping of pods by whether their samples count, and the resource requests of pods. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,27 +15,27 @@ CPU, MEMORY = "cpu", "memory"
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """How a pod's first minutes are judged: it may use much, or say nothing yet."""
+    """The periods after a pod's start in which its CPU samples are treated with caution."""
 
     cpu_s: float = 300.0
-    """For so long after its start the processor use of a pod counts only while it is ready."""
+    """Seconds after its start during which a pod's CPU usage counts only while the pod is ready."""
     readiness_s: float = 30.0
-    """A pod that became unready within that time of its start has never been ready."""
+    """A pod that turned unready within this many seconds of its start is considered never to have been ready."""
 
 
 @dataclass(slots=True)
 class PodGroups:
     ready: int = 0
     unready: set[str] = field(default_factory=set)
-    """Their figures do not count; for more replicas they are taken to use nothing."""
+    """Pods whose samples do not count. When scaling up they are assumed to use nothing."""
     missing: set[str] = field(default_factory=set)
-    """Running, without figures."""
+    """Running pods without samples."""
     ignored: set[str] = field(default_factory=set)
-    """Leaving or failed."""
+    """Pods that are being deleted or have failed."""
 
 
 def grouped(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmup: Warmup, now: float) -> PodGroups:
-    """`resource` is empty where the figures are not of one."""
+    """Group the pods. `resource` is empty if the metric is not a resource metric."""
     groups = PodGroups()
     for pod in pods:
         name = pod.metadata.name
@@ -65,7 +65,9 @@ def _is_warm(pod: Pod, metric: PodMetric, warmup: Warmup, now: float) -> bool:
 
 
 def requests_of(pods: Sequence[Pod], resource: str, container: str) -> dict[str, int]:
-    """What each pod asked for, in thousandths: for itself, or in all its containers, or in the one of that name."""
+    """Return the request of each pod in thousandths: its pod-level request, or the sum over its containers, or that of
+    the named container.
+    """
     return {pod.metadata.name: _request(pod, resource, container) for pod in pods}
 
 
@@ -83,7 +85,7 @@ def _request(pod: Pod, resource: str, container: str) -> int:
 
 
 def _lasting(pod: Pod) -> list[Container]:
-    """The containers, and the sidecars."""
+    """Return the app containers and the sidecars."""
     sidecars = [each for each in pod.spec.initContainers if each.restartPolicy == "Always"]
     return [*(pod.spec.containers or ()), *sidecars]
 

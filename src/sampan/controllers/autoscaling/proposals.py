@@ -1,4 +1,4 @@
-"""What each of an autoscaler's metrics asks for."""
+"""Evaluation of each metric in an autoscaler's spec."""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
@@ -34,12 +34,16 @@ from sampan.controllers.autoscaling.replicas import Answer, Situation
 class Proposal:
     replicas: int
     metric: str
-    """What asks for them, in words."""
+    """Description of the metric for events and conditions."""
     status: MetricStatus
 
 
 class MetricFailure(Exception):
-    """A metric that asks for nothing. The message is for the summary; `reason` and `told` for event and condition."""
+    """A metric could not be evaluated.
+
+    The exception's message goes into the summary event; `reason` and `told` into the metric's own event and the
+    condition.
+    """
 
     def __init__(self, message: str, *, reason: str, told: str) -> None:
         super().__init__(message)
@@ -47,7 +51,7 @@ class MetricFailure(Exception):
 
 
 class _Wrapped(MetricsUnavailable):
-    """The summary says more than event and condition, which have the bare words."""
+    """An error whose message has a prefix in the summary event, while event and condition show only `told`."""
 
     def __init__(self, what: str, told: str) -> None:
         super().__init__(f"{what}: {told}" if what else told)
@@ -56,7 +60,7 @@ class _Wrapped(MetricsUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Puts the question of one metric to the source."""
+    """Evaluates single metrics against a metrics source."""
 
     source: MetricsSource
     namespace: str
@@ -64,7 +68,7 @@ class Asking:
     situation: Situation
 
     async def propose(self, spec: MetricSpec) -> Proposal:
-        """Raises MetricFailure."""
+        """Return the proposal of one metric; raise MetricFailure if it cannot be evaluated."""
         question, reason, prefix = self._question(spec)
         try:
             return await question
@@ -73,7 +77,7 @@ class Asking:
             raise MetricFailure(f"{prefix}: {error}", reason=reason, told=told) from error
 
     def _question(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
-        """The question, and what is said when there is no answer."""
+        """Return the awaitable evaluation, and the reason and message prefix in case it fails."""
         if (resource := spec.resource) is not None:
             what = f"failed to get {resource.name} resource metric value"
             return self._resource(resource), "FailedGetResourceMetric", what
@@ -90,7 +94,7 @@ class Asking:
         told = f'unknown metric source type "{spec.type}"'
         raise MetricFailure(told, reason="InvalidMetricSourceType", told=told)
 
-    # -- resources ---------------------------------------------------------------------------------------------------
+    # -- resource metrics --------------------------------------------------------------------------------------------
 
     async def _resource(self, source: ResourceMetricSource) -> Proposal:
         answer = await self._use(source.name, source.target, "")
@@ -214,7 +218,7 @@ def _value(answer: Answer) -> MetricValueStatus:
 
 
 def _selector(metric: MetricIdentifier) -> Selector:
-    """Which of the metric's series are meant: all unless it says."""
+    """Return the selector of the metric's series; without one, all series match."""
     return selector_of(metric.selector) if metric.selector is not None else EVERYTHING
 
 
@@ -223,7 +227,7 @@ def _named(metric: MetricIdentifier) -> str:
 
 
 def _go_selector(selector: LabelSelector | None) -> str:
-    """As the real controller prints it."""
+    """Format the selector as the Go controller prints it."""
     if selector is None:
         return "nil"
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))

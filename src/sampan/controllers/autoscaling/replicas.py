@@ -1,4 +1,4 @@
-"""How many replicas the figures ask for. Pure; values are in thousandths."""
+"""The replica calculator: how many replicas the samples call for. Pure; values are in thousandths."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _NO_MATCH = "no metrics returned matched known pods"
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """How far from 1 the ratio of use to target may be before anything is done."""
+    """How far the ratio of usage to target may deviate from 1 without scaling."""
 
     down: float = 0.1
     up: float = 0.1
@@ -29,13 +29,13 @@ class Tolerances:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What replicas are counted from, besides figures."""
+    """The inputs of the calculation other than the samples."""
 
     pods: Sequence[Pod]
     current: int
-    """As the target's spec says."""
+    """The replicas in the target's spec."""
     actual: int
-    """As its status says."""
+    """The replicas in the target's status."""
     tolerances: Tolerances
     warmup: Warmup
     now: float
@@ -45,13 +45,13 @@ class Situation:
 class Answer:
     replicas: int
     average: int
-    """What is told of the use."""
+    """The usage that the status reports."""
     utilization: int | None = None
-    """In percent of what was asked for."""
+    """Usage as a percentage of the requests."""
 
 
 def by_utilization(situation: Situation, metrics: PodMetrics, target: int, resource: str, container: str) -> Answer:
-    """For a use of so many percent of what pods ask for."""
+    """Calculate replicas for a target utilization in percent of the pods' requests."""
     kept, groups = _kept(situation, metrics, resource)
     requests = requests_of(situation.pods, resource, container)
     percent, average = _utilization(kept, requests)
@@ -66,14 +66,14 @@ def by_utilization(situation: Situation, metrics: PodMetrics, target: int, resou
 
 
 def by_average(situation: Situation, metrics: PodMetrics, target: int, resource: str = "") -> Answer:
-    """For so much per pod."""
+    """Calculate replicas for a target average value per pod."""
     kept, groups = _kept(situation, metrics, resource)
     replicas = _replicas(kept, groups, situation, ratio=lambda values: _mean(values) / target, fill=lambda name: target)
     return Answer(replicas, _mean(kept))
 
 
 def by_value(situation: Situation, usage: int, target: int) -> Answer:
-    """For one figure that is to be as the target; ready pods share it."""
+    """Calculate replicas for a target of one value, which is scaled by the number of ready pods."""
     ratio = usage / target
     if situation.current == 0:
         return Answer(_up(ratio), usage)
@@ -86,7 +86,7 @@ def by_value(situation: Situation, usage: int, target: int) -> Answer:
 
 
 def by_value_per_pod(situation: Situation, usage: int, target: int) -> Answer:
-    """For one figure of which each pod takes so much."""
+    """Calculate replicas for a target share per pod of one total value."""
     actual = situation.actual
     if actual == 0:
         return Answer(_up(usage / target), usage)
@@ -100,7 +100,7 @@ def total(values: Sequence[int]) -> int:
 
 
 def _kept(situation: Situation, metrics: PodMetrics, resource: str) -> tuple[dict[str, int], PodGroups]:
-    """The figures that count."""
+    """Return the samples that count, and the grouping of the pods."""
     if not situation.pods:
         raise MetricsUnavailable(NO_PODS)
     groups = grouped(situation.pods, metrics, resource=resource, warmup=situation.warmup, now=situation.now)
@@ -119,8 +119,11 @@ def _replicas(
     ratio: Callable[[Mapping[str, int]], float],
     fill: Callable[[str], int],
 ) -> int:
-    """Pods without figures are taken to use what speaks against a change: nothing when there would be more replicas,
-    `fill` when there would be fewer. If that turns the direction, nothing is changed."""
+    """Calculate the replicas, assuming for pods without samples whatever dampens the change.
+
+    They are assumed to use nothing when scaling up, and `fill` when scaling down. If that reverses the direction of
+    scaling, the number of replicas stays as it is.
+    """
     first, current = ratio(kept), situation.current
     with_unready = bool(groups.unready) and first > 1.0
     if not with_unready and not groups.missing:
@@ -139,7 +142,7 @@ def _replicas(
 
 
 def _utilization(values: Mapping[str, int], requests: Mapping[str, int]) -> tuple[int, int]:
-    """The percentage of what was asked for, and the mean use."""
+    """Return the usage as a percentage of the requests, and the mean usage."""
     known = [name for name in values if name in requests]
     used, asked = sum(values[name] for name in known), sum(requests[name] for name in known)
     if asked == 0:
@@ -152,7 +155,7 @@ def _mean(values: Mapping[str, int]) -> int:
 
 
 def _quotient(number: int, by: int) -> int:
-    """Rounded toward zero."""
+    """Divide and round toward zero, as integer division does in Go."""
     found = abs(number) // abs(by)
     return found if (number < 0) == (by < 0) else -found
 

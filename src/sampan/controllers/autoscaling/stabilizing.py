@@ -1,4 +1,4 @@
-"""Recommendations of the last minutes, so that the number of replicas does not flap. Pure but for its memory."""
+"""Stabilization of recommendations over a window, so that the number of replicas does not flap. Does no I/O."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,25 +29,27 @@ class _Recommendation(NamedTuple):
 
 @dataclass(slots=True)
 class Recommendations:
-    """`window_s`: for how long a higher recommendation holds, unless a behavior says otherwise."""
+    """The recent recommendations. `window_s` is the downscale stabilization window unless a behavior sets one."""
 
     window_s: float
     recent: list[_Recommendation] = field(default_factory=list)
 
     def begin(self, current: int, now: float) -> None:
-        """What there is when the autoscaler is first looked at counts as recommended."""
+        """Seed the window with the current replicas the first time that the autoscaler is evaluated."""
         if not self.recent:
             self.recent.append(_Recommendation(now, current))
 
     def highest(self, desired: int, now: float) -> Stabilized:
-        """Without rules: of the recommendations in the window the highest."""
+        """Stabilize without a behavior: return the highest recommendation in the window."""
         cutoff = now - self.window_s
         found = max((desired, *(each.replicas for each in self.recent if each.time >= cutoff)))
         self._keep(desired, now, cutoff)
         return Stabilized(found, *(_READY if found == desired else _HIGHEST))
 
     def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
-        """With rules: not above the lowest of the window for more, not below the highest of that for fewer."""
+        """Stabilize with a behavior: scale up to the lowest in its window at most, down to the highest in its window at
+        least.
+        """
         up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
         lowest = min((desired, *(each.replicas for each in self.recent if each.time > up)))
         highest = max((desired, *(each.replicas for each in self.recent if each.time > down)))

@@ -1,4 +1,4 @@
-"""The scale of what an autoscaler points at, whatever kind that is."""
+"""The scale subresource of an autoscaler's target, whatever its kind."""
 
 from sampan.api import gotext
 from sampan.api.resource import GroupVersionKind, Resource
@@ -16,11 +16,11 @@ _ATTEMPTS = 5
 
 
 class UnknownKind(Exception):
-    """Nobody serves such a kind."""
+    """No served API has such a kind."""
 
 
 class Kinds:
-    """Which resource a kind is, as the server says; what is known is asked for again only if it is not there."""
+    """Maps kinds to resources by discovery. The cached mapping is refreshed only when a kind is missing from it."""
 
     def __init__(self, client: Client) -> None:
         self._discovery = Discovery(client)
@@ -38,7 +38,7 @@ class Kinds:
 
 
 class Target:
-    """One object's scale."""
+    """The scale subresource of one object."""
 
     def __init__(self, *, client: Client, resource: Resource, namespace: str, name: str) -> None:
         self._client, self._path = client, path_of(resource, namespace, name, "scale")
@@ -49,7 +49,7 @@ class Target:
         return found
 
     async def set_replicas(self, scale: Scale, replicas: int) -> None:
-        """Whoever changed something else meanwhile is no hindrance."""
+        """Set the replicas, retrying on conflict with a fresh copy of the scale."""
         for _ in range(_ATTEMPTS - 1):
             try:
                 return await self._put(scale, replicas)

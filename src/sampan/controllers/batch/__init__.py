@@ -1,1 +1,1 @@
-"""Controllers of work that ends: jobs, cron jobs, and the removal of finished jobs."""
+"""Controllers of workloads that run to completion: Job, CronJob, and the TTL-based removal of finished jobs."""

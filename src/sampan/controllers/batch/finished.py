@@ -1,4 +1,4 @@
-"""Whether and how a job has ended: asked by all who watch jobs."""
+"""Whether and how a job has finished."""
 
 from sampan.api.types.batch_v1 import Job, JobCondition
 
@@ -6,7 +6,7 @@ COMPLETE, FAILED = "Complete", "Failed"
 
 
 def finished_condition(job: Job) -> JobCondition | None:
-    """The condition that says that the job has ended, if it has."""
+    """Return the Complete or Failed condition if it is true, or None if the job has not finished."""
     for condition in job.status.conditions:
         if condition.type in (COMPLETE, FAILED) and condition.status == "True":
             return condition

@@ -1,4 +1,4 @@
-"""ttl-after-finished-controller: finished jobs go when their time to live has passed."""
+"""ttl-after-finished-controller, which deletes finished jobs whose ttlSecondsAfterFinished has passed."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -16,11 +16,11 @@ from sampan.machinery.object_key import Key, key_of
 
 
 class UnknownFinish(ValueError):
-    """A finished job that does not say since when."""
+    """A finished job whose condition has no transition time."""
 
 
 def left_s(job: Job | None, now: float) -> float | None:
-    """How long the job may still stay; None if nobody said that it should go."""
+    """Return the seconds until the job expires, or None if it has not finished or has no TTL."""
     if job is None or job.metadata.deletionTimestamp is not None or job.spec.ttlSecondsAfterFinished is None:
         return None
     finished = finished_condition(job)

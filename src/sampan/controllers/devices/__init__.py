@@ -1,1 +1,3 @@
-"""Controllers of devices that pods claim (resource.k8s.io)."""
+"""Controllers of dynamic resource allocation, resource.k8s.io (`pkg/controller/resourceclaim`,
+`pkg/controller/devicetainteviction`).
+"""

@@ -1,4 +1,4 @@
-"""What pods claim, and the claims that are made for them from templates. Pure."""
+"""The resource claims that pods use, and those generated for them from templates. Pure."""
 
 from collections.abc import Hashable, Iterable
 
@@ -8,14 +8,14 @@ from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerRef
 from sampan.machinery.object_key import Key
 
 ANNOTATION = "resource.kubernetes.io/pod-claim-name"
-"""On a claim that was made from a template: for which of the pod's claims."""
+"""Annotation of a generated claim: the entry of the pod's spec.resourceClaims that it is for."""
 MOST_CONSUMERS = 256
 _LONGEST_BASE = 57
-"""Of a generated name: a dash and five characters come after it, within 63."""
+"""Maximum length of the generateName prefix; a dash and five characters follow it, within 63."""
 
 
 def claim_name(pod: Pod, wanted: PodResourceClaim) -> str | None:
-    """The name of the claim that the pod uses: empty while it is not made, None if none is needed."""
+    """Return the name of the claim that the pod uses: empty if it is yet to be created, None if none is needed."""
     if wanted.resourceClaimName is not None:
         return wanted.resourceClaimName
     for status in pod.status.resourceClaimStatuses:
@@ -25,7 +25,7 @@ def claim_name(pod: Pod, wanted: PodResourceClaim) -> str | None:
 
 
 def claim_names(pod: Pod) -> list[str]:
-    """Of all claims that the pod uses so far, also of the one that stands for its extended resources."""
+    """Return the names of all existing claims of the pod, including the one for its extended resources."""
     found = [claim_name(pod, wanted) for wanted in pod.spec.resourceClaims]
     if pod.status.extendedResourceClaimStatus is not None:
         found.append(pod.status.extendedResourceClaimStatus.resourceClaimName)
@@ -51,7 +51,7 @@ def by_template(pod: Pod) -> Iterable[Hashable]:
 
 
 def is_done(pod: Pod) -> bool:
-    """It will not run, or not any more."""
+    """Whether the pod has terminated, or was deleted before it was scheduled."""
     is_deleted_early = pod.metadata.deletionTimestamp is not None and not pod.spec.nodeName
     return pod.status.phase in ("Succeeded", "Failed") or is_deleted_early
 
@@ -65,7 +65,9 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def needs_reservation(claim: ResourceClaim, pod: Pod) -> bool:
-    """Of a pod that is on a node without the scheduler having seen to this."""
+    """Whether a pod that was assigned to a node without the scheduler still lacks its reservation of an allocated
+    claim.
+    """
     status = claim.status
     has_room = len(status.reservedFor) < MOST_CONSUMERS
     return status.allocation is not None and not is_reserved_for(claim, pod) and has_room
@@ -91,7 +93,7 @@ def claim_from(template: ResourceClaimTemplate, pod: Pod, wanted: PodResourceCla
 
 
 def base_name(pod: str, claim: str) -> str:
-    """Both names, each shortened in proportion where they are too long together."""
+    """Return the generateName prefix; if too long, both names are shortened in proportion."""
     full = f"{pod}-{claim}-"
     if len(full) <= _LONGEST_BASE:
         return full

@@ -1,5 +1,6 @@
-"""resourceclaim-controller: claims from templates for pods, reservations of pods that are done, and what no pod needs
-any more."""
+"""resourceclaim-controller, which creates claims from templates, releases the reservations of finished pods, and
+deletes generated claims that are no longer needed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SOURCE = "resource_claim"
 FIELD_MANAGER = "ResourceClaimController"
 FINALIZER = "resource.kubernetes.io/delete-protection"
 _MOST_REMEMBERED = 500
-"""Pods that are gone; of one that is forgotten the server is asked."""
+"""The number of deleted pods to remember; for others the API server is queried."""
 
 
 class PodWork(NamedTuple):
@@ -52,12 +53,13 @@ class ResourceClaims:
         self._claims.add_index(by_owner)
         self._add: Callable[[Hashable], None] = lambda key: None
         self._gone: dict[str, None] = {}
-        """Uids of pods that were removed, the latest last."""
+        """UIDs of deleted pods, most recent last."""
         self._made: dict[str, ResourceClaim] = {}
-        """By uid: claims that were created and are not in the cache yet. A pod whose status could not be written must
-        find them, or it would get a second one."""
+        """Claims that were created but are not in the cache yet, by UID. If the pod's status could not be written, the
+        retry must find them here, or it would create a second claim.
+        """
 
-    # -- changes -----------------------------------------------------------------------------------------------------
+    # -- change handlers ---------------------------------------------------------------------------------------------
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
         self._add = add
@@ -124,7 +126,7 @@ class ResourceClaims:
             await self._reserve_all(pod)
 
     async def _made_for(self, pod: Pod, wanted: PodResourceClaim) -> str:
-        """The name of a claim that the pod's status does not tell of yet; empty if there is nothing to tell."""
+        """Return the name of a claim that is yet to be recorded in the pod's status, or an empty string."""
         name = pod_claims.claim_name(pod, wanted)
         if name is None or wanted.resourceClaimTemplateName is None:
             return ""
@@ -135,7 +137,7 @@ class ResourceClaims:
         return claim.metadata.name
 
     def _orphan(self, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim | None:
-        """One that was made before its maker could say so."""
+        """Return a claim that was created for the pod but not recorded in its status."""
         every = [*self._claims.find(by_owner, pod.metadata.uid), *self._made.values()]
         for claim in every:
             is_this = claim.metadata.annotations.get(pod_claims.ANNOTATION) == wanted.name
@@ -173,7 +175,7 @@ class ResourceClaims:
         )
 
     async def _reserve_all(self, pod: Pod) -> None:
-        """The scheduler does this for the pods that it places; of others it is done here."""
+        """Reserve the claims of a pod that was assigned to a node without the scheduler, which otherwise does this."""
         for wanted in pod.spec.resourceClaims:
             name = pod_claims.claim_name(pod, wanted)
             claim = self._claims.get(name, pod.metadata.namespace) if name else None
@@ -206,14 +208,16 @@ class ResourceClaims:
         pod = self._pods.get(consumer.name, claim.metadata.namespace)
         if pod is not None:
             return pod.metadata.uid == consumer.uid and not pod_claims.is_done(pod)
-        try:  # the cache may be behind the scheduler
+        try:  # The cache may lag behind the scheduler.
             live = await self._pods_client.get(consumer.name, claim.metadata.namespace)
         except errors.NotFound:
             return False
         return live.metadata.uid == consumer.uid
 
     async def _release(self, claim: ResourceClaim, left: list[ResourceClaimConsumerReference]) -> ResourceClaim:
-        """Who uses it last gives it free: the next one may be elsewhere."""
+        """Remove reservations. With the last one the claim is deallocated, as the next consumer may run on another
+        node.
+        """
         is_free = not left and FINALIZER in claim.metadata.finalizers
         allocation = None if is_free else claim.status.allocation
         claim = await self._update_status(claim, reservedFor=left, allocation=allocation)
@@ -227,7 +231,9 @@ class ResourceClaims:
         return await self._without_finalizer(claim)
 
     def _has_done_owner(self, claim: ResourceClaim) -> bool:
-        """It was made for a pod that will not run; of one that is not known the garbage collector decides."""
+        """Whether the claim was generated for a pod that has finished. If the pod is unknown, garbage collection
+        decides.
+        """
         for owner in claim.metadata.ownerReferences:
             if owner.controller and (owner.apiVersion, owner.kind) == ("v1", "Pod"):
                 pod = self._pods.get(owner.name, claim.metadata.namespace)
@@ -235,7 +241,7 @@ class ResourceClaims:
         return False
 
     async def _update_status(self, claim: ResourceClaim, **changed: Any) -> ResourceClaim:
-        """Fails if somebody else has changed the claim meanwhile."""
+        """Write the status; raise Conflict if the claim was changed concurrently."""
         status = msgspec.structs.replace(claim.status, **changed)
         return await self._claims_client.update_status(msgspec.structs.replace(claim, status=status))
 

@@ -1,4 +1,6 @@
-"""device-taint-eviction-controller: pods leave devices whose NoExecute taints their claims do not tolerate."""
+"""device-taint-eviction-controller, which evicts pods from devices with NoExecute taints that their claims do not
+tolerate.
+"""
 
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
@@ -26,7 +28,7 @@ class _Planned(NamedTuple):
 
 
 def by_pool(obj: ResourceClaim | ResourceSlice) -> Iterable[Hashable]:
-    """The pools that a claim has devices of, or the one that a slice is of: driver and name."""
+    """Return the pools, as (driver, name), of the devices allocated to a claim, or the pool of a slice."""
     if isinstance(obj, ResourceSlice):
         return ((obj.spec.driver, obj.spec.pool.name),)
     if obj.status.allocation is None:

@@ -1,4 +1,4 @@
-"""When the taints of devices drive out the pods that use them. Pure."""
+"""Evaluation of device taints: when a pod that uses a tainted device must be evicted. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +19,7 @@ def drives_out(slice: ResourceSlice) -> bool:
 
 
 def device_of(slices: Sequence[ResourceSlice], name: str) -> Device | None:
-    """Of a pool's slices those of the latest generation count."""
+    """Return a device of a pool. Only the slices of the latest pool generation count."""
     latest = max((slice.spec.pool.generation for slice in slices), default=0)
     current = [slice for slice in slices if slice.spec.pool.generation == latest]
     return next((device for slice in current for device in slice.spec.devices if device.name == name), None)
@@ -34,7 +34,7 @@ def is_tolerated(taint: DeviceTaint, toleration: DeviceToleration) -> bool:
 
 
 def leaves_at(device: Device, allocated: DeviceRequestAllocationResult) -> float | None:
-    """When who was given the device must leave; None if they may stay."""
+    """Return when consumers of the device must be evicted, or None if all NoExecute taints are tolerated."""
     return soonest(_leaves_at(taint, allocated.tolerations) for taint in device.taints)
 
 

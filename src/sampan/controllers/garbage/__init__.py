@@ -1,8 +1,10 @@
-"""garbage-collector-controller: what is owned goes with its owners, or is let go, as the deletion of an owner says.
+"""garbage-collector-controller, which deletes or orphans dependents when their owners are deleted
+(`pkg/controller/garbagecollector`).
 
-`ownership` is the little that is read of every object, `graph` who owns what (in memory, and only of objects that are
-owned, own or wait), `verdicts` what becomes of an object (pure), `kinds` which resources there are, `following` their
-way into the graph, `objects` the calls, `absent` what is known not to be, `collector` the controller.
+`ownership` holds the few fields that are read of every object, `graph` the owner references (in memory, and only of
+objects that have owners or dependents or are waiting), `verdicts` the decision about an object (pure), `kinds` the
+served resources, `following` the watches that feed the graph, `objects` the API calls, `absent` the cache of absent
+owners, and `collector` the controller.
 """
 
 from sampan.controllers.garbage.collector import GarbageCollector, make

@@ -1,4 +1,4 @@
-"""Owners that are known not to exist, so that the server is asked once for all their dependents."""
+"""A cache of owners that are known not to exist, so that the server is queried once for all their dependents."""
 
 from collections import OrderedDict
 
@@ -7,7 +7,7 @@ from sampan.machinery.object_key import Key
 
 
 class AbsentOwners:
-    """Forgets those that were not asked for longest. A uid is never given again: what is absent stays so."""
+    """An LRU cache of absent owners. UIDs are never reused, so that an absent owner stays absent."""
 
     def __init__(self, most: int = 5000) -> None:
         self._most = most

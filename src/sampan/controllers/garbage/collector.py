@@ -1,4 +1,4 @@
-"""The controller: asks the server about the nodes that the graph hands it, and carries out the verdicts."""
+"""The controller: checks the nodes that the graph enqueues against the server, and carries out the decisions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
@@ -27,14 +27,14 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key
 
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
-"""The resources that are served, in every version, and what could not be found out (empty: nothing)."""
+"""Return the served resources, in every version, and the discovery failure (empty if there was none)."""
 
 WHAT_IS_SERVED = "what is served"
-"""The key for reading anew which resources there are."""
+"""The key under which discovery is repeated."""
 _READ_AGAIN_S = 30.0
 _SOON_S = 0.1
 _UNKNOWN_AGAIN_S = 300.0
-"""How often an object is looked at whose owner's kind is not served."""
+"""How often, in seconds, an object is retried whose owner has a kind that is not served."""
 _PATIENCE_S = 30.0
 _TOGETHER = 20
 
@@ -44,11 +44,11 @@ def _on_change(obj: Any) -> Iterable[Hashable]:
 
 
 class _Unknown(Exception):
-    """An owner of a kind that is not served: nothing can be said of it."""
+    """The owner's kind is not served, so that its existence cannot be decided."""
 
 
 class _Misplaced(Exception):
-    """An owner in a namespace, of an object in none: nothing is ever done about it."""
+    """A cluster-scoped object names a namespaced owner. Such a reference is never acted upon."""
 
 
 class GarbageCollector:
@@ -69,7 +69,7 @@ class GarbageCollector:
         self._add: Callable[[Hashable], None] = lambda key: None
         self._read_at = float("-inf")
         self._pause_s = _SOON_S
-        """Until there may be news of a definition whose resource is not served, or not yet."""
+        """Seconds until discovery is repeated while the resource of a CustomResourceDefinition is not served."""
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
         self._add = add
@@ -93,7 +93,7 @@ class GarbageCollector:
             return await self._collect(node)
         return None
 
-    # -- which resources there are -----------------------------------------------------------------------------------
+    # -- discovery ---------------------------------------------------------------------------------------------------
 
     async def _read_what_is_served(self) -> float | None:
         self._read_at = self._clock.monotonic()
@@ -102,7 +102,7 @@ class GarbageCollector:
         if not catalog.resources:
             return _READ_AGAIN_S
         followed = dict(catalog.followed)
-        if failure:  # what could not be asked about is followed as before
+        if failure:  # Resources of groups whose discovery failed continue to be watched.
             followed = {**self._following.followed, **followed}
         self.graph.learn(catalog.by_kind)
         self._following.follow(followed)
@@ -114,14 +114,16 @@ class GarbageCollector:
         self._pause_s = min(2 * self._pause_s, _UNKNOWN_AGAIN_S)
         return self._pause_s
 
-    # -- owners that somebody named ----------------------------------------------------------------------------------
+    # -- virtual owners ----------------------------------------------------------------------------------------------
 
     async def _verify(self, node: Node) -> float | None:
-        """Whether there is the owner that a dependent names. One that cannot be followed is asked for now and then."""
+        """Check whether an owner named by a dependent exists. An existing owner that cannot be watched is checked
+        periodically.
+        """
         resource, key, uid = node.kind.resource, node.key, node.uid
         found = await self._objects.read(resource, key)
         if not node.is_virtual:
-            return None  # it came meanwhile
+            return None  # Its watch event arrived during the request.
         if found is not None and found.metadata.uid == uid:
             if (resource.group, resource.plural) not in self._following.followed:
                 return _UNKNOWN_AGAIN_S
@@ -139,10 +141,10 @@ class GarbageCollector:
             if ref.uid == uid:
                 return self._events.event(_reference(node), WARNING, "OwnerRefInvalidNamespace", _misplaced(ref, node))
 
-    # -- what is owned -----------------------------------------------------------------------------------------------
+    # -- dependents --------------------------------------------------------------------------------------------------
 
     async def _collect(self, node: Node) -> float | None:
-        """Remove the object if it has no owner left, and strike off those of several that are gone."""
+        """Delete the object if it has no owner left; otherwise remove the owner references to absent or waiting owners."""
         resource, key = node.kind.resource, node.key
         found = await self._objects.read(resource, key)
         if found is None or found.metadata.uid != node.uid:
@@ -209,10 +211,10 @@ class GarbageCollector:
             return None
         return owner
 
-    # -- owners that wait --------------------------------------------------------------------------------------------
+    # -- owners that are being deleted -------------------------------------------------------------------------------
 
     async def _finish(self, node: Node) -> None:
-        """Let an owner go that waits for its dependents, once none is left that it must wait for."""
+        """Remove the foregroundDeletion finalizer once no blocking dependent is left."""
         blocking = node.blocking()
         if not blocking:
             return await self._objects.take_off(node.kind.resource, node.key, node.uid, FOREGROUND)
@@ -221,7 +223,7 @@ class GarbageCollector:
                 self._add(dependent)
 
     async def _orphan(self, node: Node) -> None:
-        """Strike the owner off from its dependents, then let it go."""
+        """Remove the owner reference from all dependents, then the orphan finalizer from the owner."""
         limit = asyncio.Semaphore(_TOGETHER)
 
         async def strike(dependent: Node) -> None:
@@ -246,7 +248,7 @@ class GarbageCollector:
 
 
 def _served_as(definition: str) -> tuple[str, str]:
-    """Group and plural, from the name of a definition."""
+    """Return group and plural from the name of a CustomResourceDefinition."""
     plural, _, group = definition.partition(".")
     return group, plural
 

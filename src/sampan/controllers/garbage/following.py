@@ -1,4 +1,4 @@
-"""Following every resource that there is, as they come and go, into the graph."""
+"""Watches on all served resources, started and stopped as resources come and go, that feed the graph."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key
 
 Identity = tuple[str, str]
-"""Group and plural."""
+"""Group and plural of a resource."""
 
 
 class _Sink:
-    """One resource's way into the graph."""
+    """Feeds the watch events of one resource into the graph."""
 
     def __init__(self, graph: Graph, nodes: Nodes, step: Callable[[], None], filled: Callable[[], None]) -> None:
         self._graph, self._nodes, self._step = graph, nodes, step
@@ -25,7 +25,7 @@ class _Sink:
         nodes, meta = self._nodes, obj.metadata
         is_plain = meta.ownerReferences is None and meta.deletionTimestamp is None
         if is_plain and key not in nodes.present and key not in nodes.virtual:
-            return  # as of most objects: it owns nothing, and nobody owns it
+            return  # Most objects neither have owners nor own anything.
         self._step()
         self._graph.put(nodes, key, obj)
 
@@ -43,12 +43,12 @@ class Following:
         self._graph, self._objects, self._informers = graph, objects, informers
         self._stops: dict[Identity, Callable[[], None]] = {}
         self.followed: dict[Identity, Resource] = {}
-        """What is followed now."""
+        """The resources that are watched now."""
         self._unfilled: set[Identity] = set()
         self._complete = asyncio.Event()
 
     def follow(self, resources: Mapping[Identity, Resource]) -> None:
-        """Follow these and no others."""
+        """Watch exactly these resources."""
         for identity in [found for found in self._stops if resources.get(found) != self.followed[found]]:
             self._stops.pop(identity)()
             del self.followed[identity]
@@ -59,8 +59,9 @@ class Following:
         self._check()
 
     async def complete(self, patience_s: float) -> None:
-        """Until everything that existed at first is in the graph, or that time has passed: a resource that cannot be
-        read must not keep all others from being collected."""
+        """Wait until all initial lists are in the graph, but at most `patience_s` seconds: a resource that cannot be
+        listed must not prevent the collection of all others.
+        """
         if not self._complete.is_set():
             try:
                 await asyncio.wait_for(self._complete.wait(), patience_s)

@@ -1,7 +1,7 @@
-"""Who owns what: a graph of the objects that are owned, own, or wait for others to go. No others are remembered.
+"""The graph of owner references between objects that have owners, have dependents, or wait for dependents.
 
-An owner that was not seen to exist since somebody named it is *virtual* until the server has been asked. Nodes to be
-looked at are handed to `look`; nothing here asks or writes.
+No other objects are stored. An owner that is named by a dependent but has not been observed is *virtual* until the
+server was queried. Nodes that need attention are passed to `look`; the graph does no I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sampan.machinery.object_key import Key
 
 
 class Node(msgspec.Struct, eq=False, gc=False):
-    """One object. Equal to itself alone, so that it can wait in a queue."""
+    """One object. Nodes compare by identity, so that they can be keys of a work queue."""
 
     kind: Nodes
     key: Key
@@ -34,11 +34,11 @@ class Node(msgspec.Struct, eq=False, gc=False):
 
     @property
     def matters(self) -> bool:
-        """There is a reason to remember it."""
+        """Whether the node must be kept in the graph."""
         return bool(self.owners or self.dependents or self.waits_for_dependents or self.lets_go)
 
     def blocking(self) -> list[Node]:
-        """The dependents that it must wait for."""
+        """Return the dependents whose owner reference blocks the deletion of this node."""
         return [found for found in self.dependents or () if any(_blocks(ref, self.uid) for ref in found.owners)]
 
 
@@ -47,7 +47,7 @@ def _blocks(ref: Reference, uid: str) -> bool:
 
 
 class Nodes:
-    """Those of one resource."""
+    """The nodes of one resource."""
 
     __slots__ = ("present", "resource", "virtual")
 
@@ -55,7 +55,8 @@ class Nodes:
         self.resource = resource
         self.present: dict[Key, Node] = {}
         self.virtual: dict[Key, dict[str, Node]] = {}
-        """By uid; those of other uids than the present one's may be awaited under the same name."""
+        """Virtual nodes by key and UID. Dependents may name several UIDs under one name, also beside a present object.
+        """
 
     def find(self, key: Key, uid: str) -> Node | None:
         found = self.present.get(key)
@@ -79,12 +80,12 @@ class Graph:
         self._kinds: Mapping[Named, Resource] = {}
         self._nodes: dict[tuple[str, str], Nodes] = {}
         self._unknown: dict[Named, set[Node]] = {}
-        """Dependents that name an owner of a kind that is not served, or not yet."""
+        """Dependents that name an owner of a kind that is not served (yet)."""
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- objects -----------------------------------------------------------------------------------------------------
 
     def learn(self, kinds: Mapping[Named, Resource]) -> None:
-        """The kinds that references may name now."""
+        """Replace the kinds that owner references can resolve to, and link dependents that waited for them."""
         self._kinds = kinds
         for named in [named for named in self._unknown if named in kinds]:
             for node in self._unknown.pop(named):
@@ -98,11 +99,11 @@ class Graph:
         return found
 
     def serve_as(self, resource: Resource) -> None:
-        """The resource is served in this version now."""
+        """Switch the resource to the given version."""
         self.nodes(resource).resource = resource
 
     def put(self, nodes: Nodes, key: Key, obj: Owned) -> None:
-        """An object is there, in this state."""
+        """Insert or update an object."""
         node, uid = nodes.present.get(key), obj.metadata.uid
         if node is not None and node.uid != uid:
             self.gone(node)
@@ -116,7 +117,7 @@ class Graph:
             nodes.present.pop(key, None)
 
     def remove(self, nodes: Nodes, key: Key) -> None:
-        """The object of that name is gone."""
+        """Process the deletion of the object with that name."""
         node = nodes.present.get(key)
         if node is not None:
             self.gone(node)
@@ -124,7 +125,7 @@ class Graph:
             self._look(awaited)
 
     def gone(self, node: Node) -> None:
-        """The very object of the node is no more, or never was."""
+        """Process that the object with exactly this UID is deleted, or never existed."""
         nodes = node.kind
         if nodes.present.get(node.key) is node:
             del nodes.present[node.key]
@@ -136,18 +137,18 @@ class Graph:
         node.dependents = None
 
     def meant_by(self, ref: Reference) -> Resource | None:
-        """The resource of an owner; None if it is not served."""
+        """Return the resource of an owner reference, or None if its kind is not served."""
         return self._kinds.get((ref.apiVersion, ref.kind))
 
     def size(self) -> int:
         return sum(len(nodes.present) + len(nodes.virtual) for nodes in self._nodes.values())
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _newly_seen(self, nodes: Nodes, key: Key, obj: Owned) -> Node | None:
         node = nodes.take_virtual(key, obj.metadata.uid)
         for awaited in list(nodes.virtual.get(key, {}).values()):
-            self._look(awaited)  # another has the name
+            self._look(awaited)  # Another object has that name, so that the virtual owner may not exist.
         if node is None:
             if not (obj.owners or obj.waits_for_dependents or obj.lets_go):
                 return None
@@ -182,7 +183,7 @@ class Graph:
             if resource is None:
                 self._unknown.setdefault((ref.apiVersion, ref.kind), set()).add(node)
             elif resource.namespaced and not node.key.namespace:
-                self._look(node)  # no owner can be meant
+                self._look(node)  # A cluster-scoped object cannot have a namespaced owner.
             else:
                 self._join(node, self._owner(ref, resource, node))
 
@@ -200,7 +201,7 @@ class Graph:
         if owner.dependents:
             sibling = next(iter(owner.dependents))
             if sibling.owners == node.owners:
-                node.owners = sibling.owners  # one tuple for all of them
+                node.owners = sibling.owners  # Siblings share one tuple to save memory.
         else:
             owner.dependents = set()
         owner.dependents.add(node)

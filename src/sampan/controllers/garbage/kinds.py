@@ -1,4 +1,4 @@
-"""Which resources there are, and which of them an owner reference means."""
+"""The served resources, and the resolution of owner references to them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,26 +7,26 @@ from sampan.api.resource import Resource
 from sampan.machinery.client.discovery import first_of_each
 
 Named = tuple[str, str]
-"""apiVersion and kind, as references have them."""
+"""The apiVersion and kind of an owner reference."""
 
 _NEEDED = {"delete", "list", "watch"}
 _IGNORED = {("", "events"), ("events.k8s.io", "events")}
-"""Too many, and they go by themselves."""
+"""Events are excluded: there are too many of them, and they expire."""
 
 
 def is_followed(resource: Resource) -> bool:
-    """Its objects may own and be owned."""
+    """Whether the objects of the resource are subject to garbage collection."""
     return set(resource.verbs) >= _NEEDED and (resource.group, resource.plural) not in _IGNORED
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What is served at a time."""
+    """The resources that were served at one time."""
 
     resources: Mapping[tuple[str, str], Resource] = field(default_factory=dict)
-    """By group and plural, each in its preferred version."""
+    """Each resource in its preferred version, by group and plural."""
     by_kind: Mapping[Named, Resource] = field(default_factory=dict)
-    """What a reference means, in the preferred version whichever it names."""
+    """The resource of each kind in any served version, always in its preferred version."""
 
     @property
     def followed(self) -> Mapping[tuple[str, str], Resource]:
@@ -34,7 +34,7 @@ class Catalog:
 
 
 def catalog_of(served: Iterable[Resource]) -> Catalog:
-    """Of resources in every version, the preferred first."""
+    """Return the catalog of resources in all versions, with the preferred version first."""
     served = list(served)
     preferred = {(found.group, found.plural): found for found in first_of_each(served)}
     by_kind: dict[Named, Resource] = {}

@@ -1,4 +1,4 @@
-"""The calls that the collector makes, for objects of any kind."""
+"""The API calls of the garbage collector, for objects of any kind."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,8 +22,10 @@ class Objects:
         return ResourceClient(client=self._client, resource=resource, codec=OWNERSHIP)
 
     async def read(self, resource: Resource, key: Key) -> Owned | None:
-        """As the server has it now; None if there is no such object. That its kind is not served says nothing of it,
-        and is raised."""
+        """Return the object from the server, or None if it does not exist.
+
+        Raise NotFound if the resource itself is not served, which says nothing about the object.
+        """
         try:
             return await self.of(resource).get(key.name, key.namespace)
         except errors.NotFound as error:
@@ -32,12 +34,15 @@ class Objects:
             return None
 
     async def elsewhere(self, resource: Resource, name: str, uid: str) -> bool:
-        """Whether an object of that name and uid is in any namespace."""
+        """Whether an object with that name and UID exists in any namespace."""
         found = await self.of(resource).list(Selection(fields=f"metadata.name={name}"))
         return any(obj.metadata.uid == uid for obj in found.items)
 
     async def delete(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
-        """Delete that very object if its owners are still those; False if it is not there."""
+        """Delete the object, with preconditions. Return False if it does not exist.
+
+        After a conflict the delete is repeated without the resourceVersion if UID and owner references are unchanged.
+        """
         try:
             await self._delete(resource, key, obj, propagation, obj.metadata.resourceVersion)
         except errors.NotFound:
@@ -65,7 +70,9 @@ class Objects:
     async def patch(
         self, resource: Resource, key: Key, patch: Mapping[str, Any], by_merge: Callable[[Any], Mapping[str, Any]]
     ) -> None:
-        """`by_merge` makes the patch, of the metadata as they are, for kinds that have no strategic ones."""
+        """Apply a strategic merge patch. For kinds without it, `by_merge` builds a JSON merge patch from the live
+        metadata.
+        """
         try:
             await self.of(resource).patch(key.name, patch, key.namespace)
         except errors.UnsupportedMediaType:
@@ -74,7 +81,7 @@ class Objects:
             await self.of(resource).patch(key.name, merged, key.namespace, type=PatchType.MERGE)
 
     async def take_off(self, resource: Resource, key: Key, uid: str, finalizer: str) -> None:
-        """Take a finalizer off that very object, if it has it."""
+        """Remove a finalizer from the object with exactly this UID, retrying on conflict."""
         for attempt in range(_ATTEMPTS):
             obj = await self.read(resource, key)
             if obj is None or obj.metadata.uid != uid or not obj.has(finalizer):

@@ -1,4 +1,4 @@
-"""The little that the collector reads of every object: who it is, who owns it, whether it is on its way out."""
+"""The part of the metadata that the garbage collector decodes: identity, owner references and deletion state."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import INITIAL_EVENTS_END
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
-"""The finalizers by which a deletion says what is to become of the dependents."""
+"""The finalizers that request foreground deletion and orphaning of dependents."""
 
 
 class Reference(msgspec.Struct, frozen=True, gc=False):
-    """An owner as a dependent names it."""
+    """An owner reference."""
 
     apiVersion: str = ""
     kind: str = ""
@@ -27,7 +27,7 @@ class Reference(msgspec.Struct, frozen=True, gc=False):
 
 
 class Annotations(msgspec.Struct, gc=False):
-    """Of all annotations only the one that bookmarks have."""
+    """Decodes only the annotation that marks the end of the initial events of a watch."""
 
     end: str | None = msgspec.field(default=None, name=INITIAL_EVENTS_END)
 
@@ -67,12 +67,12 @@ class Owned(msgspec.Struct, gc=False):
 
     @property
     def waits_for_dependents(self) -> bool:
-        """It is deleted, and goes after those that say it must wait for them."""
+        """Whether the object is being deleted in the foreground, after its blocking dependents."""
         return self.is_deleted and self.has(FOREGROUND)
 
     @property
     def lets_go(self) -> bool:
-        """It is deleted, and its dependents are to stay."""
+        """Whether the object is being deleted and its dependents are to be orphaned."""
         return self.is_deleted and self.has(ORPHAN)
 
 
@@ -88,7 +88,7 @@ _decode_list = msgspec.json.Decoder(_List).decode
 
 
 class OwnershipCodec(ObjectCodec):
-    """Reads `Owned` from whatever the server sends of an object."""
+    """Decodes `Owned` from a full object or from PartialObjectMetadata."""
 
     @property
     def is_metadata(self) -> bool:

@@ -1,4 +1,4 @@
-"""What becomes of an object whose owners are known, and the patches that let it go. Pure."""
+"""The decision about an object whose owners are known, and the patches that carry it out. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,17 +18,17 @@ class Propagation(Enum):
 
 @dataclass(slots=True)
 class Owners:
-    """The owners of an object, by what the server says of them."""
+    """The owners of an object, grouped by their state on the server."""
 
     solid: list[Reference] = field(default_factory=list)
     absent: list[Reference] = field(default_factory=list)
     waiting: list[Reference] = field(default_factory=list)
-    """Deleted, and waiting for their dependents to go first."""
+    """Owners in foreground deletion, waiting for their dependents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """It stays; these owners are struck off."""
+    """Keep the object and remove the references to these owners."""
 
     uids: Sequence[str]
 
@@ -37,15 +37,15 @@ class Release:
 class Removal:
     propagation: Propagation
     unblocks: bool = False
-    """Before that its owners are told not to wait for it: they and it might wait for each other."""
+    """Whether blockOwnerDeletion is cleared first, as owner and dependent might otherwise wait for each other."""
 
 
 Verdict = Release | Removal | None
-"""None: nothing is to be done."""
+"""None means that nothing is to be done."""
 
 
 def verdict(obj: Owned, owners: Owners, *, has_dependents: bool, dependent_waits: bool) -> Verdict:
-    """`dependent_waits`: one of its dependents waits for its own dependents."""
+    """Decide about an object. `dependent_waits` is true if a dependent of it is itself in foreground deletion."""
     if not obj.owners:
         return None
     if owners.solid:
@@ -57,25 +57,25 @@ def verdict(obj: Owned, owners: Owners, *, has_dependents: bool, dependent_waits
 
 
 def _as_it_says(obj: Owned) -> Propagation:
-    """Finalizers that it has already are honoured."""
+    """Return the propagation policy requested by the finalizers that the object already has."""
     if obj.has(ORPHAN):
         return Propagation.ORPHAN
     return Propagation.FOREGROUND if obj.has(FOREGROUND) else Propagation.BACKGROUND
 
 
 def striking(uid: str, owners: Collection[str]) -> Mapping[str, Any]:
-    """The strategic patch of the object of that uid that strikes off these owners."""
+    """Return the strategic merge patch that removes these owner references from the object with the given UID."""
     struck = [{"$patch": "delete", "uid": owner} for owner in owners]
     return {"metadata": {"ownerReferences": struck, "uid": uid}}
 
 
 def striking_by_merge(meta: Any, owners: Collection[str]) -> Mapping[str, Any]:
-    """The same for kinds without strategic patches, of the object as it is."""
+    """Return the JSON merge patch that removes these owner references from the live object."""
     return _merge(meta, [ref for ref in meta.ownerReferences if ref.uid not in owners])
 
 
 def unblocking(uid: str, owners: Iterable[Reference]) -> Mapping[str, Any]:
-    """No owner is to wait for the object."""
+    """Return the strategic merge patch that clears blockOwnerDeletion in all owner references."""
     refs = [
         {"apiVersion": ref.apiVersion, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "blockOwnerDeletion": False}
         for ref in owners
@@ -93,7 +93,7 @@ def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
 
 
 def without(obj: Owned, finalizer: str) -> Mapping[str, Any]:
-    """The merge patch that takes a finalizer off."""
+    """Return the JSON merge patch that removes a finalizer."""
     kept = [found for found in obj.metadata.finalizers or () if found != finalizer]
     return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}
 

@@ -1,6 +1,6 @@
-"""namespace-controller: empties a namespace that is being deleted, tells what is in the way, and lets it go.
+"""namespace-controller, which empties a terminating namespace and then finalizes it (`pkg/controller/namespace`).
 
-`content` decides what is left and when to look again, `conditions` how that is told, `controller` acts.
+`content` decides what is left and when to retry, `conditions` builds the status conditions, and `controller` acts.
 """
 
 from sampan.controllers.namespace.controller import NamespaceController, make

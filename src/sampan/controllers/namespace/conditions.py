@@ -1,4 +1,4 @@
-"""How a namespace tells what its deletion waits for: five conditions, always all of them. Pure."""
+"""The five status conditions of a terminating namespace, which are always all set. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _ALL_IS_WELL = {
 
 
 def troubles(outcome: Outcome) -> dict[str, Word]:
-    """The conditions that hold."""
+    """Return the conditions that are true."""
     found = {}
     if outcome.discovery_failure:
         found[DISCOVERY] = Word("DiscoveryFailed", outcome.discovery_failure)
@@ -50,7 +50,7 @@ def troubles(outcome: Outcome) -> dict[str, Word]:
 
 
 def updated(conditions: Sequence[NamespaceCondition], outcome: Outcome, now: str) -> list[NamespaceCondition] | None:
-    """The conditions as they should be; None if they are so already. A time changes only with its status."""
+    """Return the new conditions, or None if nothing changes. lastTransitionTime changes only together with the status."""
     held = troubles(outcome)
     found = {condition.type: condition for condition in conditions}
     for type, well in _ALL_IS_WELL.items():

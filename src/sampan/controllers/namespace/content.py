@@ -1,4 +1,4 @@
-"""What is left in a namespace that is being deleted. Pure."""
+"""The content that is left in a terminating namespace. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -8,38 +8,38 @@ from typing import Any
 from sampan.api.resource import Resource
 
 FINALIZER_ESTIMATE_S = 15
-"""How long finalizers are supposed to take."""
+"""The seconds that finalizers are assumed to need."""
 _SOONEST_S = 0.2
 _FINISHED = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What emptying a namespace came to."""
+    """The result of one attempt to empty a namespace."""
 
     remaining: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many objects are left, by plural and group."""
+    """Number of remaining objects by plural and group."""
     finalizers: Counter[str] = field(default_factory=Counter)
-    """How many of them wait for each finalizer."""
+    """Number of remaining objects by finalizer."""
     discovery_failure: str = ""
     failures: list[str] = field(default_factory=list)
-    """What went wrong with single resources."""
+    """Errors of individual resources."""
     has_failed: bool = False
-    """A request failed. Otherwise `failures` tells of objects that are merely still there."""
+    """Whether a request failed. Otherwise `failures` only lists objects that still exist."""
     estimate_s: int = 0
-    """How long what is left may take to go by itself."""
+    """Estimated seconds until the remaining objects are gone."""
 
     @property
     def is_empty(self) -> bool:
         return not (self.remaining or self.failures or self.discovery_failure)
 
     def fail(self, message: str) -> None:
-        """A request for the objects of a resource failed."""
+        """Record that a request for the objects of a resource failed."""
         self.failures.append(message)
         self.has_failed = True
 
     def note(self, resource: Resource, left: Sequence[Any], namespace: str, grace_s: int) -> None:
-        """Objects of a resource that are there after their deletion. `grace_s` is the time they may still take."""
+        """Record the objects that remain after their deletion. `grace_s` is the remaining grace period of pods."""
         if not left:
             return
         self.remaining[resource.plural, resource.group] += len(left)
@@ -59,21 +59,23 @@ def unexpected(namespace: str, resource: Resource) -> str:
 
 
 def in_order(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:
-    """What must be gone before the rest is touched (pods, which may need the rest to end well), and the rest."""
+    """Return the pods resource, which must be emptied first as pods may need other objects to shut down, and the rest."""
     deletable = [found for found in resources if found.namespaced and {"delete", "list"} <= set(found.verbs)]
     first = [found for found in deletable if (found.group, found.plural) == ("", "pods")]
     return first, [found for found in deletable if found not in first]
 
 
 def grace_left_s(pods: Iterable[Any], deleted_for_s: float) -> int:
-    """How long pods may still take to end in good order; 0 when their time is over."""
+    """Return the longest grace period of the running pods, or 0 once it has passed."""
     graces = [pod.spec.terminationGracePeriodSeconds or 0 for pod in pods if pod.status.phase not in _FINISHED]
     longest = max(graces, default=0)
     return 0 if deleted_for_s >= longest else int(longest)
 
 
 def look_again_s(estimate_s: int, deleted_for_s: float) -> float:
-    """Soon at first, then ever less often, at least as often as half the estimate."""
+    """Return the seconds until the next attempt: a quarter of the time since deletion, but at most half the estimate +
+    1 s.
+    """
     return max(_SOONEST_S, min(deleted_for_s / 4, estimate_s / 2 + 1))
 
 

@@ -1,4 +1,4 @@
-"""The controller: carries out what `content` and `conditions` decide."""
+"""The controller, which carries out what `content` and `conditions` decide."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
@@ -20,10 +20,10 @@ from sampan.machinery.copies import copy_of
 
 FINALIZER = "kubernetes"
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
-"""The resources that are served, each once, and what could not be found out (empty: nothing)."""
+"""Return the served resources, each in one version, and the discovery failure (empty if there was none)."""
 
 _TOGETHER = 10
-"""Resources that are emptied at the same time."""
+"""The number of resources that are emptied concurrently."""
 _IN_BACKGROUND = Delete(propagation="Background")
 
 
@@ -36,8 +36,11 @@ class NamespaceController:
     watches = (Watch(resource_of(Namespace), _if_deleted),)
 
     def __init__(self, *, client: Client, discover: Discover, clock: Clock, settle_s: float = 0) -> None:
-        """`settle_s`: how long to leave a namespace alone after its deletion. Where several API servers share a store,
-        one of them may still let objects in for a moment."""
+        """Create the controller.
+
+        `settle_s` is the delay after the deletion of a namespace. If several API servers share a store, one of them may
+        briefly still admit objects into it.
+        """
         self._client, self._discover, self._clock = client, discover, clock
         self._namespaces, self._pods = client.of(Namespace), client.of(Pod)
         self._settle_s = settle_s
@@ -91,7 +94,7 @@ class NamespaceController:
                 group.create_task(remove(resource))
 
     async def _remove(self, resource: Resource, namespace: str, outcome: Outcome, grace_s: int) -> None:
-        """Delete what there is of a resource; what goes wrong is part of the outcome."""
+        """Delete all objects of a resource and record errors in the outcome."""
         objects, inside = self._client.metadata(resource), Selection(namespace=namespace)
         try:
             found = (await objects.list(inside)).items
@@ -99,7 +102,7 @@ class NamespaceController:
                 await self._delete(resource, found, namespace)
                 outcome.note(resource, (await objects.list(inside)).items, namespace, grace_s)
         except (errors.NotFound, errors.MethodNotSupported):
-            return  # no longer served, or not in this way
+            return  # The resource is no longer served, or does not support the request.
         except errors.ApiError as error:
             outcome.fail(str(error))
 

@@ -1,1 +1,3 @@
-"""Controllers about nodes: whether they live, what that means for their pods, their ranges, routes and machines."""
+"""Controllers of nodes: lifecycle, taint-based eviction, pod CIDRs, cloud routes, and pod garbage collection
+(`pkg/controller/nodelifecycle`, `nodeipam`, `tainteviction`, `podgc`, `ttl`, and `k8s.io/cloud-provider/controllers`).
+"""

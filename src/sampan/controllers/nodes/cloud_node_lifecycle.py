@@ -1,6 +1,6 @@
-"""cloud-node-lifecycle-controller: nodes whose machine the cloud provider says is gone are deleted.
+"""cloud-node-lifecycle-controller, which deletes nodes whose instance no longer exists at the cloud provider.
 
-Only nodes that are not ready are asked about. One whose machine is shut down is tainted until it is ready again.
+Only nodes that are not ready are checked. A node whose instance is shut down is tainted until it is ready again.
 """
 
 import logging
@@ -52,7 +52,7 @@ class CloudNodeLifecycleController:
         if ready_status(node) == TRUE:
             await self._tainting.change(node, NO_SCHEDULE, remove=(SHUTDOWN,))
         elif any(taint.key == UNINITIALIZED for taint in node.spec.taints):
-            return  # the provider may not know it yet
+            return  # The provider may not know the node yet.
         elif not await self._instances.exists(node):
             await self._delete(node)
         elif await self._instances.is_shut_down(node) and not has_taint(node.spec.taints, SHUTDOWN, NO_SCHEDULE):

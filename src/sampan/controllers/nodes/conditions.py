@@ -1,4 +1,4 @@
-"""Conditions of nodes, and how a pod's are changed."""
+"""Conditions of nodes, and patches of pod conditions."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,15 +19,16 @@ def condition_of(node: Node, type: str) -> NodeCondition | None:
 
 
 def ready_status(node: Node) -> str:
-    """True, False or Unknown; empty if nobody ever said."""
+    """Return "True", "False" or "Unknown", or an empty string if the node has no Ready condition."""
     condition = condition_of(node, READY)
     return condition.status if condition is not None else ""
 
 
 def pod_condition_patch(pod: Pod, type: str, now: float, **fields: str | int) -> Mapping[str, Any] | None:
-    """What to send to `status` so that the pod's condition has these fields; None if it has them already.
+    """Return the status patch that sets these fields of a pod condition, or None if they are already set.
 
-    The time of transition is set when the status changes. The patch is refused if the pod is another by now.
+    lastTransitionTime is set if the status changes. The API server rejects the patch if the pod has been replaced
+    (other UID).
     """
     found = next((condition for condition in pod.status.conditions if condition.type == type), None)
     if found is not None and all(getattr(found, key) == value for key, value in fields.items()):

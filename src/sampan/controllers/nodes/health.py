@@ -1,4 +1,4 @@
-"""Whether a node gives signs of life, as observed here: by this controller's clock, never by the node's own."""
+"""Health of nodes as observed here: heartbeats are timed with this controller's clock, never with the node's."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from sampan.controllers.nodes.conditions import READY, UNKNOWN, condition_of
 from sampan.machinery.copies import copy_of
 
 _TOLD_BY_KUBELETS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
-"""NetworkUnavailable is the control plane's."""
+"""NetworkUnavailable is missing because the control plane sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What was last seen of a node, and when."""
+    """The last observation of a node."""
 
     seen_at: float
-    """The monotonic time of its last sign of life."""
+    """Monotonic time of the last heartbeat."""
     has_ready: bool
     heartbeat: str | None
-    """Of its Ready condition."""
+    """lastHeartbeatTime of the Ready condition."""
     renewed: str | None
-    """Of its lease."""
+    """renewTime of the node lease."""
 
 
 def observe(last: Health | None, node: Node, lease: Lease | None, *, now: float, wall_offset: float = 0.0) -> Health:
-    """What is known after a look at the node and its lease. `now` is monotonic time."""
+    """Return the updated health from the node and its lease. `now` is monotonic time."""
     ready = condition_of(node, READY)
     heartbeat = ready.lastHeartbeatTime if ready is not None else None
     renewed = lease.spec.renewTime if lease is not None else None
     if last is None:
         seen_at = created_at(node, now, wall_offset) if ready is None and renewed is None else now
         return Health(seen_at=seen_at, has_ready=ready is not None, heartbeat=heartbeat, renewed=renewed)
-    is_renewed = renewed is not None and renewed != last.renewed  # a node whose clock was set back lives too
+    # Any change counts, also a step back of the node's clock.
+    is_renewed = renewed is not None and renewed != last.renewed
     has_posted = last.has_ready != (ready is not None) or heartbeat != last.heartbeat
     if not is_renewed and not has_posted:
         return last
@@ -45,12 +46,12 @@ def observe(last: Health | None, node: Node, lease: Lease | None, *, now: float,
 
 
 def seen_now(health: Health, now: float) -> Health:
-    """As if it had just given a sign of life."""
+    """Return the health as if the node had just sent a heartbeat."""
     return replace(health, seen_at=now)
 
 
 def marked_unknown(node: Node, now: float) -> Node | None:
-    """A copy whose conditions say that nothing is known of it; None if its Ready condition says so already."""
+    """Return a copy with all kubelet conditions Unknown, or None if the Ready condition already is."""
     ready = condition_of(node, READY)
     if ready is not None and ready.status == UNKNOWN:
         return None
@@ -66,7 +67,7 @@ def marked_unknown(node: Node, now: float) -> Node | None:
 
 
 def created_at(node: Node, now: float, wall_offset: float = 0.0) -> float:
-    """When the node was created, in the time of `now`."""
+    """Return the creation time of the node on the time scale of `now`."""
     created = node.metadata.creationTimestamp
     return times.parse_time(created) - wall_offset if created else now
 

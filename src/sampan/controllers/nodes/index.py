@@ -1,11 +1,11 @@
-"""Finding pods by their node."""
+"""Index functions for nodes and for the pods on a node."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
 
 
 def by_node(pod: Any) -> Iterable[Hashable]:
-    """The node's name; none for pods that have no node."""
+    """Return the name of the node that the pod is bound to; empty for unbound pods."""
     name = pod.spec.nodeName
     return (name,) if name else ()
 

@@ -1,4 +1,4 @@
-"""node-ipam-controller: every node has a range of its own for its pods; no two ever share one."""
+"""node-ipam-controller, which assigns each node its own pod CIDRs without overlap."""
 
 import logging
 from collections.abc import Hashable, Iterable, Sequence
@@ -19,19 +19,20 @@ _FULL_S = 10.0
 
 
 class Allocation:
-    """Which node has which ranges: those it says it has, and those we gave it and it may not say yet."""
+    """The pod CIDRs of nodes: those in their specs, and those assigned whose write may not be visible yet."""
 
     def __init__(self, ranges: Sequence[Ranges]) -> None:
         self.ranges = ranges
         self._of: dict[str, tuple[str, tuple[Network, ...]]] = {}
-        """By node: its uid, and the ranges."""
+        """UID and networks by node name."""
 
     def note(self, name: str, uid: str, cidrs: Sequence[str]) -> None:
-        """The node exists and says that it has these."""
+        """Record that the node exists and has these pod CIDRs."""
         networks = tuple(network for cidr in cidrs if (network := _read(name, cidr)) is not None)
         if self._of.get(name) == (uid, networks):
             return
-        for network in networks:  # before what it had is let go, so that nobody gets a part of it in between
+        # Occupy the new networks before the old ones are released, so that no part of them is assigned in between.
+        for network in networks:
             self._each("occupy", network)
         self.forget(name)
         self._of[name] = (uid, networks)
@@ -42,15 +43,17 @@ class Allocation:
             self._each("release", network)
 
     def give(self, name: str, uid: str) -> tuple[Network, ...]:
-        """Ranges for a node that has none; the same again until they are noted. RangeFull if one family has none
-        left."""
+        """Return networks for a node without pod CIDRs; the same ones again until they are recorded.
+
+        Raise RangeFull if the cluster CIDR of one family is exhausted.
+        """
         held_by, held = self._of.get(name, ("", ()))
         if held and held_by == uid:
             return held
         taken: list[Network] = []
         try:
             for ranges in self.ranges:
-                taken.append(ranges.take())  # noqa: PERF401 - what was taken before one is full must be known
+                taken.append(ranges.take())  # noqa: PERF401 - the networks taken before RangeFull must be known
         except RangeFull:
             for network in taken:
                 self._each("release", network)
@@ -84,14 +87,16 @@ class NodeIpamController:
         self._client, self._events, self._allocation = client.of(Node), events, allocation
         self._nodes = informers.of(Node).lister
         self._has_read = False
-        """All nodes that were there at the start are accounted for. Nothing is given before that."""
+        """Whether the pod CIDRs of all existing nodes are recorded. Nothing is assigned before."""
 
     @property
     def watches(self) -> Sequence[Watch]:
         return (Watch(resource_of(Node), self._noted),)
 
     def _noted(self, node: Node) -> Iterable[Hashable]:
-        """Told of each node as it comes and changes: what it says it has is taken before anything else is given."""
+        """Record the pod CIDRs of the node as soon as they are observed, before any are assigned; enqueue nodes
+        without.
+        """
         meta = node.metadata
         current = self._nodes.get(meta.name)
         if current is not None and current.metadata.uid == meta.uid and current.spec.podCIDRs:
@@ -123,8 +128,11 @@ class NodeIpamController:
             self._has_read = True
 
     async def _write(self, node: Node, cidrs: Sequence[str]) -> None:
-        """If nobody was faster: the node is as we saw it. What was given stays given until the node says otherwise, as
-        a write whose answer is lost may have happened."""
+        """Write the pod CIDRs if the node is unchanged since it was read.
+
+        On failure the assignment is kept until the node shows other pod CIDRs: a write whose response was lost may have
+        succeeded.
+        """
         meta = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resourceVersion}
         patch = {"metadata": meta, "spec": {"podCIDR": cidrs[0], "podCIDRs": list(cidrs)}}
         try:
@@ -134,7 +142,7 @@ class NodeIpamController:
 
 
 def ranges_of(config: ControllerConfig) -> list[Ranges]:
-    """What the flags say, with the ranges of services taken out; RangeError where they contradict each other."""
+    """Return the cluster CIDRs with the service CIDRs excluded; raise RangeError if the flags contradict each other."""
     clusters = [network_of(text) for text in config.cluster_cidr]
     if not clusters:
         raise RangeError("Must specify --cluster-cidr if --allocate-node-cidrs is set")
@@ -150,7 +158,7 @@ def ranges_of(config: ControllerConfig) -> list[Ranges]:
 
 
 def _mask_size(network: Network, config: ControllerConfig) -> int:
-    """--node-cidr-mask-size is for clusters of one family, the others for their own."""
+    """Return the prefix length of node CIDRs. --node-cidr-mask-size is for single-stack clusters only."""
     sizes = {4: config.node_cidr_mask_size_ipv4, 6: config.node_cidr_mask_size_ipv6}
     is_dual = len(config.cluster_cidr) == 2
     if config.node_cidr_mask_size:

@@ -1,4 +1,4 @@
-"""Old names of labels that nodes still carry: they follow the new ones."""
+"""Deprecated node labels, which are kept equal to their replacements."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +12,7 @@ _OLD_NAMES: Final[Mapping[str, str]] = {
 
 
 def missing_labels(node: Node) -> dict[str, str]:
-    """The old labels that are absent or say something else."""
+    """Return the deprecated labels that are absent or differ."""
     present = node.metadata.labels
     return {old: present[new] for new, old in _OLD_NAMES.items() if new in present and present.get(old) != present[new]}
 

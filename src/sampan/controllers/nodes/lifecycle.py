@@ -1,8 +1,8 @@
-"""node-lifecycle-controller: who is silent becomes Unknown; conditions become taints; the evicting taint comes slowly.
+"""node-lifecycle-controller, which detects unreachable nodes and taints nodes according to their conditions.
 
-Every few seconds all nodes are looked at. A node of which nothing was heard for the grace period is marked, its pods
-are no longer ready, and it waits in its zone's queue for the NoExecute taint, from which it is taken off when it
-recovers. What a node's conditions call for in NoSchedule taints is done at once when they change.
+All nodes are checked every few seconds. The conditions of a node without a heartbeat during the grace period become
+Unknown, its pods are marked not ready, and it is queued in its zone for the NoExecute taint, whose rate is limited; a
+node that recovers leaves the queue. NoSchedule taints follow the conditions of a node immediately.
 """
 
 import logging
@@ -28,7 +28,7 @@ from sampan.machinery.informer import InformerFactory
 log = logging.getLogger(__name__)
 
 MONITOR = ""
-"""The key of the look at all nodes; every other key is a node's name."""
+"""The key of the periodic check of all nodes; every other key is the name of a node."""
 SOURCE = "node-controller"
 _NODE_LEASES = Selection(namespace="kube-node-lease")
 _MARK_ATTEMPTS = 5
@@ -37,13 +37,13 @@ _RETRY_S = 0.1
 
 @dataclass(slots=True)
 class _Seen:
-    """A node as one look found it."""
+    """The state of a node in one check."""
 
     node: Node
     before: str
-    """What its Ready condition said."""
+    """The status of its Ready condition before the check."""
     status: str
-    """What it says now; empty if nobody ever said."""
+    """The status now; empty if the condition was never posted."""
 
 
 class NodeLifecycleController:
@@ -72,11 +72,13 @@ class NodeLifecycleController:
         self._tainting = Tainting(client=client, clock=clock)
         self._zones = Zones(_rates(config))
         self._known: dict[str, str] = {}
-        """The uids of the nodes that were there at the last look."""
+        """UIDs by name of the nodes at the last check."""
         self._health: dict[str, health.Health] = {}
         self._marked: dict[str, set[str]] = {}
-        """Of nodes that are not ready: the uids of their pods that are known not to be ready either, or that were there
-        before we came. A kubelet that lives may think otherwise later; that is then its business."""
+        """For nodes that are not ready: the UIDs of pods that need no further marking, because they were marked not
+        ready or were already there when this controller first saw the node not ready. If a live kubelet later posts
+        another status, it stands.
+        """
         self._next_look = 0.0
 
     async def reconcile(self, key: str) -> float | None:
@@ -95,7 +97,7 @@ class NodeLifecycleController:
             patch = {"metadata": {"labels": missing}}
             await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
 
-    # -- the look at all nodes ---------------------------------------------------------------------------------------
+    # -- periodic check ----------------------------------------------------------------------------------------------
 
     async def _monitor(self) -> float:
         now = self._clock.monotonic()
@@ -142,8 +144,10 @@ class NodeLifecycleController:
         self._zones.remove(name)
 
     async def _mark(self, node: Node, now: float) -> _Seen | None:
-        """Mark a silent node, unless it turns out to have spoken. None if that failed: then nothing else is done with
-        it."""
+        """Set the conditions of an unresponsive node to Unknown, unless a heartbeat has arrived meanwhile.
+
+        Return None if that failed; the node is then skipped in this check.
+        """
         before = ready_status(node)
         for _ in range(_MARK_ATTEMPTS):
             try:
@@ -170,18 +174,20 @@ class NodeLifecycleController:
         return now > known.seen_at + grace_s
 
     async def _fresh(self, name: str) -> Node | None:
-        """The node as the server has it: it may have spoken just now."""
+        """Return the node from the server, as it may have just posted its status."""
         try:
             return await self._client.of(Node).get(name)
         except errors.NotFound:
             return None
 
     def _concerns_us(self, seen: _Seen) -> bool:
-        """Not if it is well and was so before; nor if nobody ever said how it is, and there is still time for that."""
+        """Whether the node needs processing: not if it was and is healthy, nor while it may still post its first
+        status.
+        """
         is_well = seen.status == TRUE and not seen.node.spec.taints and seen.node.metadata.name not in self._marked
         return bool(seen.status) and not is_well
 
-    # -- what becomes of a node --------------------------------------------------------------------------------------
+    # -- processing of a node ----------------------------------------------------------------------------------------
 
     async def _judge(self, seen: _Seen) -> None:
         node, name = seen.node, seen.node.metadata.name
@@ -248,7 +254,7 @@ class NodeLifecycleController:
                 self._health[name] = health.seen_now(known, now)
 
     async def _taint_next(self, queue: ZoneQueue, now: float) -> float | None:
-        """Taint those whose turn it is; when the next one's is."""
+        """Taint the nodes that the rate limit allows; return the seconds until the next one."""
         while (name := queue.take(now)) is not None:
             node = self._nodes.get(name)
             if node is None or (status := ready_status(node)) not in (FALSE, UNKNOWN):
@@ -268,7 +274,7 @@ class NodeLifecycleController:
 
 
 def _evicting(status: str) -> tuple[str, str]:
-    """The taint of a node with this Ready status, and the one that it may not have."""
+    """Return the NoExecute taint for a Ready status, and the opposite one, which must be removed."""
     return (taints.NOT_READY, taints.UNREACHABLE) if status == FALSE else (taints.UNREACHABLE, taints.NOT_READY)
 
 

@@ -1,9 +1,9 @@
-"""pod-garbage-collector-controller: removes pods that nobody else will.
+"""pod-garbage-collector-controller, which deletes pods that no other component will delete.
 
-- Pods that are over, above a threshold: those evicted first, then the oldest.
-- Pods of nodes that are gone: after a quarantine, and after asking the server once more.
-- Pods that terminate without ever having had a node.
-- Pods that terminate on a node out of service.
+- Terminated pods above a threshold: evicted ones first, then the oldest.
+- Pods bound to nodes that no longer exist: after a quarantine and a live check of the node.
+- Terminating pods that were never scheduled.
+- Terminating pods on nodes with the out-of-service taint.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,11 +32,11 @@ _OVER, _NOT_OVER = ("Succeeded", "Failed"), ("Pending", "Running", "Unknown")
 class Doomed:
     pod: Pod
     is_orphan: bool = False
-    """Its node is gone."""
+    """Whether the pod's node no longer exists."""
 
 
 def excess(pods: Iterable[Pod], threshold: int) -> list[Pod]:
-    """Those to go of the pods that are over, if there are more than the threshold; 0 keeps all."""
+    """Return the terminated pods above the threshold; a threshold of 0 keeps all."""
     over = [pod for pod in pods if pod.status.phase not in _NOT_OVER]
     if threshold <= 0 or len(over) <= threshold:
         return []
@@ -44,7 +44,7 @@ def excess(pods: Iterable[Pod], threshold: int) -> list[Pod]:
 
 
 def out_of_service(pods: Iterable[Pod], nodes: Mapping[str, Node]) -> list[Pod]:
-    """Those that terminate where nobody is left to end them."""
+    """Return the terminating pods on nodes that are out of service."""
     lost = {name for name, node in nodes.items() if _is_out_of_service(node)}
     return [pod for pod in pods if pod.metadata.deletionTimestamp and pod.spec.nodeName in lost] if lost else []
 
@@ -91,7 +91,7 @@ class PodGarbageCollector:
         return [pod for name in gone for pod in self._pods.find(by_node, name)]
 
     def _missing(self) -> list[str]:
-        """Nodes that pods are on and that are not there."""
+        """Return the nodes that pods are bound to and that do not exist."""
         return [str(name) for name in self._pods.values(by_node) if self._nodes.get(str(name)) is None]
 
     async def _is_there(self, name: str) -> bool:

@@ -1,8 +1,8 @@
-"""cronjob-controller: jobs by the calendar.
+"""cronjob-controller, which creates jobs on a schedule (`pkg/controller/cronjob`).
 
-`due` says which time of a schedule has come, `decision` whether a job is to be started for it, `history` which finished
-jobs have been kept long enough: all pure. `controller` acts on them. A job's name is made from its time, so that no
-time is started twice.
+The pure part is `due` (the most recent scheduled time), `decision` (whether to start a job for it) and `jobs` (the job
+objects, and which finished ones exceed the history limits). `controller` acts on them. A job's name is derived from its
+scheduled time, so that no time is started twice.
 """
 
 from sampan.controllers.batch.cronjob.controller import make

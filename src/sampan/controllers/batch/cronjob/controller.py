@@ -1,4 +1,4 @@
-"""The cron job controller: keeps the list of active jobs true, starts jobs and removes old ones."""
+"""The CronJob controller, which maintains the list of active jobs, starts jobs and removes old ones."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from sampan.machinery.object_key import Key, key_of
 
 _BACKGROUND = Delete(propagation="Background")
 _Timing = tuple[str, str | None]
-"""A cron job's schedule and time zone."""
+"""The schedule and the time zone of a CronJob."""
 
 
 def by_cron_job(job: Any) -> Iterable[Hashable]:
@@ -45,7 +45,7 @@ class CronJobController:
         self._crons, self._jobs = informers.of(CronJob).lister, informers.of(Job).lister
         self._clock, self._events, self._writes = clock, events, OwnWrites()
         self._timings: dict[str, _Timing] = {}
-        """As they were when last looked at, by uid."""
+        """The timing at the last reconcile, by UID of the CronJob."""
         self._jobs.add_index(by_cron_job)
         informers.of(CronJob).subscribe(self._forget_gone)
 
@@ -63,7 +63,7 @@ class CronJobController:
         try:
             again_s = await self._sync(cron, jobs)
         except errors.ApiError as error:
-            failure = error  # what was done before it belongs into the status nevertheless
+            failure = error  # Changes made before the error must still be written to the status.
         if cron.status != shared.status:
             self._writes.wrote(await self._cron_client.update_status(cron))
         if failure is not None:
@@ -79,11 +79,13 @@ class CronJobController:
             return None
         return decision.again_s
 
-    # -- a schedule that changed -------------------------------------------------------------------------------------
+    # -- changed schedule --------------------------------------------------------------------------------------------
 
     def _has_new_timing(self, cron: CronJob) -> bool:
-        """Another schedule than before counts from its next time on: what it would have had before now is not made
-        up for."""
+        """Whether the schedule or time zone has changed since the last reconcile.
+
+        A changed schedule applies from its next time on; times that it would have had before now are not made up for.
+        """
         timing = (cron.spec.schedule, cron.spec.timeZone)
         known = self._timings.setdefault(cron.metadata.uid, timing)
         self._timings[cron.metadata.uid] = timing
@@ -102,7 +104,7 @@ class CronJobController:
             self._timings.pop(old.metadata.uid, None)
             self._writes.forget(old.metadata.uid)
 
-    # -- the list of active jobs -------------------------------------------------------------------------------------
+    # -- active jobs -------------------------------------------------------------------------------------------------
 
     async def _check_active(self, cron: CronJob, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -128,7 +130,7 @@ class CronJobController:
             _note_success(cron, job)
 
     async def _is_listed_by_server(self, cron: CronJob, job: Job) -> bool:
-        """The cache may be behind."""
+        """Whether the CronJob on the API server lists the job; the cached CronJob may be stale."""
         fresh = await self._cron_client.get(cron.metadata.name, cron.metadata.namespace)
         return _is_listed(fresh, job)
 
@@ -142,7 +144,7 @@ class CronJobController:
     # -- starting and removing jobs ----------------------------------------------------------------------------------
 
     async def _start(self, cron: CronJob, time: float) -> bool:
-        """True if the status now tells of the job."""
+        """Start the job for a scheduled time. Return whether the job was added to the status."""
         if cron.spec.concurrencyPolicy == "Replace":
             await self._replace(cron)
         job = job_for(cron, time, zone_of(cron))
@@ -176,13 +178,13 @@ class CronJobController:
             try:
                 await self._delete(cron, job)
             except errors.ApiError:
-                continue  # it has been told, and will be tried again
+                continue  # The error was recorded as an event; the next sync retries.
 
     async def _delete(self, cron: CronJob, job: Job) -> None:
         try:
             await self._job_client.delete(job.metadata.name, job.metadata.namespace, options=_BACKGROUND)
         except errors.NotFound:
-            return  # the cache is behind
+            return  # The job is already deleted and the cache is stale.
         except errors.ApiError as error:
             self._events.event(cron, WARNING, "FailedDelete", f"Deleted job: {error}")
             raise

@@ -1,4 +1,4 @@
-"""Whether a job is to be started now, what is to be told, and when to look again. Pure."""
+"""The decision whether to start a job now, which events to record, and when to sync again. Pure."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -20,7 +20,7 @@ _FORBIDDEN = "Not starting job because prior execution is running and concurrenc
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An event."""
+    """An event to record."""
 
     type: str
     reason: str
@@ -30,13 +30,13 @@ class Told:
 @dataclass(slots=True)
 class Decision:
     start: float | None = None
-    """The time for which a job is to be started."""
+    """The scheduled time for which to start a job."""
     again_s: float | None = None
     told: list[Told] = field(default_factory=list)
 
 
 def decide(cron: CronJob, now: float) -> Decision:
-    """The active jobs in the status must be those that there are."""
+    """Decide about a CronJob whose list of active jobs in the status is up to date."""
     decision = Decision()
     if cron.metadata.deletionTimestamp is not None:
         return decision
@@ -48,13 +48,13 @@ def decide(cron: CronJob, now: float) -> Decision:
 
 
 def next_of(cron: CronJob) -> Next:
-    """The schedule in the cron job's time zone; ScheduleError if it cannot be read."""
+    """Return the schedule in the time zone of the CronJob; raise ScheduleError if it cannot be parsed."""
     schedule, zone = cron_grammar.parse(cron.spec.schedule), zone_of(cron)
     return lambda moment: schedule.next_after(moment, zone)
 
 
 def zone_of(cron: CronJob) -> tzinfo:
-    """The cron job's time zone, UTC where it has none or an unknown one."""
+    """Return the time zone of the CronJob; UTC if it has none or an unknown one."""
     try:
         return time_zones.zone(cron.spec.timeZone) if cron.spec.timeZone else UTC
     except time_zones.UnknownTimeZone:
@@ -93,7 +93,7 @@ def _decide(cron: CronJob, now: float, next_after: Next, decision: Decision) -> 
 
 
 def _started(cron: CronJob, now: float, found: Due, time: float, told: list[Told]) -> float | None:
-    """The time, if a job is to be started for it."""
+    """Return the scheduled time if a job is to be started for it, or None."""
     if found.missed is Missed.MANY:
         told.append(Told(WARNING, "TooManyMissedTimes", _TOO_MANY))
     deadline = cron.spec.startingDeadlineSeconds

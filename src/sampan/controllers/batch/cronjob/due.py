@@ -1,4 +1,4 @@
-"""Which of a schedule's times have come since a job was last started. Pure; moments are seconds since 1970."""
+"""The scheduled times that have passed since a job was last started. Pure; times are seconds since the epoch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import CronJob
 
 Next = Callable[[float], float | None]
-"""The first time of a schedule after a moment; None if there is none for years."""
+"""Return the first scheduled time after a moment, or None if there is none within years."""
 
 MANY = 100
-"""From more missed times than this on a warning is due."""
+"""If more scheduled times than this were missed, a warning is recorded."""
 MARGIN_S = 0.1
-"""How long after its time a job is started: clocks differ a little."""
+"""Seconds after the scheduled time at which a job is started, to allow for clock skew."""
 _WALKED = 100
 _IMPOSSIBLE = "time difference between two schedules is less than 1 second"
 
@@ -23,21 +23,24 @@ class Missed(Enum):
 
 
 class InvalidSchedule(ValueError):
-    """A schedule that can be read but never comes, like the 31st of February."""
+    """The schedule parses but never occurs, like 31 February."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
     since: float
-    """From when on times were looked for."""
+    """The moment after which scheduled times were considered."""
     time: float | None
-    """The last time that has come; None if none has."""
+    """The most recent scheduled time that has passed; None if none has."""
     missed: Missed
 
 
 def due(cron: CronJob, now: float, next_after: Next, *, last: float | None = None, within_deadline: bool) -> Due:
-    """`last`: when a job was last started, if the status does not say so yet. `within_deadline`: times that it is too
-    late for do not count."""
+    """Return the most recent scheduled time.
+
+    `last` is the time for which a job was last started if the status does not show it yet. With `within_deadline`,
+    times whose starting deadline has passed are left out.
+    """
     since = _since(cron, now, last, within_deadline)
     first = _found(next_after(since))
     if now < first:
@@ -49,7 +52,7 @@ def due(cron: CronJob, now: float, next_after: Next, *, last: float | None = Non
 
 
 def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = None) -> float | None:
-    """How long until the schedule's next time; None if there is none."""
+    """Return the seconds until the next scheduled time, or None if there is none."""
     try:
         found = due(cron, now, next_after, last=last, within_deadline=False)
     except InvalidSchedule:
@@ -68,8 +71,11 @@ def _since(cron: CronJob, now: float, last: float | None, within_deadline: bool)
 
 
 def _last_of_many(since: float, first: float, second: float, now: float, next_after: Next) -> Due:
-    """The times between are not walked through: the distance of the first two tells about how many there are. From one
-    distance before the last of them on, the schedule itself is asked."""
+    """Return the most recent of several missed times without iterating over all of them.
+
+    The interval between the first two times gives an estimate of their number. The schedule itself is evaluated only
+    from one interval before the estimated last time.
+    """
     apart = int(second - first)
     if apart < 1:
         raise InvalidSchedule(_IMPOSSIBLE)
@@ -79,14 +85,17 @@ def _last_of_many(since: float, first: float, second: float, now: float, next_af
 
 
 def _last_by(now: float, start: float, next_after: Next) -> float | None:
-    """The last time after `start` that has come. A schedule like every minute of the first half of the year can have
-    hundreds of thousands of times within one distance: after the first few they are not walked through but bisected."""
+    """Return the last scheduled time after `start` and not after `now`.
+
+    A schedule such as every minute of the first half of the year can have hundreds of thousands of times within one
+    interval, so that after the first few the search continues by bisection.
+    """
     found, following = None, next_after(start)
     for _ in range(_WALKED):
         if following is None or following > now:
             return found
         found, following = following, next_after(following)
-    low, high = found, now  # a time comes after `low` and by `now`; none comes after `high`
+    low, high = found, now  # Invariant: some time is in (low, now], none is in (high, now].
     while low is not None and high - low > 1:
         middle = (low + high) / 2
         following = next_after(middle)

@@ -1,4 +1,4 @@
-"""The jobs of a cron job: what they are made of, and how long finished ones are kept. Pure."""
+"""The jobs that a CronJob creates, and which finished jobs exceed its history limits. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from sampan.controllers.batch.finished import has_succeeded, is_finished
 from sampan.controllers.ownership import controller_ref
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-"""Annotation of a job: the time that it was started for, in the cron job's time zone."""
+"""Job annotation with the scheduled time, in the time zone of the CronJob."""
 
 
 def job_name(cron: CronJob, time: float) -> str:
-    """The same for the same minute, so that it cannot be started twice."""
+    """Return a name derived from the minute, so that no scheduled time is started twice."""
     return f"{cron.metadata.name}-{int(time) // 60}"
 
 
@@ -35,7 +35,7 @@ def job_for(cron: CronJob, time: float, zone: tzinfo) -> Job:
 
 
 def kept_too_long(cron: CronJob, jobs: Sequence[Job]) -> list[Job]:
-    """Finished jobs over the limits of the history, oldest first."""
+    """Return the finished jobs that exceed the history limits, oldest first."""
     done = [job for job in jobs if is_finished(job)]
     succeeded = [job for job in done if has_succeeded(job)]
     failed = [job for job in done if not has_succeeded(job)]

@@ -1,9 +1,9 @@
-"""job-controller: pods that run to their end, as many as are asked for, each counted exactly once.
+"""job-controller, which runs pods to completion and counts each finished pod exactly once (`pkg/controller/job`).
 
-`view` says what a job and its pods amount to, `verdict` whether the job is at its end, `wanted` which pods to make and
-to remove, `tally` how finished pods are counted: all pure. `controller` acts on them. A pod of a job carries a
-finalizer until it is counted, and the status names the pods that are being counted: whatever happens in between, none
-is counted twice or forgotten.
+The pure part is `view` (the state of a job and its pods), `verdict` (whether the job is to finish), `wanted` (which
+pods to create and delete) and `tally` (how finished pods are counted). `controller` acts on them. A pod keeps the
+job-tracking finalizer until it is counted, and the job's status lists the pods that are being counted, so that a crash
+in between neither loses a pod nor counts it twice.
 """
 
 from sampan.controllers.batch.job.controller import make

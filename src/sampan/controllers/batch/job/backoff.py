@@ -1,4 +1,4 @@
-"""How long a failed pod's successor waits: 10 s, doubled with each failure since the last success, at most 10 min."""
+"""Backoff of replacement pods: 10 s, doubled with each failure since the last success, at most 10 min."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,24 +9,25 @@ from sampan.controllers.batch.job.facts import all_failures_before
 
 FIRST_S, MOST_S = 10.0, 600.0
 _SKEW_S = 60.0
-"""Clocks of nodes may be ahead by that much. A failure further in the future was stamped before a clock was set back:
-nobody waits until it has caught up."""
+"""Tolerated clock skew of nodes. A failure time further in the future stems from a clock that was since set back, and
+is not waited for.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """Those of a job since a pod of it last succeeded."""
+    """The failures of a job since its last successful pod."""
 
     count: int = 0
     last: float | None = None
 
     def wait_s(self, now: float) -> float:
-        """How long no pod is to be made."""
+        """Return the seconds for which no pod may be created."""
         return _wait_s(self.count, self.last, now)
 
 
 def after(known: Failures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> Failures:
-    """The failures with those of pods that ended since."""
+    """Return the failures updated with the pods that have finished since."""
     times = sorted(finish_time(pod) for pod in failed)
     if not succeeded:
         return Failures(known.count + len(times), times[-1]) if times else known
@@ -36,7 +37,7 @@ def after(known: Failures, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> F
 
 
 def index_wait_s(last_failed: Pod | None, now: float) -> float:
-    """How long no pod is to be made for an index, given its last failed pod."""
+    """Return the seconds for which no pod may be created for an index, from its last failed pod."""
     if last_failed is None:
         return 0.0
     return _wait_s(all_failures_before(last_failed) + 1, finish_time(last_failed), now)
@@ -50,7 +51,7 @@ def _wait_s(failures: int, last: float | None, now: float) -> float:
 
 
 def finish_time(pod: Pod) -> float:
-    """When the pod ended, as near as can be told."""
+    """Return the time at which the pod finished, from the best source that its status has."""
     if (ended := _containers_ended(pod)) is not None:
         return ended
     for condition in pod.status.conditions:
@@ -62,7 +63,7 @@ def finish_time(pod: Pod) -> float:
 
 
 def _containers_ended(pod: Pod) -> float | None:
-    """When the last container or sidecar ended; None unless all did."""
+    """Return when the last container or sidecar terminated, or None unless all have terminated."""
     sidecars = {each.name for each in pod.spec.initContainers if each.restartPolicy == "Always"}
     status = pod.status
     counted = [*status.containerStatuses, *(each for each in status.initContainerStatuses if each.name in sidecars)]

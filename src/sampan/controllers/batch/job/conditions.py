@@ -1,4 +1,4 @@
-"""The conditions of a job: how they are made, found and changed."""
+"""The conditions of a job."""
 
 from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import JobCondition
@@ -6,7 +6,7 @@ from sampan.controllers.batch.finished import COMPLETE, FAILED
 
 SUSPENDED = "Suspended"
 FAILURE_TARGET, SUCCESS_MET = "FailureTarget", "SuccessCriteriaMet"
-"""The job's fate is sealed; Failed or Complete follows when all its pods are gone and counted."""
+"""The outcome of the job is decided. Failed or Complete follows once all its pods have terminated and are counted."""
 FINAL = {FAILURE_TARGET: FAILED, SUCCESS_MET: COMPLETE}
 
 POD_FAILURE_POLICY = "PodFailurePolicy"
@@ -35,7 +35,7 @@ def find_true(conditions: list[JobCondition], type: str) -> JobCondition | None:
 
 
 def ensure(conditions: list[JobCondition], wanted: JobCondition) -> bool:
-    """Bring the condition into the list, unless it is false and was never there; True if that changed the list."""
+    """Set the condition unless it is false and absent. Return whether the list changed."""
     for place, each in enumerate(conditions):
         if each.type == wanted.type:
             if (each.status, each.reason, each.message) == (wanted.status, wanted.reason, wanted.message):
@@ -49,5 +49,5 @@ def ensure(conditions: list[JobCondition], wanted: JobCondition) -> bool:
 
 
 def final(target: JobCondition, now: float) -> JobCondition:
-    """What follows on a FailureTarget or SuccessCriteriaMet."""
+    """Return the terminal condition that follows a FailureTarget or SuccessCriteriaMet."""
     return condition(FINAL.get(target.type, target.type), target.reason, target.message, now)

@@ -1,4 +1,4 @@
-"""The job controller: which keys a change concerns, and what a look at each needs."""
+"""The job controller: maps changes to keys, and gathers what one sync of a job needs."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -39,32 +39,32 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.object_key import Key, key_of
 
 WIDE = 10
-"""Changes of a job with more pods at a time than that are taken together, a second's worth of them."""
+"""The pod changes of a job with a higher parallelism than this are batched for `BATCH_S`."""
 BATCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A pod that has the finalizer, and no job that would count it."""
+    """Key of a pod that has the tracking finalizer but no job that would count it."""
 
     pod: Key
 
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """The pods of a job that is gone."""
+    """Key for the pods of a deleted job, by the job's UID."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is remembered of a job between two looks at it."""
+    """The state that is kept for a job between syncs."""
 
     failures: Failures
     generation: int
     looked: float
-    """Monotonic time."""
+    """Monotonic time of the last sync."""
 
 
 class JobController:
@@ -134,13 +134,13 @@ class JobController:
         return [pod if controller_of(pod) is not None else _adopted(pod) for pod in owned]
 
     async def _release(self, pods: Iterable[Pod]) -> None:
-        """Take the finalizers away, without counting anything."""
+        """Remove the tracking finalizers without counting the pods."""
         held = [pod for pod in pods if is_tracked(pod) and not self._writes.is_stale(pod)]
         _, error = await self._changes.release(held)
         if error is not None:
             raise error
 
-    # -- which keys a change concerns ----------------------------------------------------------------------------------
+    # -- keys of changed objects ---------------------------------------------------------------------------------------
 
     def _job_keys(self, job: Any) -> Iterable[Hashable]:
         key = key_of(job)
@@ -155,7 +155,7 @@ class JobController:
         yield from self._owners.keys(pod)
 
     def _is_orphaned(self, pod: Pod) -> bool:
-        """Nobody will count the pod: it is no job's, or its job is gone or has ended."""
+        """Whether no job will count the pod: it has none, or its job is deleted or finished."""
         reference = controller_of(pod)
         if reference is None:
             return True
@@ -179,13 +179,15 @@ def _is_job(reference: OwnerReference) -> bool:
 
 
 def _adopted(pod: Pod) -> Pod:
-    """The pod as it is since it was adopted."""
+    """Return the pod with the tracking finalizer that its adoption has added on the server."""
     finalizers = list(dict.fromkeys((*pod.metadata.finalizers, TRACKING)))
     return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, finalizers=finalizers))
 
 
 def _pause_s(job: Job, known: _Known | None, now: float) -> float:
-    """How long to wait for more changes of a wide job; its own changes are looked at once."""
+    """Return the seconds to wait for further pod changes of a highly parallel job. A change of the job itself is not
+    delayed.
+    """
     if known is None or known.generation != job.metadata.generation or (job.spec.parallelism or 0) <= WIDE:
         return 0.0
     return known.looked + BATCH_S - now

@@ -1,16 +1,16 @@
-"""What a job's spec and its pods say, in the words of the job controller."""
+"""Predicates and values read from the specs of jobs and from their pods."""
 
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.ownership.pod_facts import FAILED, is_terminating
 
 CONTROLLER = "kubernetes.io/job-controller"
-"""Who manages a job that names nobody else."""
+"""The value of spec.managedBy that stands for this controller; an unset field means the same."""
 TRACKING = "batch.kubernetes.io/job-tracking"
 """The finalizer of pods that are not counted yet."""
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURES = "batch.kubernetes.io/job-index-ignored-failure-count"
-"""Annotations of a pod: how often its index failed before it."""
+"""Pod annotations with the number of earlier failures of the pod's index."""
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
 _MOST = 2**31 - 1
 
@@ -32,12 +32,12 @@ def has_limit_per_index(job: Job) -> bool:
 
 
 def replaces_only_failed(job: Job) -> bool:
-    """A pod that is being deleted is replaced when it has ended, not before."""
+    """Whether a terminating pod is replaced only once it has reached a terminal phase."""
     return job.spec.podReplacementPolicy == "Failed" or job.spec.podFailurePolicy is not None
 
 
 def completions_of(job: Job) -> int:
-    """Of an indexed job, which always has a number."""
+    """Return the completions of an indexed job, which always sets them."""
     return job.spec.completions or 0
 
 
@@ -46,14 +46,16 @@ def is_tracked(pod: Pod) -> bool:
 
 
 def has_failed(pod: Pod, job: Job) -> bool:
-    """Whether the pod counts as failed: a deleted one may never get to say so itself."""
+    """Whether the pod counts as failed. A deleted pod may never reach the Failed phase, so that termination counts too,
+    unless the job replaces only failed pods.
+    """
     if pod.status.phase == FAILED:
         return True
     return is_terminating(pod) and not replaces_only_failed(job)
 
 
 def failures_before(pod: Pod) -> int:
-    """Of the pod's index, those that count."""
+    """Return the earlier failures of the pod's index that count against the limit."""
     return _count(pod, FAILURES)
 
 

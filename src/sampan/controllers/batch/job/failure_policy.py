@@ -1,4 +1,4 @@
-"""What a job's podFailurePolicy makes of a failed pod."""
+"""Evaluation of a job's podFailurePolicy for a failed pod."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ _ACTIONS = (IGNORE, FAIL_INDEX, FAIL_JOB, COUNT)
 @dataclass(frozen=True, slots=True)
 class Match:
     action: str | None = None
-    """Of the first rule that fits."""
+    """The action of the first matching rule; None if no rule matches."""
     message: str = ""
-    """Why the job fails, if the action makes it fail."""
+    """The reason for the failure of the job if the action is FailJob."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether the failure counts against the back-off limit."""
+        """Whether the failure counts against the backoff limit."""
         return self.action != IGNORE
 
 
@@ -43,7 +43,7 @@ def judge(policy: PodFailurePolicy | None, pod: Pod) -> Match:
 
 
 def _why(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
-    """In what way the rule fits the pod; None if it does not."""
+    """Return how the rule matches the pod, or None if it does not."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.onExitCodes is not None:
         container = _container(pod, rule.onExitCodes)

@@ -1,4 +1,4 @@
-"""Sets of completion indexes, kept and written as spans: `1,3-5,7`."""
+"""Sets of completion indexes, stored and formatted as intervals: `1,3-5,7`."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from typing import Any
 from sampan.api.integers import parse_int64
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-"""Annotation and label of the pods of an indexed job."""
+"""The annotation and label of the pods of an indexed job."""
 
 Span = tuple[int, int]
 
@@ -16,7 +16,7 @@ Span = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class Indexes:
     spans: tuple[Span, ...] = ()
-    """First and last, in order, with a gap between any two."""
+    """Pairs of first and last index, ascending, with a gap between neighbours."""
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> "Indexes":
@@ -24,7 +24,7 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str, completions: int) -> "Indexes":
-        """Those below `completions`; parts that are no spans do not count."""
+        """Return the indexes below `completions`; parts that cannot be parsed are ignored."""
         return cls(_joined(_spans(text, completions)))
 
     def __or__(self, other: "Indexes") -> "Indexes":
@@ -41,11 +41,11 @@ class Indexes:
         return ",".join(_text(first, last) for first, last in self.spans)
 
     def overlap(self, other: "Indexes") -> int:
-        """How many are in both."""
+        """Return the number of indexes in both sets."""
         return len(self) + len(other) - len(self | other)
 
     def missing(self, completions: int) -> Iterator[int]:
-        """Those below `completions` that are not in it, in order."""
+        """Yield the indexes below `completions` that are not in the set, in ascending order."""
         start = 0
         for first, last in self.spans:
             yield from range(start, min(first, completions))
@@ -82,7 +82,7 @@ def _text(first: int, last: int) -> str:
 
 
 def completion_index(pod: Any) -> int | None:
-    """The index that a pod works on; None where it names none."""
+    """Return the completion index of a pod, or None if it has none."""
     text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
     index = parse_int64(text)
     return index if index is not None and index >= 0 else None

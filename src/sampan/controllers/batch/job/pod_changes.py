@@ -1,4 +1,4 @@
-"""Carrying out what was decided about a job's pods."""
+"""Creation, deletion and release of a job's pods."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _RELEASE = {"metadata": {"$deleteFromPrimitiveList/finalizers": [TRACKING]}}
 
 @dataclass(slots=True)
 class Effect:
-    """How many pods there are after the changes, and what went wrong."""
+    """The pod counts after the changes, and the first error."""
 
     active: int
     terminating: int
@@ -47,7 +47,7 @@ class PodChanges:
         return effect
 
     async def end(self, view: JobView) -> Effect:
-        """Delete what is active; the pods keep their finalizers until they are counted."""
+        """Delete the active pods, which keep their finalizers until they are counted."""
         effect = Effect(len(view.active), view.terminating, view.ready)
         pods = view.active
 
@@ -59,7 +59,7 @@ class PodChanges:
         return effect
 
     async def release(self, pods: Sequence[Pod]) -> tuple[set[str], Exception | None]:
-        """Take the finalizers away: the uids of the pods that have none now, and what went wrong."""
+        """Remove the tracking finalizers. Return the UIDs of the pods that no longer have one, and the first error."""
         released: set[str] = set()
 
         async def one(at: int) -> None:
@@ -84,7 +84,7 @@ class PodChanges:
             return
 
     async def _remove(self, job: Job, pods: Sequence[Pod], effect: Effect) -> None:
-        """Pods that are too many: they are not counted."""
+        """Delete surplus pods. Their finalizers are removed first, so that they are not counted."""
         owner = job.metadata.uid
         self._expectations.expect(owner, deletions=[pod.metadata.uid for pod in pods])
 

@@ -1,11 +1,11 @@
-"""Whether the indexes that succeeded are enough for a job's successPolicy."""
+"""Evaluation of a job's successPolicy."""
 
 from sampan.api.types.batch_v1 import SuccessPolicy, SuccessPolicyRule
 from sampan.controllers.batch.job.indexes import Indexes
 
 
 def met(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str | None:
-    """What to say of the first rule that is met; None if none is."""
+    """Return the message for the first rule that is met, or None if none is."""
     if policy is None or not succeeded.spans:
         return None
     for place, rule in enumerate(policy.rules or ()):

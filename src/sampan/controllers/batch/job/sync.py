@@ -1,4 +1,4 @@
-"""One look at one job: from its view to pods made, removed and counted, and its status written."""
+"""One sync of one job: create, delete and count its pods, and write its status."""
 
 import msgspec
 
@@ -20,10 +20,10 @@ from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 
 
 class JobStatusWriter:
-    """Writes a job's status when it differs from what the server has."""
+    """Writes a job's status if it differs from what the server has."""
 
     def __init__(self, *, job: Job, present: JobStatus, jobs: ResourceClient[Job], writes: OwnWrites) -> None:
-        """`job` may be changed; `present` is the status as the server has it."""
+        """Write through `job`, whose status may be changed; `present` is the status on the server."""
         self.job, self._written, self._jobs, self._writes = job, present, jobs, writes
 
     async def write(self) -> None:
@@ -37,19 +37,20 @@ class JobStatusWriter:
 
 
 class JobSync:
-    """`run` carries the look out; what it returns is after how long to look again."""
+    """One sync of one job. `run` performs it and returns the seconds until the next one."""
 
     def __init__(
         self, *, view: JobView, is_caught_up: bool, changes: PodChanges, writer: JobStatusWriter, events: EventRecorder
     ) -> None:
-        """`is_caught_up`: the pods of the view include all that was made before."""
+        """Create a sync. `is_caught_up` states that the view includes all pods created before."""
         self._view, self._is_caught_up = view, is_caught_up
         self._changes, self._writer, self._events = changes, writer, events
         self.has_named = False
-        """The status names what is to be counted: the pods that failed will not be new another time."""
+        """Whether the status lists the pods to be counted, so that their failures will not appear new in the next sync.
+        """
         self._wait_s: float | None = None
         self._finished: JobCondition | None = None
-        """What seals the job's fate, as long as nothing stands against saying so."""
+        """The condition that decides the outcome of the job, or None while it must not be published."""
 
     @property
     def _status(self) -> JobStatus:
@@ -69,7 +70,7 @@ class JobSync:
     async def _end(self) -> Effect:
         effect = await self._changes.end(self._view)
         if effect.active or not self._is_caught_up:
-            self._finished = None  # there may be pods that nobody has deleted yet
+            self._finished = None  # Some pods may not have been deleted yet.
         return effect
 
     async def _manage(self) -> Effect:
@@ -97,7 +98,7 @@ class JobSync:
             status.startTime = format_time(now)
 
     async def _count(self, effect: Effect) -> None:
-        """Count what ended, and then finish the job if it is at its end."""
+        """Count the finished pods, then finish the job if its outcome is decided and all pods are counted."""
         uncounted = {pod.metadata.uid for pod in self._view.tracked}
         tally.settle(self._status, uncounted)
         taken = tally.take(self._view, self._finished, self._status)
@@ -115,7 +116,7 @@ class JobSync:
             await self._writer.write()
 
     def _seal(self) -> JobCondition | None:
-        """Say what the job's fate is, which is known before its pods are gone; what it will be called in the end."""
+        """Publish the interim condition, which precedes the termination of the pods; return the terminal condition."""
         if self._finished is None:
             return None
         if self._finished.type in c.FINAL:

@@ -1,10 +1,10 @@
-"""Counting pods that ended, each exactly once. Pure but for the status that is filled in.
+"""Counting of finished pods, each exactly once. Pure except that the status passed in is modified.
 
-1. `take` names them in the status, which is then written.
-2. Their finalizers are removed.
-3. `settle` counts those that have none any more, and takes their names out; the status is written again.
+1. `take` lists their UIDs in the status, which is then written.
+2. Their tracking finalizers are removed.
+3. `settle` counts those without a finalizer and drops their UIDs; the status is written again.
 
-An indexed job's successes need no names: an index is in the set or it is not.
+The successes of an indexed job need no UIDs: counting an index twice has no effect on the set of completed indexes.
 """
 
 from collections.abc import Sequence, Set
@@ -20,19 +20,19 @@ from sampan.controllers.batch.job.view import JobView, has_valid_index
 from sampan.controllers.ownership.pod_facts import SUCCEEDED
 
 MOST_UNCOUNTED = 500
-"""Pods named in the status at a time, which keeps it small."""
+"""The maximum number of UIDs in the status at a time, which keeps the object small."""
 
 
 @dataclass(slots=True)
 class Taken:
     release: list[Pod]
-    """Whose finalizers are to be removed."""
+    """The pods whose finalizers are to be removed."""
     is_full: bool
-    """More are to be taken another time."""
+    """Whether further pods are left for the next sync."""
 
 
 def take(view: JobView, finished: JobCondition | None, status: JobStatus) -> Taken:
-    """Enter into the status what is to be counted. `finished` is what seals the job's fate, if anything does."""
+    """Record in the status the pods to be counted. `finished` is the condition that decides the outcome, or None."""
     uncounted, new_indexes, taken = uncounted_of(status), set[int](), Taken([], False)
     known = {*uncounted.succeeded, *uncounted.failed}
     for pod in _in_order(view):
@@ -56,7 +56,7 @@ def _name(
     uncounted: UncountedTerminatedPods,
     new_indexes: set[int],
 ) -> None:
-    """Note the pod where it is to be counted."""
+    """Add the pod to the list or the set in which it is to be counted."""
     index = completion_index(pod)
     if pod.status.phase != SUCCEEDED:
         if _counts_as_failed(view, pod, finished):
@@ -68,7 +68,7 @@ def _name(
 
 
 def settle(status: JobStatus, uncounted_uids: Set[str]) -> bool:
-    """Count the named pods that are not among the uncounted any more; True if there were any."""
+    """Count the listed pods that are not in `uncounted_uids`. Return whether there were any."""
     names = uncounted_of(status)
     succeeded = [uid for uid in names.succeeded if uid in uncounted_uids]
     failed = [uid for uid in names.failed if uid in uncounted_uids]
@@ -91,7 +91,7 @@ def is_settled(status: JobStatus) -> bool:
 
 
 def _may_go(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:
-    """Whether the pod needs no finalizer any more once it is named."""
+    """Whether the pod's finalizer may be removed once the pod is listed."""
     job = view.job
     if job.metadata.deletionTimestamp is not None or finished is not None or pod.status.phase == SUCCEEDED:
         return True
@@ -103,7 +103,7 @@ def _may_go(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:
 
 
 def _counts_as_failed(view: JobView, pod: Pod, finished: JobCondition | None) -> bool:
-    """When a job fails, every pod that has not ended counts as failed."""
+    """Whether the pod counts as failed. If the job fails, so does every pod that has not finished."""
     job = view.job
     if not has_failed(pod, job) and (finished is None or finished.type == SUCCESS_MET):
         return False

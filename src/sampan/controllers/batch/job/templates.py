@@ -1,4 +1,4 @@
-"""What a job's pods are made of: its template, and for an indexed job the index of each. Pure."""
+"""The pods of a job: its template, plus the completion index of an indexed job. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,11 +21,11 @@ from sampan.controllers.ownership.pods import pod_from
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 _LONGEST_PREFIX = 58
-"""Of a generated name, which five letters are added to."""
+"""Maximum length of the generateName prefix, to which the API server appends five characters."""
 
 
 def pod_of(job: Job, index: int | None, held: Mapping[int, Pod]) -> Pod:
-    """The pod to be created; `held` has the failed pod whose place it takes."""
+    """Return the pod to create. `held` maps indexes to the failed pods that are replaced."""
     template = job.spec.template
     if index is None:
         return pod_from(template, job, finalizers=[TRACKING])

@@ -1,7 +1,8 @@
-"""Whether a job is at its end, and why. Pure.
+"""The decision whether a job is to finish, and with which condition. Pure.
 
-What was decided before stands. Then come failures (the policy of pods, the back-off limit, the deadline, failed
-indexes), and success by policy last; success by number is for `is_complete`, asked after pods were made and removed.
+An earlier decision stands. Failures (pod failure policy, backoff limit, deadline, failed indexes) come before success
+by policy. Success by number of completions is left to `is_complete`, which is evaluated after pods were created and
+deleted.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,10 @@ _COMPLETE_MESSAGE = "Reached expected number of succeeded pods"
 
 
 def verdict(view: JobView) -> JobCondition | None:
-    """The condition that seals the job's fate; None while it goes on. A Failed one means that the job has its
-    FailureTarget already."""
+    """Return the condition that decides the outcome of the job, or None while it continues.
+
+    A Failed condition means that the job already has its FailureTarget.
+    """
     found = view.job.status.conditions
     if (met := c.find_true(found, c.SUCCESS_MET)) is not None:
         return met
@@ -34,7 +37,7 @@ def verdict(view: JobView) -> JobCondition | None:
 
 
 def is_complete(job: Job, succeeded: int, active: int) -> bool:
-    """Whether enough pods succeeded; without a number of completions, one and the end of the others."""
+    """Whether enough pods succeeded. Without completions, one success is enough once no pod is active."""
     wanted = job.spec.completions
     return active == 0 and (succeeded > 0 if wanted is None else succeeded >= wanted)
 
@@ -44,7 +47,7 @@ def completed(now: float) -> JobCondition:
 
 
 def deadline_s(job: Job, now: float) -> float | None:
-    """How long the job may still go on; None without a deadline, or while it does not count."""
+    """Return the seconds until the active deadline, or None if there is none or it is not running."""
     if job.spec.activeDeadlineSeconds is None or job.status.startTime is None or is_suspended(job):
         return None
     return parse_time(job.status.startTime) + job.spec.activeDeadlineSeconds - now
@@ -86,7 +89,9 @@ def _policy_message(job: Job, pods: Sequence[Pod]) -> str | None:
 
 
 def _restarts_too_often(job: Job, pods: Sequence[Pod]) -> bool:
-    """Of pods that are restarted in place, each restart counts as a failure."""
+    """Whether in-place restarts exceed the backoff limit: with restartPolicy OnFailure each restart counts as a
+    failure.
+    """
     if job.spec.template.spec.restartPolicy != "OnFailure":
         return False
     restarts = sum(

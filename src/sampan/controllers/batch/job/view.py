@@ -1,4 +1,4 @@
-"""What a job and its pods amount to at one moment. Pure."""
+"""A snapshot of a job and its pods. Pure."""
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
@@ -27,27 +27,30 @@ class JobView:
     pods: Sequence[Pod]
     now: float
     tracked: Sequence[Pod]
-    """Not counted yet: those with a finalizer that nobody is about to take away."""
+    """Pods that are not counted yet: those with the tracking finalizer, unless its removal is already written."""
     active: Sequence[Pod]
     terminating: int
     ready: int
     succeeded: int
-    """Pods, or indexes of an indexed job; those that are about to be counted included."""
+    """Succeeded pods, or indexes of an indexed job, including those about to be counted."""
     failed: int
-    """Pods whose failure counts."""
+    """Pods whose failure counts against the backoff limit."""
     failures: Failures
     counted_indexes: Indexes
-    """Succeeded ones that the status has already."""
+    """Succeeded indexes that the status already contains."""
     succeeded_indexes: Indexes
     failed_indexes: Indexes | None
-    """None unless indexes have a limit of their own."""
+    """None unless the job sets backoffLimitPerIndex."""
     held: dict[int, Pod]
-    """By index, the failed pod that stays until its successor has taken over the count of failures."""
+    """The last failed pod per index. It is kept until its replacement has taken over the failure count."""
 
 
 def look(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failures, now: float) -> JobView:
-    """`released` are uids of pods whose finalizer was taken away, though the pods here may not show it yet;
-    `failures` those known before."""
+    """Return the view of a job.
+
+    `released` are the UIDs of pods whose finalizer was removed although the cached pods may still show it; `failures`
+    are the failures known before.
+    """
     tracked = [pod for pod in pods if is_tracked(pod) and pod.metadata.uid not in released]
     valid = [pod for pod in tracked if has_valid_index(job, pod)]
     active = [pod for pod in pods if is_active(pod)]
@@ -75,7 +78,7 @@ def look(job: Job, pods: Sequence[Pod], *, released: Set[str], failures: Failure
 
 
 def has_valid_index(job: Job, pod: Pod) -> bool:
-    """True of every pod unless the job is indexed."""
+    """Whether the pod has a valid completion index. Always true if the job is not indexed."""
     if not is_indexed(job):
         return True
     index = completion_index(pod)
@@ -87,13 +90,13 @@ def indexes_of(pods: Sequence[Pod]) -> Indexes:
 
 
 def _new(pods: Sequence[Pod], known: Sequence[str], fits: Callable[[Pod], bool]) -> list[Pod]:
-    """Those that fit and that the status does not name yet."""
+    """Return the pods that fit and that the status does not list yet."""
     uids = set(known)
     return [pod for pod in pods if pod.metadata.uid not in uids and fits(pod)]
 
 
 def _indexes(job: Job, pods: Sequence[Pod]) -> tuple[Indexes, Indexes, Indexes | None]:
-    """Those counted as succeeded, all that succeeded, and those that failed for good."""
+    """Return the indexes counted as succeeded, all succeeded indexes, and the failed indexes."""
     if not is_indexed(job):
         return Indexes(), Indexes(), None
     completions, status = completions_of(job), job.status
@@ -115,7 +118,7 @@ def _fails_index(job: Job, pod: Pod) -> bool:
 
 
 def _held(job: Job, pods: Sequence[Pod], settled: Indexes) -> dict[int, Pod]:
-    """Of each index that is neither settled nor worked on, its last failed pod."""
+    """Return the last failed pod of each index that has neither finished nor an active pod."""
     found: dict[int, Pod] = {}
     for pod in pods:
         index = completion_index(pod)

@@ -1,4 +1,4 @@
-"""Which pods of a job that goes on are to be made, and which to be removed. Pure."""
+"""The decision which pods of a running job to create or delete. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ MOST_AT_ONCE = BURST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
-    """Either removes or makes pods."""
+    """Pods to create or pods to delete, never both."""
 
     remove: Sequence[Pod] = ()
     create: Sequence[int | None] = ()
-    """The index of each, None where the job has none."""
+    """The completion index of each pod; None if the job is not indexed."""
     wait_s: float | None = None
-    """Until when pods that are missing have to wait."""
+    """Seconds of backoff until missing pods may be created."""
 
 
 def pods_wanted(view: JobView) -> PodPlan:
@@ -66,7 +66,7 @@ def _creations(view: JobView, count: int) -> PodPlan:
 
 
 def _independent_creations(view: JobView, indexes: Sequence[int]) -> PodPlan:
-    """Each index waits by itself; the next look comes when the first of those that wait is due."""
+    """Plan creations with a backoff per index. If all must wait, the shortest wait determines the next sync."""
     waits = {index: index_wait_s(view.held.get(index), view.now) for index in indexes}
     ready = [index for index, wait_s in waits.items() if wait_s <= 0]
     if ready:
@@ -75,7 +75,7 @@ def _independent_creations(view: JobView, indexes: Sequence[int]) -> PodPlan:
 
 
 def _next_indexes(view: JobView, count: int) -> list[int]:
-    """The first that are neither done, lost nor worked on."""
+    """Return the first indexes that have neither finished nor an active pod."""
     taken = view.succeeded_indexes | indexes_of(view.active) | (view.failed_indexes or Indexes())
     if replaces_only_failed(view.job):
         taken |= indexes_of([pod for pod in view.pods if is_terminating(pod)])
@@ -83,7 +83,9 @@ def _next_indexes(view: JobView, count: int) -> list[int]:
 
 
 def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
-    """At least so many; of an indexed job also those without a good index and all but one of each index."""
+    """Return at least `count` pods to delete. For an indexed job this includes pods with an invalid index and
+    duplicates.
+    """
     extra = _superfluous(job, pods) if is_indexed(job) else []
     more = count - len(extra)
     if more <= 0:
