@@ -1,4 +1,4 @@
-"""A range cut into equal parts, of which each is given to one holder only."""
+"""Allocation of equally sized CIDR blocks from a cluster CIDR."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from typing import TypeVar
 K = TypeVar("K", bound=Hashable)
 Network = IPv4Network | IPv6Network
 _MOST_BITS = 16
-"""Of IPv6 ranges: more parts than that nobody counts through."""
+"""The maximum number of bits between cluster and node prefix for IPv6, which bounds the number of blocks."""
 _WIDE = 256
-"""A node may be given a range that covers the whole cluster's; its parts are then not counted one by one."""
+"""A node may have a pod CIDR as large as the cluster's. Networks that cover more blocks than this are tracked as one
+interval instead of block by block.
+"""
 
 
 class RangeFull(Exception):
-    """Every part is taken."""
+    """All blocks are allocated."""
 
 
 class RangeError(ValueError):
-    """The ranges that were configured make no sense."""
+    """The configured CIDRs are invalid."""
 
 
 class Ranges:
-    """Parts are given out in turn, so that one just given back rests for a round. Anything that touches a part, larger
-    or smaller than it, occupies it."""
+    """The blocks of one cluster CIDR.
+
+    Blocks are allocated round-robin, so that a released block is not reused immediately. Any network that overlaps a
+    block occupies it, whether larger or smaller than the block.
+    """
 
     def __init__(self, cluster: Network, mask_size: int) -> None:
         bits = mask_size - cluster.prefixlen
@@ -37,9 +42,9 @@ class Ranges:
         self._step = 1 << (cluster.max_prefixlen - mask_size)
         self._base = int(cluster.network_address)
         self._holders: dict[int, int] = {}
-        """How many hold each part that is taken: by hand two nodes may have been given the same."""
+        """Number of holders per occupied block; manually assigned pod CIDRs may give one block to two nodes."""
         self._wide: dict[tuple[int, int], int] = {}
-        """The same of what occupies more parts than are worth counting one by one: the first and the last of them."""
+        """Number of holders per interval (first and last block) that is too large to be tracked block by block."""
         self._next = 0
 
     def __len__(self) -> int:
@@ -50,7 +55,7 @@ class Ranges:
         return self._count - covered - sum(self._wide_end(index) is None for index in self._holders)
 
     def take(self) -> Network:
-        """The next free part."""
+        """Allocate and return the next free block; raise RangeFull if there is none."""
         offset = 0
         while offset < self._count:
             index = (self._next + offset) % self._count
@@ -82,7 +87,7 @@ class Ranges:
             _let_go(self._holders, index)
 
     def _wide_end(self, index: int) -> int | None:
-        """The last part of the widest occupant of this part that is counted as a whole."""
+        """Return the last block of the intervals that contain this block, or None if there are none."""
         return max((last for first, last in self._wide if first <= index <= last), default=None)
 
     def _part(self, index: int) -> Network:

@@ -1,4 +1,4 @@
-"""node-route-controller: the cloud's network knows which node each pod range is on."""
+"""node-route-controller, which maintains the cloud routes from pod CIDRs to nodes."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class Plan:
 
 
 def plan(nodes: Iterable[Node], routes: Sequence[Route], cluster: Sequence[Network]) -> Plan:
-    """Routes that nodes lack, and those that lead nowhere. Routes outside the cluster's ranges are not ours."""
+    """Return the missing routes and the obsolete ones. Routes outside the cluster CIDRs are left alone."""
     wanted = {(node.metadata.name, cidr) for node in nodes for cidr in node.spec.podCIDRs}
     there = {(route.node, route.cidr) for route in routes if not route.is_blackhole}
     made = Plan([Route(node=node, cidr=cidr) for node, cidr in sorted(wanted - there)])
@@ -100,7 +100,7 @@ class RouteController:
             raise
 
     async def _tell(self, node: Node, *, has_routes: bool) -> None:
-        """Whether pods of the node can be reached. A node without a range has nothing to be reached by."""
+        """Set the NetworkUnavailable condition of the node. It is true for a node without pod CIDRs."""
         if not node.spec.podCIDRs:
             has_routes = False
         status = FALSE if has_routes else TRUE

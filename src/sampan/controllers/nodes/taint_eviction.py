@@ -1,6 +1,7 @@
-"""taint-eviction-controller: pods leave nodes whose NoExecute taints they do not tolerate, or only for a time.
+"""taint-eviction-controller, which evicts pods from nodes with NoExecute taints that they do not tolerate, or tolerate
+only for a time.
 
-The key is the node: `plan` says of all its pods who goes now, who later, and whose going is called off.
+The key is a node. `plan` decides which of its pods are evicted now, which later, and which evictions are cancelled.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -26,7 +27,7 @@ REASON = "TaintManagerEviction"
 @dataclass(frozen=True, slots=True)
 class Eviction:
     uid: str
-    """Of the pod: another of the same name is not meant."""
+    """The UID of the pod, which tells it from a later pod of the same name."""
     at: float
     is_done: bool = False
 
@@ -37,7 +38,7 @@ Evictions = Mapping[Key, Eviction]
 @dataclass(slots=True)
 class Plan:
     evictions: dict[Key, Eviction] = field(default_factory=dict)
-    """Whose are due, those included that are due now."""
+    """All scheduled evictions, including those due now."""
     cancelled: list[Key] = field(default_factory=list)
 
     def due(self, now: float) -> list[Key]:
@@ -49,8 +50,11 @@ class Plan:
 
 
 def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: float) -> Plan:
-    """What is to be done with the pods of a node that has these NoExecute taints. An eviction once planned keeps its
-    time while its pod tolerates the taints for a while; one called off is told, unless it has happened."""
+    """Plan the evictions from a node with these NoExecute taints.
+
+    A scheduled eviction keeps its time while the pod tolerates the taints temporarily. Cancellations are reported
+    unless the eviction was due or done.
+    """
     made = Plan()
     for pod in pods:
         key = key_of(pod)
@@ -75,7 +79,7 @@ class TaintEvictionController:
         self._pods = informers.of(Pod).lister
         self._pods.add_index(by_node)
         self._known: dict[str, dict[Key, Eviction]] = {}
-        """By node: those with NoExecute taints, and those that are gone while evictions were planned."""
+        """Evictions by node: for nodes with NoExecute taints, and for deleted nodes with evictions still scheduled."""
 
     @property
     def watches(self) -> Sequence[Watch]:

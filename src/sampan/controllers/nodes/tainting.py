@@ -1,4 +1,4 @@
-"""Changing a node's taints while others change the node too."""
+"""Changes of a node's taints that are safe against concurrent updates of the node."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,10 @@ class Tainting:
         self._nodes, self._clock = client.of(Node), clock
 
     async def change(self, node: Node, effect: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
-        """Add and remove the taints of these keys with this effect; nothing is written if that changes nothing. A node
-        that is gone has none."""
+        """Add and remove taints with these keys and this effect, retrying on conflict.
+
+        Nothing is written if nothing changes or the node does not exist.
+        """
         for attempt in range(_ATTEMPTS):
             wanted = taints.changed(node.spec.taints, effect, add=add, remove=remove, now=self._clock.now())
             if wanted == node.spec.taints:

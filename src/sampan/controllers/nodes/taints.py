@@ -1,4 +1,4 @@
-"""Taints that the controllers put on nodes, and which tolerations answer them."""
+"""The taints that controllers set on nodes, and the evaluation of tolerations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -32,8 +32,7 @@ def has_taint(taints: Iterable[Taint], key: str, effect: str) -> bool:
 
 
 def scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
-    """Keys of the NoSchedule taints that the node's conditions call for and it lacks, and of those that it has without
-    a cause."""
+    """Return the keys of the NoSchedule taints to add according to the node's conditions, and of those to remove."""
     conditions = ((condition.type, condition.status) for condition in node.status.conditions)
     wanted = [_BY_CONDITION[pair] for pair in conditions if pair in _BY_CONDITION]
     if node.spec.unschedulable:
@@ -45,7 +44,7 @@ def scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
 def changed(
     taints: Sequence[Taint], effect: str, *, add: Sequence[str] = (), remove: Sequence[str] = (), now: float
 ) -> list[Taint]:
-    """The taints with some added, or renewed, and others taken away."""
+    """Return the taints with the `add` keys added, or replaced with a new timeAdded, and the `remove` keys removed."""
     stamp = times.format_time(now)
     new = {key: Taint(key=key, effect=effect, timeAdded=stamp) for key in add}
     kept = [
@@ -57,7 +56,7 @@ def changed(
 
 
 def taint_patch(node: Node, taints: Sequence[Taint]) -> Mapping[str, Any]:
-    """A merge patch that gives the node these taints, refused if it has changed meanwhile."""
+    """Return a merge patch that sets the taints; the API server rejects it if the node has changed since."""
     values = [msgspec.to_builtins(taint) for taint in taints] or None
     return {"metadata": {"resourceVersion": node.metadata.resourceVersion}, "spec": {"taints": values}}
 
@@ -71,9 +70,9 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def toleration_s(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float | None:
-    """How long a pod may stay on a node with these taints: 0 if one of them is not tolerated, None for ever.
+    """Return how many seconds a pod may stay on a node with these taints: 0 if one is not tolerated, None if unlimited.
 
-    Of several tolerations of one taint the first counts, of several taints the shortest time.
+    Of several tolerations of a taint the first counts; of several taints the one tolerated for the shortest time.
     """
     shortest: float | None = None
     for taint in taints:

@@ -1,5 +1,7 @@
-"""ttl-controller: an annotation tells kubelets how long they may keep secrets and config maps; longer in a large
-cluster, so that the API server is asked less."""
+"""ttl-controller, which annotates nodes with the time for which kubelets may cache secrets and config maps.
+
+The time grows with the cluster, so that the load on the API server stays bounded.
+"""
 
 from collections.abc import Hashable, Iterable
 
@@ -12,11 +14,11 @@ from sampan.machinery.informer import Informer
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 _STEPS = ((0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, 1 << 31, 300))
-"""From how many nodes, to how many, the seconds. They overlap, so that a node that comes and goes changes nothing."""
+"""Minimum and maximum number of nodes, and the TTL in seconds. The steps overlap to avoid flapping."""
 
 
 def next_step(step: int, nodes: int) -> int:
-    """Where a cluster of so many nodes is that was at `step` before."""
+    """Return the step for a cluster of that size that was at `step` before."""
     while nodes > _STEPS[step][1]:
         step += 1
     while nodes < _STEPS[step][0]:
@@ -37,7 +39,9 @@ class Ttl:
         self._step = 0
 
     async def reconcile(self, key: str) -> None:
-        """Nodes that are not looked at when a step is taken have their turn with their next heartbeat."""
+        """Update the annotation of one node. After a change of step, other nodes are updated on their next status
+        update.
+        """
         self._step = next_step(self._step, len(self._nodes))
         node, wanted = self._nodes.get(key), str(_STEPS[self._step][2])
         if node is None or node.metadata.annotations.get(ANNOTATION) == wanted:

@@ -1,4 +1,4 @@
-"""Zones: how much of each is well, and how quickly its nodes' pods may be evicted. No clock: times are handed in."""
+"""Health of zones, and the rate at which their nodes may be tainted for eviction. Times are passed in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sampan.api.types.core_v1 import Node
 _REGION = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
 _ZONE = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 EXCLUDED = "node.kubernetes.io/exclude-disruption"
-"""The label of nodes that do not count in a zone's health."""
+"""The label of nodes that are excluded from the health of their zone."""
 
 
 class ZoneState(Enum):
@@ -23,11 +23,11 @@ class ZoneState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Nodes a second."""
+    """Eviction rates in nodes per second, and the thresholds that select them."""
 
     normal: float
     reduced: float
-    """In a large zone of which a part is not ready; a small one stops."""
+    """The rate in a partially disrupted zone with more than `large` nodes; smaller ones stop."""
     large: int
     unhealthy_share: float
 
@@ -53,19 +53,20 @@ def state_of(are_ready: Sequence[bool], rates: Rates) -> ZoneState:
 
 
 class ZoneQueue:
-    """Nodes that wait for the taint that evicts, first come first served; a token bucket that holds one."""
+    """Nodes that wait for the NoExecute taint, in FIFO order, rate-limited by a token bucket with a burst of one."""
 
     def __init__(self, rate: float, now: float) -> None:
         self._rate = rate
         self._tokens, self._at = 1.0, now
         self._waiting: dict[str, bool] = {}
-        """Nodes in order; False for those that had their turn and are not to be added again until removed."""
+        """Nodes in order of arrival. False marks a node that was taken and must not be added again before its removal.
+        """
 
     def add(self, name: str) -> None:
         self._waiting.setdefault(name, True)
 
     def again(self, name: str) -> None:
-        """One that had its turn wants another; one that waits keeps its place."""
+        """Requeue a node that was taken; a node that is waiting keeps its position."""
         if self._waiting.get(name) is False:
             del self._waiting[name]
         self.add(name)
@@ -82,7 +83,7 @@ class ZoneQueue:
         self._tokens = 0.0 if was_waiting and rate > 0 else 1.0
 
     def take(self, now: float) -> str | None:
-        """The next node, if there is one and the rate allows it."""
+        """Return the next node, or None if there is none or the rate does not allow it."""
         self._refill(now)
         name = self._head()
         if name is None or self._rate <= 0 or self._tokens < 1:
@@ -92,7 +93,7 @@ class ZoneQueue:
         return name
 
     def next_in_s(self, now: float) -> float | None:
-        """When `take` may give one; None if nothing waits, or nothing may."""
+        """Return the seconds until `take` can return a node, or None if none is waiting or the rate is zero."""
         if self._head() is None or self._rate <= 0:
             return None
         self._refill(now)
@@ -102,7 +103,8 @@ class ZoneQueue:
         return next((name for name, waits in self._waiting.items() if waits), None)
 
     def _refill(self, now: float) -> None:
-        # a hair more than what passed, lest rounding leave a token short at the very moment that it is due
+        # Slightly more than the elapsed time is credited, as rounding could otherwise leave less than a token when it
+        # is due.
         self._tokens = min(1.0, self._tokens + (now - self._at) * max(self._rate, 0.0) + 1e-9)
         self._at = now
 
@@ -114,7 +116,7 @@ class Zone:
 
 
 class Zones:
-    """All zones, and what a change in their health means."""
+    """All zones with their states and queues."""
 
     def __init__(self, rates: Rates) -> None:
         self._rates = rates
@@ -132,7 +134,7 @@ class Zones:
         return found.state if found is not None else None
 
     def remove(self, name: str) -> None:
-        """The node is no more, or may have moved to another zone."""
+        """Remove the node from all queues: it was deleted, or may have moved to another zone."""
         for zone in self._zones.values():
             zone.queue.remove(name)
 
@@ -140,9 +142,9 @@ class Zones:
         return [zone.queue for zone in self._zones.values()]
 
     def judge(self, health: Mapping[tuple[str, str], Sequence[bool]], now: float) -> Change:
-        """Set the rates for what is ready in each zone.
+        """Update the states and rates from the readiness of the nodes in each zone.
 
-        While every node of every zone is out of reach, the fault is rather ours than theirs: nothing is evicted.
+        If all zones are fully disrupted, the cause is more likely on the side of the control plane, and evictions stop.
         """
         new = {zone: state_of(ready, self._rates) for zone, ready in health.items()}
         known = {zone: found for zone, found in self._zones.items() if zone in new}
@@ -166,9 +168,9 @@ class Zones:
 class Change(Enum):
     NONE = 0
     LOST_ALL = 1
-    """No node is ready any more: stop evicting."""
+    """No node is ready any more: evictions must stop."""
     FOUND_SOME = 2
-    """Some are ready again: give all of them time to be seen."""
+    """Some nodes are ready again: heartbeats of all nodes are timed afresh."""
 
 
 __all__ = ["EXCLUDED", "Change", "Rates", "Zone", "ZoneQueue", "ZoneState", "Zones", "state_of", "zone_of"]

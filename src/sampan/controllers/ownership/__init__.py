@@ -1,15 +1,15 @@
-"""What controllers that own other objects share: which objects are theirs, what they wait for, how pods are made and in
-which order they go.
+"""Shared code of controllers that own other objects: adoption, expectations, and creation and deletion of pods.
 
-- `references`: the controller reference, and whose an object is.
-- `candidates`: which objects an owner has to look at, and which owners an object concerns.
-- `claims`: keep, adopt and release, safe by uid.
-- `expectations`: what was created or deleted and is not yet in the cache; `own_writes`: the same for one's own updates.
-- `pods`: make and delete pods, with the events that tell of it; `pod_facts`: what a pod's state says.
-- `batches`: many calls, few of them in vain; `ranking`: which pods go first.
-- `revisions`: the history of an owner's templates; `failures`: when pods that fail again and again are replaced.
+- `references`: controller references.
+- `candidates`: indexes from owners to objects and from objects to owners.
+- `claims`: keeping, adopting and releasing objects, guarded by UID.
+- `expectations`: creations and deletions that the cache does not show yet; `own_writes`: updates likewise.
+- `pods`: creation and deletion of pods with their events; `pod_facts`: predicates on the state of pods.
+- `batches`: slow-start batches of requests; `ranking`: the order in which surplus pods are deleted.
+- `revisions`: ControllerRevision history; `failures`: backoff in replacing failed pods.
 
-Nothing here knows one kind of owner from another.
+The counterparts are `pkg/controller/controller_utils.go`, `controller_ref_manager.go` and `pkg/controller/history`.
+Nothing here depends on the kind of the owner.
 """
 
 from sampan.controllers.ownership.batches import Outcome, slow_start

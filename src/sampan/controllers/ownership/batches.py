@@ -1,24 +1,26 @@
-"""Many calls of which all may fail for the same reason: few at first, more as they succeed."""
+"""Batches of requests that are likely to fail for the same reason: small at first, doubled after each success."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 FIRST = 1
-"""How many calls the first batch has, unless told."""
+"""The default size of the first batch."""
 BURST = 500
-"""So many pods are created or deleted in one sync, as in the real controllers; the rest when these are seen."""
+"""The maximum number of pods created or deleted in one sync, as in Kubernetes. The rest follows in later syncs."""
 
 
 class Outcome(NamedTuple):
     successes: int
     error: Exception | None = None
-    """The first failure of the batch that was the last."""
+    """The first error of the last batch."""
 
 
 async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any]]) -> Outcome:
-    """Call `step(0)` to `step(count - 1)`: `first` of them at a time, then twice as many, and so on. A batch with a
-    failure is the last."""
+    """Call `step(0)` to `step(count - 1)` in concurrent batches: `first` calls, then twice as many, and so on.
+
+    No further batch is started after one with an error.
+    """
     done, size = 0, min(first, count)
     while size > 0:
         failures = [found for found in await _together(done, size, step) if found is not None]
@@ -36,7 +38,7 @@ async def _together(start: int, size: int, step: Callable[[int], Awaitable[Any]]
 
 
 async def all_at_once(count: int, step: Callable[[int], Awaitable[Any]]) -> Exception | None:
-    """Call `step(0)` to `step(count - 1)`, all of them whatever happens; the first failure."""
+    """Call `step(0)` to `step(count - 1)` concurrently. All of them run; the first error is returned."""
     if not count:
         return None
     return next((found for found in await _together(0, count, step) if found is not None), None)

@@ -1,4 +1,4 @@
-"""Finding objects for an owner, and owners for an object, by index."""
+"""Indexes that find the objects of an owner, and the owners of an object."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def by_controller_or_orphan(obj: Any) -> Iterable[Hashable]:
-    """The uid of whom the object belongs to; of orphans their namespace."""
+    """Return the UID of the object's controller, or a key for the orphans of its namespace."""
     reference = controller_of(obj)
     return (reference.uid if reference is not None else _orphans_of(obj.metadata.namespace),)
 
@@ -24,7 +24,7 @@ def _orphans_of(namespace: str) -> Hashable:
 
 
 def candidates(lister: Lister[T], owner: Any) -> Sequence[T]:
-    """What belongs to the owner, and what in its namespace belongs to nobody."""
+    """Return the objects that the owner controls, and the orphans in its namespace."""
     meta = owner.metadata
     owned = lister.find(by_controller_or_orphan, meta.uid)
     orphans = lister.find(by_controller_or_orphan, _orphans_of(meta.namespace))
@@ -32,8 +32,10 @@ def candidates(lister: Lister[T], owner: Any) -> Sequence[T]:
 
 
 def selector_or_nothing(source: LabelSelector | None) -> Selector:
-    """What the object selects; nothing, where it makes no sense: such an owner must be left alone, and may not take
-    the caches down."""
+    """Return the selector, or one that matches nothing if it is invalid.
+
+    An invalid selector must not break the indexes of the cache, and its owner must not adopt anything.
+    """
     try:
         return selector_of(source)
     except SelectorError:
@@ -41,9 +43,9 @@ def selector_or_nothing(source: LabelSelector | None) -> Selector:
 
 
 class OwnerIndex(Generic[T]):
-    """Which owners an object concerns: the one that it belongs to, or all that would select it.
+    """Finds the owners that an object concerns: its controller, or all owners whose selector matches it.
 
-    Owners are found by one label that their selector demands, so that an orphan costs no walk over all of them.
+    Owners are indexed by one label that their selector requires, so that an orphan needs no scan over all owners.
     """
 
     def __init__(self, *, owners: Lister[T], kind: str, selector: Callable[[T], Selector]) -> None:
@@ -51,14 +53,14 @@ class OwnerIndex(Generic[T]):
         owners.add_index(self._by_demand)
 
     def keys(self, obj: Any) -> Iterable[Key]:
-        """The keys to look at when the object came, changed or went; for `Watch.keys`."""
+        """Return the keys of the owners to reconcile when the object is added, changed or deleted; for `Watch.keys`."""
         reference = controller_of(obj)
         if reference is not None:
             return (Key(obj.metadata.namespace, reference.name),) if reference.kind == self._kind else ()
         return [key_of(owner) for owner in self.selecting(obj)]
 
     def selecting(self, obj: Any) -> Sequence[T]:
-        """The owners in the object's namespace whose selectors match it."""
+        """Return the owners in the object's namespace whose selectors match it."""
         meta = obj.metadata
         if not meta.labels:
             return []

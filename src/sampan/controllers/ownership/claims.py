@@ -1,7 +1,7 @@
-"""Whose the objects are: keep what matches, let go what no longer does, take in orphans that do.
+"""Claiming of objects by an owner: matching ones are kept, others released, and matching orphans adopted.
 
-An orphan is adopted only after the server itself has shown that the owner is still the one we know and is not being
-deleted: a cache may be behind, and the garbage collector may just be orphaning what the owner leaves.
+An orphan is adopted only after a live read has confirmed that the owner has the same UID and is not being deleted: the
+cache may be stale, and the garbage collector may just be orphaning the owner's dependents.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimControl:
-    """The clients that claiming needs, and what adopting adds to an object besides the reference."""
+    """The clients for claiming, and the finalizers that adoption adds."""
 
     owners: ResourceClient[Any]
     objects: ResourceClient[Any]
@@ -28,7 +28,7 @@ class ClaimControl:
 
 
 def adoption(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
-    """The strategic patch that makes the object the owner's; refused if it has become another's meanwhile."""
+    """Return the strategic merge patch that adopts the object; rejected if it has another controller or UID by then."""
     meta: dict[str, Any] = {"uid": obj.metadata.uid, "ownerReferences": [json.to_value(controller_ref(owner))]}
     if finalizers:
         meta["finalizers"] = list(finalizers)
@@ -36,7 +36,7 @@ def adoption(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, 
 
 
 def release(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
-    """The strategic patch that makes the object nobody's."""
+    """Return the strategic merge patch that removes the owner reference."""
     reference = {"$patch": "delete", "uid": owner.metadata.uid}
     meta: dict[str, Any] = {"uid": obj.metadata.uid, "ownerReferences": [reference]}
     if finalizers:
@@ -52,8 +52,7 @@ class Verdict(Enum):
 
 
 def verdict(owner: Any, obj: Any, is_match: bool) -> Verdict:
-    """What is to be done with an object that the owner wants, or not. An owner that is being deleted takes and gives
-    nothing."""
+    """Decide about an object. An owner that is being deleted neither adopts nor releases."""
     reference, is_leaving = controller_of(obj), owner.metadata.deletionTimestamp is not None
     if reference is not None:
         if reference.uid != owner.metadata.uid:
@@ -74,9 +73,9 @@ async def claim(
     *,
     also: Callable[[T], bool] | None = None,
 ) -> list[T]:
-    """Those of the objects that are the owner's now. `also` must hold, besides the selector, for an object to be so.
+    """Claim the objects and return those that the owner controls now.
 
-    Every object is tried; then the first failure is raised.
+    An object matches if the selector and `also` accept it. All objects are processed before the first error is raised.
     """
     claiming = _Claiming(owner, control)
     owned: list[T] = []
@@ -94,7 +93,7 @@ async def claim(
 
 
 class _Claiming:
-    """One round of claiming; the owner is read from the server at most once."""
+    """One round of claiming, which reads the owner from the server at most once."""
 
     def __init__(self, owner: Any, control: ClaimControl) -> None:
         self._owner, self._control = owner, control
@@ -112,7 +111,7 @@ class _Claiming:
         try:
             await attempt
         except errors.NotFound:
-            return False  # it is gone: nothing to claim
+            return False  # The object is deleted, so that there is nothing to claim.
         except errors.ApiError as error:
             self.failure = self.failure or error
             return False
@@ -123,7 +122,7 @@ class _Claiming:
         try:
             await self._control.objects.patch(obj.metadata.name, patch, obj.metadata.namespace)
         except errors.Invalid:
-            return  # it has no owners any more, or is another object of that name
+            return  # It has no owner references any more, or another object has the name.
 
     async def _adopt(self, obj: Any) -> None:
         await self._check_owner()

@@ -1,10 +1,10 @@
-"""What an owner has created and deleted that its cache does not show yet.
+"""Expectations: creations and deletions of an owner that its cache does not show yet.
 
-An owner that decided by a cache that is behind would create a pod twice. So it says what it expects before it acts, the
-handler of the cache's changes takes that off, and while something is left nothing is created or deleted. What is not
-seen within five minutes is given up: better to look again than to wait for ever.
+An owner that decides on a stale cache would create a pod twice. It therefore sets its expectations before it acts, and
+informer events lower them. While any are left, nothing is created or deleted. Expectations expire after five minutes,
+since another sync is better than waiting forever.
 
-Keys are owners' uids: an owner made anew under an old name starts with a clean sheet.
+Keys are the UIDs of owners, so that an owner recreated under the same name starts without expectations.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -23,7 +23,7 @@ class _Expected:
     since: float
     creations: int = 0
     deletions: set[str] = field(default_factory=set)
-    """Uids. A deletion shows twice, as a mark and as an end, and counts once."""
+    """UIDs. A deletion is observed twice, as deletionTimestamp and as removal, but must count once."""
 
     @property
     def is_met(self) -> bool:
@@ -36,17 +36,17 @@ class Expectations:
         self._expected: dict[Hashable, _Expected] = {}
 
     def expect(self, key: Hashable, creations: int = 0, deletions: Iterable[str] = ()) -> None:
-        """From now on wait for so many creations and for the end of these uids, and for nothing else."""
+        """Replace the expectations of the owner by so many creations and the deletion of these UIDs."""
         self._expected[key] = _Expected(self._clock.monotonic(), creations, set(deletions))
 
     def created(self, key: Hashable, count: int = 1) -> None:
-        """A creation was seen, or will not be."""
+        """Lower the expected creations because one was observed, or has failed."""
         found = self._expected.get(key)
         if found is not None:
             found.creations -= count
 
     def deleted(self, key: Hashable, uid: str) -> None:
-        """A deletion was seen, or will not be."""
+        """Drop an expected deletion because it was observed, or has failed."""
         found = self._expected.get(key)
         if found is not None:
             found.deletions.discard(uid)
@@ -61,7 +61,7 @@ class Expectations:
         return False
 
     def expires_in(self, key: Hashable) -> float | None:
-        """After how many seconds to look again, should nothing be seen; None if nothing is awaited."""
+        """Return the seconds until the expectations expire, or None if none are left."""
         found = self._expected.get(key)
         if found is None or found.is_met:
             return None
@@ -71,8 +71,11 @@ class Expectations:
         self._expected.pop(key, None)
 
     def follow(self, objects: Informer[Any], owners: Informer[Any]) -> Callable[[], None]:
-        """Be told of what is owned, and of owners that go. Subscribe before the runner does, as a controller's
-        constructor will, and a key is looked at only after its expectations know. Call what is returned to stop."""
+        """Subscribe to changes of owned objects and to deletions of owners; return a function that unsubscribes.
+
+        Subscribe in the controller's constructor, that is before the runner does, so that the expectations are updated
+        before the key is reconciled.
+        """
         stops = (objects.subscribe(self.observe), owners.subscribe(self._observe_owner))
 
         def stop() -> None:
@@ -82,7 +85,7 @@ class Expectations:
         return stop
 
     def observe(self, old: Any | None, new: Any | None) -> None:
-        """Take off what a change of an owned object shows. An object marked for deletion counts as deleted."""
+        """Lower the expectations for a change of an owned object. A terminating object counts as deleted."""
         obj = old if new is None else new
         reference = controller_of(obj) if self._expected else None
         if obj is None or reference is None or reference.uid not in self._expected:

@@ -1,5 +1,7 @@
-"""Failed pods are replaced at once the first time, and ever later when they fail again: else a node that refuses a pod
-would keep their controller busy."""
+"""Backoff in replacing failed pods: immediately at first, later after each further failure.
+
+Without it, a node that rejects a pod would keep the controller busy.
+"""
 
 from dataclasses import dataclass
 
@@ -14,21 +16,21 @@ class _Failure:
 
 
 class FailureBackoff:
-    """Times are monotonic."""
+    """The backoff of each key. All times are monotonic."""
 
     def __init__(self, most_s: float = MOST_S) -> None:
         self._most_s, self._forgotten_s = most_s, 2 * most_s
         self._failures: dict[str, _Failure] = {}
 
     def held_s(self, key: str, now: float) -> float:
-        """For how much longer a failure is to be left alone."""
+        """Return the seconds for which a failure must still be left alone."""
         found = self._failures.get(key)
         if found is None or now - found.at > self._forgotten_s:
             return 0.0
         return max(found.at + found.pause_s - now, 0.0)
 
     def note(self, key: str, now: float) -> None:
-        """A failure was dealt with: the next one waits twice as long."""
+        """Record that a failure was handled, which doubles the wait after the next one."""
         found = self._failures.get(key)
         if found is None or now - found.at > self._forgotten_s:
             self._forget(now)

@@ -1,6 +1,6 @@
-"""What a controller itself wrote last, so that it does not act on a cache that does not show that yet.
+"""The resourceVersions of a controller's own writes, so that it does not act on a cache without them.
 
-The version of an object is a number that only rises: one count for the whole store.
+This relies on the resourceVersion being one increasing number for the whole store.
 """
 
 import math
@@ -13,15 +13,15 @@ class OwnWrites:
         self._written: dict[Hashable, float] = {}
 
     def wrote(self, obj: Any) -> None:
-        """The object is as the server answered a write."""
+        """Record the object from the response to a write."""
         self._written[obj.metadata.uid] = int(obj.metadata.resourceVersion)
 
     def gone(self, obj: Any) -> None:
-        """The server has the object no more: whatever a cache still shows of it is stale."""
+        """Record that the object does not exist on the server, so that any cached copy is stale."""
         self._written[obj.metadata.uid] = math.inf
 
     def is_stale(self, obj: Any) -> bool:
-        """The object, from a cache, is older than what was written: a newer one is on its way."""
+        """Whether the cached object is older than the last write to it, so that a newer one is still to arrive."""
         written = self._written.get(obj.metadata.uid)
         if written is None:
             return False

@@ -1,4 +1,4 @@
-"""What a pod's state says to those who manage pods. Pure; `now` is seconds since the epoch."""
+"""Predicates on the state of pods. Pure; `now` is in seconds since the epoch."""
 
 from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Pod, PodCondition
@@ -15,23 +15,23 @@ def condition(pod: Pod, type: str) -> PodCondition | None:
 
 
 def is_true(pod: Pod, type: str) -> bool:
-    """The pod has the condition, and it is True."""
+    """Whether the pod has the condition with status True."""
     found = condition(pod, type)
     return found is not None and found.status == "True"
 
 
 def is_terminal(pod: Pod) -> bool:
-    """All containers have ended, and none will start again."""
+    """Whether all containers have terminated and none will be restarted."""
     return pod.status.phase in (SUCCEEDED, FAILED)
 
 
 def is_active(pod: Pod) -> bool:
-    """Runs, or will, and is meant to."""
+    """Whether the pod is neither terminated nor being deleted."""
     return pod.metadata.deletionTimestamp is None and not is_terminal(pod)
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Is being deleted and has not ended yet."""
+    """Whether the pod is being deleted and has not terminated yet."""
     return pod.metadata.deletionTimestamp is not None and not is_terminal(pod)
 
 
@@ -40,7 +40,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def ready_since(pod: Pod) -> float | None:
-    """Since when the pod is ready; None if it is not, or that is not known."""
+    """Return since when the pod is ready, or None if it is not or the time is unknown."""
     found = condition(pod, READY)
     if found is None or found.status != "True" or found.lastTransitionTime is None:
         return None
@@ -48,7 +48,7 @@ def ready_since(pod: Pod) -> float | None:
 
 
 def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
-    """Has been ready for that long."""
+    """Whether the pod has been ready for at least `min_ready_seconds`."""
     if not is_ready(pod):
         return False
     if not min_ready_seconds:
@@ -58,7 +58,7 @@ def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
 
 
 def available_in_s(pod: Pod, min_ready_seconds: int, now: float) -> float | None:
-    """After how long the pod, ready now, will be available; None if it is so already, or time alone does not do it."""
+    """Return the seconds until a ready pod becomes available, or None if it already is or is not ready."""
     since = ready_since(pod) if min_ready_seconds > 0 else None
     if since is None:
         return None
@@ -67,7 +67,7 @@ def available_in_s(pod: Pod, min_ready_seconds: int, now: float) -> float | None
 
 
 def restarts(pod: Pod) -> tuple[int, int]:
-    """The most restarts of a container, and of a sidecar."""
+    """Return the highest restart counts among the containers and among the sidecars."""
     status = pod.status
     plain = max((found.restartCount for found in status.containerStatuses), default=0)
     sidecars = {container.name for container in pod.spec.initContainers if container.restartPolicy == "Always"}

@@ -1,4 +1,4 @@
-"""Making and deleting pods for an owner, with the events that tell of it."""
+"""Creation and deletion of pods for an owner, with the events that report them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ SUCCESSFUL_DELETE, FAILED_DELETE = "SuccessfulDelete", "FailedDelete"
 
 
 def name_prefix(owner_name: str) -> str:
-    """What the names of an owner's pods begin with: a dash after its name looks better, where it fits."""
+    """Return the generateName prefix for the owner's pods: its name with a dash, if that is a valid prefix."""
     dashed = f"{owner_name}-"
     return owner_name if names.dns1123_subdomain(dashed, prefix=True) else dashed
 
@@ -33,8 +33,11 @@ def pod_from(
     finalizers: Sequence[str] = (),
     spec: PodSpec | None = None,
 ) -> Pod:
-    """A pod of the template that is the owner's. `labels`, `annotations` and `finalizers` are added to the template's,
-    `spec` stands in its place. It shares what it can with the template: to be sent, not to be changed."""
+    """Return a pod from the template, controlled by the owner.
+
+    `labels`, `annotations` and `finalizers` are added to those of the template; `spec` replaces its spec. The pod
+    shares structure with the template and must not be modified.
+    """
     meta = template.metadata
     return Pod(
         metadata=ObjectMeta(
@@ -51,7 +54,7 @@ def pod_from(
 
 
 def is_namespace_ending(error: BaseException) -> bool:
-    """No creation in that namespace will succeed any more, and nobody need be told."""
+    """Whether the create was rejected because the namespace is terminating, which is not reported as an event."""
     return isinstance(error, errors.ApiError) and error.has_cause(TERMINATING_CAUSE)
 
 
@@ -60,7 +63,7 @@ class PodControl:
         self._pods, self._events = client.of(Pod), events
 
     async def create(self, template: PodTemplateSpec, namespace: str, owner: Any, **said: Any) -> Pod:
-        """Create a pod of the template for the owner; `said` is for `pod_from`."""
+        """Create a pod from the template for the owner; `said` is passed to `pod_from`."""
         return await self.create_pod(pod_from(template, owner, **said), owner, namespace)
 
     async def create_pod(self, pod: Pod, owner: Any, namespace: str = "") -> Pod:
@@ -76,7 +79,7 @@ class PodControl:
         return made
 
     async def delete(self, pod: Pod, owner: Any) -> None:
-        """Raises NotFound where there is none any more, which nobody is told of."""
+        """Delete the pod and record an event; raise NotFound, without an event, if it does not exist."""
         name = pod.metadata.name
         try:
             await self._pods.delete(name, pod.metadata.namespace)

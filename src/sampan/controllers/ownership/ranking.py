@@ -1,4 +1,4 @@
-"""Which of several pods go first: those that are least of a loss."""
+"""The order in which surplus pods are deleted."""
 
 import math
 from collections import Counter
@@ -28,7 +28,7 @@ class _Facts:
 
 
 def deletion_cost(pod: Pod) -> int:
-    """The annotation's number, 0 where it is none: a plus sign and leading zeros are not allowed."""
+    """Return the pod-deletion-cost annotation, or 0 if it is invalid. A plus sign and leading zeros are invalid."""
     text = pod.metadata.annotations.get(DELETION_COST, "0")
     number = parse_int64(text)
     if number is None or text[0] == "+" or (text[0] == "0" and text != "0"):
@@ -37,21 +37,24 @@ def deletion_cost(pod: Pod) -> int:
 
 
 def deletion_order(pods: Iterable[Pod], *, related: Iterable[Pod] = (), now: float) -> list[Pod]:
-    """First those without a node, not yet running, not ready, cheaper by annotation, with more of the `related` pods
-    on their node, ready and created not long ago (on a scale of powers of two, within a step by uid), restarted more
-    often."""
+    """Sort the pods by order of deletion.
+
+    First are those that are unassigned, not running, not ready, have a lower deletion cost, share their node with more
+    of the `related` pods, have been ready for a shorter time, have more restarts, or are younger. Times are compared on
+    a logarithmic scale, and by UID if equal on it.
+    """
     on_node = Counter(pod.spec.nodeName for pod in related if pod_facts.is_active(pod))
     found = [_facts(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
     return _sorted(found, now)
 
 
 def plain_order(pods: Iterable[Pod]) -> list[Pod]:
-    """The same without cost, neighbours and the scale of powers of two."""
+    """Sort the pods like `deletion_order`, but without cost, related pods and the logarithmic scale."""
     return _sorted([_facts(pod, 0, 0) for pod in pods], None)
 
 
 def first_to_go(pods: Sequence[Pod], count: int, *, related: Iterable[Pod] = (), now: float) -> Sequence[Pod]:
-    """So many of the pods, those to be deleted first."""
+    """Return the `count` pods to delete first."""
     return pods if count >= len(pods) else deletion_order(pods, related=related, now=now)[:count]
 
 
@@ -93,7 +96,7 @@ def _compared(one: _Facts, other: _Facts, now: float | None) -> int:
 
 
 def _later_first(one: _Facts, other: _Facts, mine: float | None, theirs: float | None, now: float | None) -> int:
-    """An unknown time is the latest."""
+    """Compare two times; the later one sorts first, and an unknown time counts as the latest."""
     if mine is None or theirs is None:
         return -1 if mine is None else 1
     if now is None:
@@ -105,7 +108,7 @@ def _later_first(one: _Facts, other: _Facts, mine: float | None, theirs: float |
 
 
 def _scale(age_s: float) -> int:
-    """The power of two, of nanoseconds, that an age reaches."""
+    """Return the binary logarithm of the age in nanoseconds, rounded down."""
     return int(math.log2(age_s * 1e9)) if age_s > 0 else -1
 
 

@@ -1,4 +1,4 @@
-"""The reference from an object to the one that manages it."""
+"""Controller references: the owner references that have `controller` set."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from sampan.api.types.meta_v1 import OwnerReference
 
 
 def controller_ref(owner: Any) -> OwnerReference:
-    """The reference that makes an object the owner's."""
+    """Return the reference that makes `owner` the controller of an object."""
     meta = owner.metadata
     return OwnerReference(
         apiVersion=owner.apiVersion,
@@ -19,7 +19,7 @@ def controller_ref(owner: Any) -> OwnerReference:
 
 
 def controller_of(obj: Any) -> OwnerReference | None:
-    """The reference to whom the object belongs; None for an orphan."""
+    """Return the reference to the controller of the object, or None for an orphan."""
     for reference in obj.metadata.ownerReferences:
         if reference.controller:
             found: OwnerReference = reference

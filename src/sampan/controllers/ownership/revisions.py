@@ -1,7 +1,7 @@
-"""ControllerRevisions: the history of templates that StatefulSets and DaemonSets keep, so that one can go back.
+"""ControllerRevisions: the history of pod templates that StatefulSets and DaemonSets keep for rollbacks.
 
-A revision's data is the patch that restores a template. Its number says how recent it is: going back to an old template
-gives that one's revision the highest number. Deciding is pure; `History` reads and writes.
+The data of a revision is the patch that restores a template. Higher numbers are more recent: a rollback gives the
+revision of the old template the highest number. Decisions are pure; `History` reads and writes.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -24,19 +24,19 @@ from sampan.machinery.informer import Lister
 
 _LONGEST_PREFIX = 223
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels: a hash should spell no words."""
+"""There are no vowels, so that a hash does not form words."""
 _FNV_START, _FNV_PRIME, _32_BITS = 2166136261, 16777619, 0xFFFFFFFF
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def template_patch(template: PodTemplateSpec) -> dict[str, Any]:
-    """The strategic patch that restores the template, its keys in order, as clients compare it byte by byte."""
+    """Return the strategic merge patch that restores the template, with sorted keys as clients compare it bytewise."""
     return {"spec": {"template": {"$patch": "replace", **json.read_any(_encode_sorted(template))}}}
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
-    """The template that the revision restores."""
+    """Return the template that the revision restores."""
     stored = revision.data["spec"]["template"]
     return json.from_value({key: value for key, value in stored.items() if key != "$patch"}, PodTemplateSpec)
 
@@ -46,7 +46,7 @@ def is_equal(revision: ControllerRevision, patch: dict[str, Any]) -> bool:
 
 
 def is_alike(revision: ControllerRevision, template: PodTemplateSpec) -> bool:
-    """The revision means the same template, though another version may have written it in another way."""
+    """Whether the revision decodes to the same template, even if it was encoded differently."""
     try:
         return template_of(revision) == template
     except (LookupError, TypeError, ValueError):
@@ -54,7 +54,7 @@ def is_alike(revision: ControllerRevision, template: PodTemplateSpec) -> bool:
 
 
 def in_order(revisions: Iterable[ControllerRevision]) -> list[ControllerRevision]:
-    """The oldest first."""
+    """Return the revisions from oldest to newest."""
     return sorted(revisions, key=lambda found: (found.revision, found.metadata.creationTimestamp or "", _name(found)))
 
 
@@ -63,18 +63,20 @@ def next_number(revisions: Iterable[ControllerRevision]) -> int:
 
 
 def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
-    """Those that go so that `limit` remain: the oldest of `old`, which is in order, but none whose name is `live`."""
+    """Return the revisions to delete so that `limit` remain: the oldest of `old` (sorted), except those named in
+    `live`.
+    """
     dead = [found for found in old if _name(found) not in live]
     return dead[: max(len(dead) - limit, 0)] if limit >= 0 else []
 
 
 def safe_text(number: int) -> str:
-    """A hash as names and labels have it."""
+    """Encode a hash for use in names and labels."""
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(number))
 
 
 def data_hash(data: Any, probe: int | None) -> str:
-    """Of a revision's data; another `probe` gives another hash."""
+    """Return the hash of a revision's data; a different `probe` yields a different hash."""
     suffix = b"" if probe is None else str(probe).encode()
     found = _FNV_START
     for byte in _encode_sorted(data) + suffix:
@@ -83,7 +85,7 @@ def data_hash(data: Any, probe: int | None) -> str:
 
 
 def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
-    """Of a template; another count of collisions gives another hash."""
+    """Return the hash of a template; a different collision count yields a different hash."""
     suffix = b"" if collisions is None else collisions.to_bytes(8, "little")
     found = _FNV_START
     for byte in _encode_sorted(template) + suffix:
@@ -98,7 +100,7 @@ def revision_name(owner: str, hash: str) -> str:
 def new_revision(
     owner: Any, template: PodTemplateSpec, number: int, *, hash: str, hash_label: str, patch: dict[str, Any]
 ) -> ControllerRevision:
-    """What records the owner's template under that number."""
+    """Return the revision that records the owner's template under that number."""
     meta = owner.metadata
     return ControllerRevision(
         metadata=ObjectMeta(
@@ -125,11 +127,11 @@ class History:
         self._control = ClaimControl(owners=client.of(owners), objects=self._revisions)
 
     async def claimed(self, owner: Any, selector: Selector) -> list[ControllerRevision]:
-        """The owner's, in order; orphans that it selects become its own."""
+        """Return the owner's revisions from oldest to newest, after adopting matching orphans."""
         return in_order(await claim(owner, selector, candidates(self._lister, owner), self._control))
 
     async def get(self, name: str, namespace: str) -> ControllerRevision:
-        """As the server has it."""
+        """Return the revision from the server."""
         return await self._revisions.get(name, namespace)
 
     async def create(self, revision: ControllerRevision) -> ControllerRevision:

@@ -1,6 +1,7 @@
-"""disruption-controller: tells in the status of each disruption budget how many of its pods may be disrupted now.
+"""disruption-controller, which computes how many pods of each PodDisruptionBudget may be disrupted
+(`pkg/controller/disruption`).
 
-`budgets` decides (pure), `scales` finds out how many pods there should be, `disruption` is the controller.
+`budgets` decides (pure), `scales` determines the expected number of pods, and `disruption` is the controller.
 """
 
 from sampan.controllers.policy.disruption import DisruptionController, make

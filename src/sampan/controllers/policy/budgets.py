@@ -1,4 +1,4 @@
-"""What a disruption budget's status should say, and which pods are no longer on their way out. Pure."""
+"""The status of a PodDisruptionBudget, and stale DisruptionTarget conditions of pods. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetS
 from sampan.machinery.copies import copy_of
 
 EXPIRY_S = 120.0
-"""How long a pod whose eviction was granted counts as disrupted without being deleted; and how long a pod may say that
-it is to be disrupted before that is taken back."""
+"""Seconds for which a pod whose eviction was granted counts as disrupted without being deleted, and after which an
+unfulfilled DisruptionTarget condition is reset.
+"""
 ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
 _BY_KUBELET = "TerminationByKubelet"
@@ -26,12 +27,12 @@ class Expectation:
 
 
 def needs_scale(spec: PodDisruptionBudgetSpec) -> bool:
-    """Whether what is wanted depends on how many pods there should be."""
+    """Whether the desired number of pods depends on the scale of their controllers."""
     return spec.maxUnavailable is not None or isinstance(spec.minAvailable, str)
 
 
 def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> Expectation:
-    """`scale` is how many pods there should be, `pods` how many there are."""
+    """Return the expected and desired healthy pods. `scale` is the desired number of pods, `pods` the actual one."""
     if spec.maxUnavailable is not None:
         return Expectation(scale, max(0, scale - scaled(spec.maxUnavailable, scale, round_up=True)))
     if isinstance(spec.minAvailable, int):
@@ -43,13 +44,13 @@ def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> Expecta
 
 @dataclass(frozen=True, slots=True)
 class Disrupted:
-    """The pods whose eviction was granted and that are not yet being deleted."""
+    """The pods whose eviction was granted and that are not being deleted yet."""
 
     since: Mapping[str, str]
     expired: Sequence[Pod]
-    """That were to go and did not."""
+    """Pods that were not deleted in time."""
     again_s: float | None
-    """When to look again."""
+    """Seconds until the next of them expires."""
 
 
 def disrupted(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> Disrupted:
@@ -84,7 +85,9 @@ def _is_healthy(pod: Pod, granted: str | None, now: float) -> bool:
 def status(
     budget: PodDisruptionBudget, expected: Expectation, current: int, since: Mapping[str, str], now: str
 ) -> PodDisruptionBudgetStatus:
-    """Where no pods are expected no disruption is allowed, lest the first to come be evicted before they count."""
+    """Return the new status. If no pods are expected, no disruption is allowed, so that new pods are not evicted before
+    they are counted.
+    """
     allowed = max(0, current - expected.healthy) if expected.pods > 0 else 0
     generation = budget.metadata.generation
     reason = SUFFICIENT if allowed else INSUFFICIENT
@@ -100,7 +103,7 @@ def status(
 
 
 def failed(budget: PodDisruptionBudget, why: str, now: str) -> PodDisruptionBudgetStatus:
-    """As before, but nothing is allowed until more is known."""
+    """Return the status after a failed sync, which allows no disruption."""
     found = copy_of(budget).status
     found.disruptionsAllowed = 0
     condition = _condition(False, SYNC_FAILED, why, budget.status.observedGeneration)
@@ -114,7 +117,7 @@ def _condition(value: bool, reason: str, message: str, generation: int) -> Condi
 
 
 def _with(conditions: Sequence[Condition], wanted: Condition, now: str) -> list[Condition]:
-    """In the place of the older one; its time moves only with its value."""
+    """Replace the condition of the same type. lastTransitionTime changes only with the status."""
     found = next((one for one in conditions if one.type == wanted.type), None)
     wanted.lastTransitionTime = found.lastTransitionTime if found and found.status == wanted.status else now
     if found is None:
@@ -123,7 +126,7 @@ def _with(conditions: Sequence[Condition], wanted: Condition, now: str) -> list[
 
 
 def stale_in_s(pod: Pod, now: float) -> float | None:
-    """When the pod's word that it is to be disrupted is to be taken back: 0 now, None never."""
+    """Return the seconds until the pod's DisruptionTarget condition must be reset: 0 for now, None for never."""
     if pod.metadata.deletionTimestamp is not None or pod.status.phase in _ENDED:
         return None
     found = next((one for one in pod.status.conditions if one.type == TARGET), None)
@@ -142,7 +145,7 @@ def taken_back(pod: Pod, now: str) -> Pod:
 
 
 def as_text(selector: LabelSelector | None) -> str:
-    """A selector as events show it."""
+    """Format the selector as the Go controller prints it in events."""
     if selector is None:
         return "nil"
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))

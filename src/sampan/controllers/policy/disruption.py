@@ -1,4 +1,4 @@
-"""The controller: one key per budget, and one per pod that there is something to say about."""
+"""The controller, with one key per budget and one per pod that needs attention."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ _UNMANAGED = (
 
 
 class PodKey(NamedTuple):
-    """A pod to look at, beside its budgets."""
+    """The key of a pod, as opposed to that of a budget."""
 
     pod: Key
 

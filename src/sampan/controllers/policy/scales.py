@@ -1,4 +1,4 @@
-"""How many pods there should be: the sum of what the controllers of some pods are to keep up."""
+"""The expected number of pods: the sum of the scales of their controllers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ from sampan.machinery.informer import InformerFactory, Lister
 
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
 Found = tuple[str, int]
-"""A controller's uid and its scale."""
+"""The UID of a controller and its scale."""
 
 
 class ScaleError(Exception):
-    """The scale cannot be found out; the message is for people."""
+    """The scale cannot be determined; the message states the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
     scale: int
     unmanaged: Sequence[str]
-    """Pods that no controller keeps up."""
+    """The names of pods without a controller."""
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
@@ -38,7 +38,7 @@ def controller_of(meta: ObjectMeta) -> OwnerReference | None:
 
 class Scales:
     kinds = (ReplicationController, ReplicaSet, Deployment, StatefulSet)
-    """What is read from caches; all others are asked for their scale subresource."""
+    """The kinds that are read from caches; for others the scale subresource is requested."""
 
     def __init__(self, *, client: Client, informers: InformerFactory, discover: Discover) -> None:
         self._client, self._discover = client, discover
@@ -78,7 +78,7 @@ class Scales:
         return _found(lister.get(ref.name, namespace), ref.uid) if lister is not None else None
 
     def _of_set(self, ref: OwnerReference, namespace: str) -> Found | None:
-        """That of its deployment, if it has one."""
+        """Return the scale of the ReplicaSet's Deployment, or its own if it has none."""
         owned = self._sets.get(ref.name, namespace)
         if owned is None or owned.metadata.uid != ref.uid:
             return None

@@ -1,6 +1,7 @@
-"""resource-quota-controller: counts what a namespace uses, and keeps that in the status of its quotas.
+"""resourcequota-controller, which keeps the usage in the status of ResourceQuotas up to date
+(`pkg/controller/resourcequota`).
 
-`recount` decides (pure), `controller` reads and writes.
+`recount` computes the status (pure); `controller` reads and writes.
 """
 
 from sampan.controllers.resource_quota.controller import ResourceQuotaController, make

@@ -1,4 +1,4 @@
-"""The controller: one key per namespace."""
+"""The controller, with one key per namespace."""
 
 from __future__ import annotations
 
@@ -36,19 +36,20 @@ from sampan.machinery.informer import InformerFactory
 from sampan.machinery.quota import evaluator_of
 
 SETTLE_S = 2.0
-"""A quota's use is only lowered when nobody has charged it for so long: what was charged may be on its way into the
-store, and would be given out twice."""
+"""Usage is lowered only if the quota has not changed for this many seconds: objects that admission has already charged
+may not be stored yet, and their share would be granted twice.
+"""
 LISTED_S = 10.0
-"""How often resources that are not watched are counted."""
+"""Seconds between recounts of resources that are not watched."""
 RESYNC_S = 300.0
-"""How often a namespace is counted even if nothing happens: time alone changes what pods use."""
+"""Seconds between full recounts; the usage of pods also changes with time alone."""
 _EASY, _PER_OBJECT_S = 200, 0.001
-"""A namespace with more objects than that is not counted all the time; how long it is left alone for each of them."""
+"""Namespaces with more objects than this are recounted less often, with a pause of so many seconds per object."""
 _MEASURED = (Pod, Service, PersistentVolumeClaim, ResourceQuota)
 _COUNTED = (ConfigMap, Secret, ReplicationController)
 
 Discover = Callable[[], Awaitable[tuple[Sequence[Resource], str]]]
-"""All resources, and what could not be found out."""
+"""Return all resources, and the discovery failure (empty if there was none)."""
 
 
 class ResourceQuotaController:
@@ -68,9 +69,9 @@ class ResourceQuotaController:
             for watch in self.watches
         }
         self._seen: dict[str, dict[str, tuple[str, float]]] = {}
-        """By namespace and name, the version of each quota and since when it is known."""
+        """Version of each quota and the time it was first seen, by namespace and name."""
         self._rests_until: dict[str, float] = {}
-        """Namespaces that are left alone for a while."""
+        """Monotonic times until which namespaces are not recounted."""
 
     async def reconcile(self, key: str) -> float | None:
         quotas = self._quotas.list(key)
@@ -91,7 +92,7 @@ class ResourceQuotaController:
         self._seen.pop(namespace, None)
 
     async def _recount(self, quota: ResourceQuota) -> float:
-        """Bring one quota up to date; when to look at it again."""
+        """Update the status of one quota and return the seconds until the next recount."""
         resources = counted_resources(quota, evaluator_of)
         counted = await self._counted(quota, resources)
         quiet_s = self._quiet_s(quota)
@@ -105,7 +106,7 @@ class ResourceQuotaController:
         return RESYNC_S if resources <= self._listers.keys() else LISTED_S
 
     def _quiet_s(self, quota: ResourceQuota) -> float:
-        """For how long the quota has been as it is, as far as known."""
+        """Return for how many seconds the quota has been seen unchanged."""
         meta, now = quota.metadata, self._clock.monotonic()
         seen = self._seen.setdefault(meta.namespace, {})
         version, since = seen.get(meta.name, ("", now))
@@ -123,7 +124,7 @@ class ResourceQuotaController:
         return total
 
     async def _objects(self, resource: GroupPlural, namespace: str) -> Sequence[Any] | None:
-        """None where they cannot be known."""
+        """Return the objects, or None if the resource is not served."""
         lister = self._listers.get(resource)
         if lister is not None:
             return lister.list(namespace)
