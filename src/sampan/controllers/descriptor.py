@@ -101,8 +101,7 @@ class Descriptor:
     """Whether `*` in --controllers includes this controller."""
     factory: str
     """`module:function` of the factory, imported only if the controller is enabled. The function takes Parts and
-    returns a Controller, or None if the configuration leaves the controller nothing to do.
-    """
+    returns a Controller, or None if the configuration leaves the controller nothing to do."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
 
     def make(self, parts: Parts) -> Controller | None:

@@ -22,8 +22,7 @@ COMPONENT = "kube-controller-manager"
 
 class ControllerManager:
     """Runs the enabled controllers. `client_for(name)` returns a controller's client; `client_for("")` that of the
-    informers.
-    """
+    informers."""
 
     def __init__(
         self,

@@ -66,8 +66,7 @@ def _is_warm(pod: Pod, metric: PodMetric, warmup: Warmup, now: float) -> bool:
 
 def requests_of(pods: Sequence[Pod], resource: str, container: str) -> dict[str, int]:
     """Return the request of each pod in thousandths: its pod-level request, or the sum over its containers, or that of
-    the named container.
-    """
+    the named container."""
     return {pod.metadata.name: _request(pod, resource, container) for pod in pods}
 
 

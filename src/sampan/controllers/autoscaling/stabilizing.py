@@ -48,8 +48,7 @@ class Recommendations:
 
     def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
         """Stabilize with a behavior: scale up to the lowest in its window at most, down to the highest in its window at
-        least.
-        """
+        least."""
         up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
         lowest = min((desired, *(each.replicas for each in self.recent if each.time > up)))
         highest = max((desired, *(each.replicas for each in self.recent if each.time > down)))

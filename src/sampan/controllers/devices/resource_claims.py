@@ -56,8 +56,7 @@ class ResourceClaims:
         """UIDs of deleted pods, most recent last."""
         self._made: dict[str, ResourceClaim] = {}
         """Claims that were created but are not in the cache yet, by UID. If the pod's status could not be written, the
-        retry must find them here, or it would create a second claim.
-        """
+        retry must find them here, or it would create a second claim."""
 
     # -- change handlers ---------------------------------------------------------------------------------------------
 
@@ -216,8 +215,7 @@ class ResourceClaims:
 
     async def _release(self, claim: ResourceClaim, left: list[ResourceClaimConsumerReference]) -> ResourceClaim:
         """Remove reservations. With the last one the claim is deallocated, as the next consumer may run on another
-        node.
-        """
+        node."""
         is_free = not left and FINALIZER in claim.metadata.finalizers
         allocation = None if is_free else claim.status.allocation
         claim = await self._update_status(claim, reservedFor=left, allocation=allocation)
@@ -232,8 +230,7 @@ class ResourceClaims:
 
     def _has_done_owner(self, claim: ResourceClaim) -> bool:
         """Whether the claim was generated for a pod that has finished. If the pod is unknown, garbage collection
-        decides.
-        """
+        decides."""
         for owner in claim.metadata.ownerReferences:
             if owner.controller and (owner.apiVersion, owner.kind) == ("v1", "Pod"):
                 pod = self._pods.get(owner.name, claim.metadata.namespace)

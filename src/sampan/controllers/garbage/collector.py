@@ -118,8 +118,7 @@ class GarbageCollector:
 
     async def _verify(self, node: Node) -> float | None:
         """Check whether an owner named by a dependent exists. An existing owner that cannot be watched is checked
-        periodically.
-        """
+        periodically."""
         resource, key, uid = node.kind.resource, node.key, node.uid
         found = await self._objects.read(resource, key)
         if not node.is_virtual:

@@ -60,8 +60,7 @@ class Following:
 
     async def complete(self, patience_s: float) -> None:
         """Wait until all initial lists are in the graph, but at most `patience_s` seconds: a resource that cannot be
-        listed must not prevent the collection of all others.
-        """
+        listed must not prevent the collection of all others."""
         if not self._complete.is_set():
             try:
                 await asyncio.wait_for(self._complete.wait(), patience_s)

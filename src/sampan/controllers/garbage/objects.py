@@ -71,8 +71,7 @@ class Objects:
         self, resource: Resource, key: Key, patch: Mapping[str, Any], by_merge: Callable[[Any], Mapping[str, Any]]
     ) -> None:
         """Apply a strategic merge patch. For kinds without it, `by_merge` builds a JSON merge patch from the live
-        metadata.
-        """
+        metadata."""
         try:
             await self.of(resource).patch(key.name, patch, key.namespace)
         except errors.UnsupportedMediaType:

@@ -74,8 +74,7 @@ def grace_left_s(pods: Iterable[Any], deleted_for_s: float) -> int:
 
 def look_again_s(estimate_s: int, deleted_for_s: float) -> float:
     """Return the seconds until the next attempt: a quarter of the time since deletion, but at most half the estimate +
-    1 s.
-    """
+    1 s."""
     return max(_SOONEST_S, min(deleted_for_s / 4, estimate_s / 2 + 1))
 
 

@@ -95,8 +95,7 @@ class NodeIpamController:
 
     def _noted(self, node: Node) -> Iterable[Hashable]:
         """Record the pod CIDRs of the node as soon as they are observed, before any are assigned; enqueue nodes
-        without.
-        """
+        without."""
         meta = node.metadata
         current = self._nodes.get(meta.name)
         if current is not None and current.metadata.uid == meta.uid and current.spec.podCIDRs:

@@ -77,8 +77,7 @@ class NodeLifecycleController:
         self._marked: dict[str, set[str]] = {}
         """For nodes that are not ready: the UIDs of pods that need no further marking, because they were marked not
         ready or were already there when this controller first saw the node not ready. If a live kubelet later posts
-        another status, it stands.
-        """
+        another status, it stands."""
         self._next_look = 0.0
 
     async def reconcile(self, key: str) -> float | None:
@@ -182,8 +181,7 @@ class NodeLifecycleController:
 
     def _concerns_us(self, seen: _Seen) -> bool:
         """Whether the node needs processing: not if it was and is healthy, nor while it may still post its first
-        status.
-        """
+        status."""
         is_well = seen.status == TRUE and not seen.node.spec.taints and seen.node.metadata.name not in self._marked
         return bool(seen.status) and not is_well
 

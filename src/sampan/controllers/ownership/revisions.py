@@ -64,8 +64,7 @@ def next_number(revisions: Iterable[ControllerRevision]) -> int:
 
 def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
     """Return the revisions to delete so that `limit` remain: the oldest of `old` (sorted), except those named in
-    `live`.
-    """
+    `live`."""
     dead = [found for found in old if _name(found) not in live]
     return dead[: max(len(dead) - limit, 0)] if limit >= 0 else []
 

@@ -86,8 +86,7 @@ def status(
     budget: PodDisruptionBudget, expected: Expectation, current: int, since: Mapping[str, str], now: str
 ) -> PodDisruptionBudgetStatus:
     """Return the new status. If no pods are expected, no disruption is allowed, so that new pods are not evicted before
-    they are counted.
-    """
+    they are counted."""
     allowed = max(0, current - expected.healthy) if expected.pods > 0 else 0
     generation = budget.metadata.generation
     reason = SUFFICIENT if allowed else INSUFFICIENT

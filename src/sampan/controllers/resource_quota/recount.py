@@ -1,4 +1,4 @@
-"""What the status of a quota should be. Pure."""
+"""Computation of the status of a ResourceQuota. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNT = "count/"
 
 
 def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], Evaluator | None]) -> set[GroupPlural]:
-    """The resources whose objects have to be looked at for this quota."""
+    """Return the resources whose objects must be counted for this quota."""
     hard = quota.spec.hard
     found = set()
     for resource in _BASIC:
@@ -35,7 +35,7 @@ def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], E
 
 
 def usage_of(quota: ResourceQuota, evaluator: Evaluator, objects: Iterable[Any], now: float) -> Amounts:
-    """What these objects, all of one resource, use of the quota."""
+    """Return what these objects, all of one resource, use of the quota."""
     names = evaluator.names_in(quota.spec.hard)
     total = dict.fromkeys(names, Quantity())
     for obj in objects:
@@ -46,8 +46,11 @@ def usage_of(quota: ResourceQuota, evaluator: Evaluator, objects: Iterable[Any],
 
 
 def status_for(quota: ResourceQuota, counted: Amounts, *, may_lower: bool) -> ResourceQuotaStatus:
-    """With these counts. Unless it `may_lower` the use, what is charged and not there yet stays charged. Names that
-    nobody could count keep their last known use."""
+    """Return the status for these counts.
+
+    Unless `may_lower`, usage is not reduced, since admission may have charged objects that are not stored yet.
+    Resources that could not be counted keep their last known usage.
+    """
     old, used = quota.status.used, {}
     for name in quota.spec.hard:
         before, amount = old.get(name), counted.get(name)
@@ -73,6 +76,6 @@ def _same(one: dict[str, str], other: dict[str, str]) -> bool:
 
 
 def has_less(counted: Amounts, quota: ResourceQuota) -> bool:
-    """Whether more is charged than there is."""
+    """Whether the quota is charged for more than was counted."""
     used = quota.status.used
     return any(name in used and amount < parse(used[name]) for name, amount in counted.items())

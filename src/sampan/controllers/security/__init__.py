@@ -1,1 +1,3 @@
-"""Controllers of credentials: certificates that are asked for, tokens of service accounts, tokens for joining."""
+"""Controllers of credentials: certificate signing requests, service account tokens and bootstrap tokens
+(`pkg/controller/certificates`, `pkg/controller/serviceaccount`, `pkg/controller/bootstrap`).
+"""

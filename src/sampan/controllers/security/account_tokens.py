@@ -1,5 +1,7 @@
-"""serviceaccount-token-controller: a secret that is to hold a service account's token gets it, with the CA and its
-namespace; when the account is gone, so are its secrets."""
+"""serviceaccount-token-controller, which fills secrets of type service-account-token with token, CA and namespace.
+
+It deletes the token secrets of a service account that no longer exists.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class AccountKey(NamedTuple):
 
 
 class SecretKey(NamedTuple):
-    """A secret and the account that it is for; what both were called when it changed."""
+    """A secret and its service account, as named when the secret changed."""
 
     namespace: str
     name: str
@@ -57,7 +59,7 @@ def is_complete(secret: Secret, ca: bytes) -> bool:
 
 
 def completed(secret: Secret, account: ServiceAccount, ca: bytes, signer: TokenSigner) -> Secret:
-    """A copy with all that the secret lacks."""
+    """Return a copy of the secret with its missing data filled in."""
     full = copy_of(secret)
     if ca:
         full.data[_CA] = ca
@@ -110,7 +112,7 @@ class AccountTokenController:
             await self._secret(key)
 
     async def _account(self, key: AccountKey) -> None:
-        """Tokens of an account that is gone go."""
+        """Delete the token secrets of a deleted service account."""
         known = self._known_accounts.get(key.name, key.namespace)
         if known is not None and known.metadata.uid == key.uid:
             return
@@ -130,7 +132,8 @@ class AccountTokenController:
             await self._complete(secret, account)
 
     async def _account_of(self, key: SecretKey) -> ServiceAccount | None:
-        """Asked for once more before a secret is deleted: it may be newer than the cache."""
+        """Return the service account of a secret. If it is not cached it is read live, since the secret would be
+        deleted otherwise."""
         known = self._known_accounts.get(key.account, key.namespace)
         if known is None or key.account_uid not in ("", known.metadata.uid):
             try:
@@ -143,7 +146,7 @@ class AccountTokenController:
         try:
             await self._secrets.update(completed(secret, account, self._ca, self._signer))
         except (errors.Conflict, errors.NotFound):
-            return  # what changed it brings it here again
+            return  # The concurrent change enqueues the secret again.
 
     async def _delete(self, secret: Secret) -> None:
         meta = secret.metadata
@@ -153,7 +156,7 @@ class AccountTokenController:
             return
 
     async def _forget(self, key: SecretKey) -> None:
-        """The account no longer names a secret that is gone."""
+        """Remove the reference to a deleted secret from its service account."""
         known = self._known_accounts.get(key.account, key.namespace)
         if known is None or key.account_uid not in ("", known.metadata.uid):
             return
@@ -168,7 +171,7 @@ class AccountTokenController:
 
 
 def make(parts: Parts) -> AccountTokenController | None:
-    """Acts as the controller manager itself, as the real one does."""
+    """Create the controller with the client of the controller manager itself, as Kubernetes does."""
     path = parts.config.service_account_private_key_file
     if not path:
         return None

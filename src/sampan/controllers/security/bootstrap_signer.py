@@ -1,5 +1,7 @@
-"""bootstrap-signer-controller: the ConfigMap cluster-info, by which nodes find a cluster that they do not know yet, is
-signed with every token that they may have."""
+"""bootstrap-signer-controller, which signs the cluster-info ConfigMap with every bootstrap token.
+
+Joining nodes use the signatures to verify a cluster that they do not know yet.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ _KEY = f"{NAMESPACE}/{NAME}"
 
 
 def signature(content: str, token_id: str, token_secret: str) -> str:
-    """A JWS without its content, which the ConfigMap has anyway."""
+    """Return a detached JWS; the content itself is in the ConfigMap."""
     head = _encoded(json.encode({"alg": "HS256", "kid": token_id}))
     signed = hmac.new(token_secret.encode(), head + b"." + _encoded(content.encode()), hashlib.sha256).digest()
     return (head + b".." + _encoded(signed)).decode()
@@ -38,7 +40,7 @@ def _encoded(data: bytes) -> bytes:
 
 
 def signed_data(data: Mapping[str, str], tokens: Mapping[str, str]) -> dict[str, str]:
-    """What the ConfigMap is to hold, given the tokens by their ids."""
+    """Return the data of the ConfigMap, signed with the tokens, which are keyed by their ids."""
     content = data.get(KUBECONFIG)
     if content is None:
         return dict(data)

@@ -1,4 +1,4 @@
-"""certificatesigningrequest-approving-controller: nodes that may ask for their certificates are not kept waiting."""
+"""certificatesigningrequest-approving-controller, which approves kubelet certificates for authorized requesters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GROUP, RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
 
 class Recognized(NamedTuple):
     subresource: str
-    """The right to create it is the right to have such a request approved."""
+    """The subresource whose create permission authorizes approval of such a request."""
     message: str
 
 
@@ -43,8 +43,9 @@ _OWN = Recognized("selfnodeclient", "Auto approving self kubelet client certific
 _ANY = Recognized("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 _OWN_SERVER = Recognized("selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview.")
 _ANY_SERVER = Recognized("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
-"""The real controller approves no certificates of servers. This one approves those that name nobody's address, where
-roles that `sampan up` makes say so."""
+"""Kubernetes does not approve kubelet serving certificates. This controller approves those that contain no IP address
+and only the node's own DNS name, if RBAC allows it; `sampan up` creates such roles.
+"""
 
 
 def is_open(request: CertificateSigningRequest) -> bool:

@@ -1,5 +1,4 @@
-"""certificatesigningrequest-cleaner-controller: requests for certificates that are dealt with, or that nobody deals
-with, do not stay for ever."""
+"""certificatesigningrequest-cleaner-controller, which deletes completed requests and requests that stay pending."""
 
 from __future__ import annotations
 
@@ -16,11 +15,11 @@ from sampan.machinery.object_key import Key, key_of
 
 _DONE_S, _PENDING_S = 3600.0, 24 * 3600.0
 _WITHOUT_MARGIN_S = 1.0
-"""Times of objects are in whole seconds."""
+"""Added to waits because API timestamps have a resolution of one second."""
 
 
 def left_s(request: CertificateSigningRequest, now: float) -> float:
-    """How long the request may stay; nothing or less: it goes now."""
+    """Return the seconds until the request is deleted; negative if it is due."""
     if not request.status.conditions:
         return _after(request.metadata.creationTimestamp, _PENDING_S, now)
     ends = [_condition_left_s(request, kind, updated, now) for kind, updated in _conditions(request)]

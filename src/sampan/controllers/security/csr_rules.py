@@ -1,4 +1,4 @@
-"""What requests for certificates must look like for the signers that the cluster itself has."""
+"""The requirements of the built-in signers (`kubernetes.io/...`) on certificate signing requests."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _ENCIPHERMENT, _SIGNATURE, _CLIENT, _SERVER = "key encipherment", "digital signa
 
 
 class UnreadableRequest(ValueError):
-    """No request for a certificate."""
+    """`spec.request` is not a valid PKCS #10 request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a request says of its subject."""
+    """The subject and the subject alternative names of a request."""
 
     name: str
     organizations: Sequence[str]
@@ -37,7 +37,8 @@ class Asked:
 
 
 def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
-    """Parse `spec.request` with the function that validation and admission use: what they saw is what is signed."""
+    """Parse `spec.request` with the same function as validation and admission, so that what they checked is what is
+    signed."""
     from sampan.machinery.certificates import BadSigningRequest, parse_signing_request
 
     try:
@@ -70,7 +71,7 @@ def has(request: CertificateSigningRequest, kind: str) -> bool:
 
 
 def client_fault(asked: Asked, usages: Sequence[str]) -> str:
-    """Of a certificate for any client of the API server."""
+    """Return the problem with a request for a client certificate of the API server, or an empty string."""
     for usage in usages:
         if usage not in (_SIGNATURE, _ENCIPHERMENT, _CLIENT):
             return f"invalid usage for client certificate: {usage}"
@@ -108,7 +109,7 @@ def kubelet_serving_fault(asked: Asked, usages: Sequence[str]) -> str:
 
 
 def _usages_fault(usages: Sequence[str], wanted: str) -> str:
-    """Keys that are not RSA's need no encipherment."""
+    """Return a message if the usages are not those required. Key encipherment is optional: only RSA keys need it."""
     full = {_SIGNATURE, _ENCIPHERMENT, wanted}
     if set(usages) in (full, full - {_ENCIPHERMENT}):
         return ""
@@ -125,7 +126,7 @@ SIGNERS: dict[str, Callable[[Asked, Sequence[str]], str]] = {
     KUBELET_SERVING: kubelet_serving_fault,
     LEGACY: no_fault,
 }
-"""What is wrong with a request for each signer; empty if nothing is."""
+"""The validation function of each signer, which returns the problem with a request, or an empty string."""
 
 __all__ = [
     "APPROVED",

@@ -1,4 +1,4 @@
-"""certificatesigningrequest-signing-controller: what is approved for a signer of the cluster gets its certificate."""
+"""certificatesigningrequest-signing-controller, which signs approved requests for the built-in signers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def is_due(request: CertificateSigningRequest) -> bool:
-    """Approved, for one of our signers, and not dealt with yet."""
+    """Whether the request is approved, for a built-in signer, and neither signed nor failed."""
     if request.spec.signerName not in SIGNERS or request.status.certificate:
         return False
     failed = any(found.type == FAILED and found.status in ("", "True") for found in request.status.conditions)
@@ -40,7 +40,7 @@ def is_due(request: CertificateSigningRequest) -> bool:
 
 
 def answered(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
-    """A copy with the certificate, or with the reason why there can be none."""
+    """Return a copy with the certificate, or with a Failed condition if the signer rejects the request."""
     csr, spec, found = read(request), request.spec, copy_of(request)
     if fault := SIGNERS[spec.signerName](asked_of(csr), spec.usages):
         condition = CertificateSigningRequestCondition(
@@ -63,7 +63,7 @@ class CsrSigningController:
     def __init__(
         self, *, client: Client, informers: InformerFactory, clock: Clock, authorities: Mapping[str, Authority]
     ) -> None:
-        """`authorities` by the signers that they stand for."""
+        """Create the controller; `authorities` maps signer names to CAs."""
         self._requests, self._clock = client.of(CertificateSigningRequest), clock
         self._known = informers.of(CertificateSigningRequest).lister
         self._authorities = authorities

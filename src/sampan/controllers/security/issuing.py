@@ -1,4 +1,4 @@
-"""The cluster's CA as a signer of what others ask for: subject and names as asked, usages and time as allowed."""
+"""Signing with the cluster CA: subject and names as requested, usages and lifetime as permitted."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 _BACKDATED_S = 300
-"""Clocks differ a little between machines."""
+"""Seconds by which certificates are backdated to allow for clock skew."""
 _SHORT_S = 8 * 3600
-"""From certificates of shorter life nothing is taken away for that."""
+"""Certificates with a shorter lifetime are not shortened by the backdating."""
 _SHORTEST_S = 600
 _USAGES = {
     "signing": "digital_signature",
@@ -46,16 +46,16 @@ _EXTENDED = {
 
 
 class CannotSign(ValueError):
-    """The CA has expired, or the request was not signed with its own key."""
+    """The CA has expired, or the signature of the request does not verify."""
 
 
 def lifetime_s(asked_s: int | None, most_s: float) -> float:
-    """How long a certificate is good for: as asked, within bounds."""
+    """Return the lifetime of a certificate: the requested one within bounds."""
     return most_s if asked_s is None else max(min(asked_s, most_s), min(_SHORTEST_S, most_s))
 
 
 def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, datetime]:
-    """From when to when; not longer than the CA itself."""
+    """Return the validity period, which does not exceed that of the CA."""
     at = datetime.fromtimestamp(now, UTC)
     if at >= ca_end:
         raise CannotSign(f"refusing to sign a certificate that expired in the past: NotAfter={ca_end}")
@@ -65,7 +65,7 @@ def span(lifetime_s: float, ca_end: datetime, now: float) -> tuple[datetime, dat
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Its files are read for each certificate: they may change."""
+    """A CA whose files are read for each certificate, as they may be replaced."""
 
     certificate: Path
     key: Path
@@ -74,7 +74,7 @@ class Authority:
     def sign(
         self, csr: x509.CertificateSigningRequest, usages: Sequence[str], asked_s: int | None, now: float
     ) -> bytes:
-        """The certificate, in PEM."""
+        """Return the signed certificate in PEM; raise CannotSign if the CA has expired or the request is invalid."""
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
 

@@ -1,4 +1,4 @@
-"""Secrets that are tokens for nodes to join with: what they say, and until when."""
+"""Bootstrap token secrets: their contents and expiration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def text_of(secret: Secret, key: str) -> str:
 
 
 def left_s(secret: Secret, now: float) -> float:
-    """How long the token is good; nothing or less: no longer. One with a time that cannot be read never was."""
+    """Return the seconds until the token expires; infinite without an expiration, minus infinity if it is unparsable."""
     said = text_of(secret, "expiration")
     if not said:
         return float("inf")
@@ -30,7 +30,7 @@ def left_s(secret: Secret, now: float) -> float:
 
 
 def signing_token(secret: Secret, now: float) -> tuple[str, str] | None:
-    """The id and the secret of a token that may sign; None if it may not."""
+    """Return the id and the secret of a token that may be used for signing, or None."""
     match = _NAME.fullmatch(secret.metadata.name)
     name, word = text_of(secret, "token-id"), text_of(secret, "token-secret")
     is_good = match is not None and match[1] == name and bool(word) and left_s(secret, now) > 0

@@ -1,5 +1,7 @@
-"""legacy-serviceaccount-token-cleaner-controller: tokens in secrets that were made for accounts by themselves, and that
-nobody used for a year, become invalid; those that stay unused for another year are deleted."""
+"""legacy-serviceaccount-token-cleaner-controller, which invalidates auto-generated tokens that were unused for a year.
+
+Tokens that stay unused for another year are deleted.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def read_day(text: str) -> float | None:
 
 
 def is_unused(secret: Secret, since: float) -> bool:
-    """Neither made nor used since then, as far as one can tell."""
+    """Whether the secret was neither created nor used since then."""
     meta = secret.metadata
     if meta.deletionTimestamp is not None or parse_time(meta.creationTimestamp or "") >= since:
         return False
@@ -47,7 +49,7 @@ def is_unused(secret: Secret, since: float) -> bool:
 
 
 def is_made_for(secret: Secret, account: ServiceAccount | None) -> bool:
-    """Whether the account names the secret, as it did when such secrets were made by themselves."""
+    """Whether the service account lists the secret, as it does for auto-generated tokens."""
     if account is None or secret.metadata.annotations.get(UID_KEY, "") not in ("", account.metadata.uid):
         return False
     return any(ref.name == secret.metadata.name for ref in account.secrets)
@@ -73,7 +75,7 @@ class LegacyTokenCleaner:
         return _SYNC_S
 
     async def _tracked_since(self) -> float | None:
-        """The day after the one on which the server began to note uses."""
+        """Return the start of the day after the API server began to track token usage, or None if it does not."""
         try:
             tracking = await self._maps.get(TRACKING, "kube-system")
         except errors.NotFound:

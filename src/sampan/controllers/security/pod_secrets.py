@@ -1,4 +1,4 @@
-"""Which secrets a pod uses."""
+"""The secrets that a pod references."""
 
 from __future__ import annotations
 

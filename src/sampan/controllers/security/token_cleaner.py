@@ -1,4 +1,4 @@
-"""token-cleaner-controller: tokens for joining go when their time is over."""
+"""token-cleaner-controller, which deletes expired bootstrap tokens."""
 
 from __future__ import annotations
 

@@ -1,1 +1,3 @@
-"""Controllers about services: which pods stand behind each, load balancers, and ranges of addresses."""
+"""Controllers of services: Endpoints, EndpointSlices, load balancers and ServiceCIDRs (`pkg/controller/endpoint`,
+`endpointslice`, `endpointslicemirroring`, `servicecidrs`, and `k8s.io/cloud-provider/controllers/service`).
+"""

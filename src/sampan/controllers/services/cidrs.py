@@ -1,4 +1,4 @@
-"""service-cidr-controller: a range of service addresses is ready, and goes only when no address depends on it."""
+"""service-cidr-controller, which protects a ServiceCIDR from deletion while IPAddresses depend on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
 ALLOCATOR: Final = "ipallocator.k8s.io"
 SOURCE: Final = "service-cidr-controller"
 GRACE_S: Final = 10.0
-"""How long allocators may not have seen that a range goes, and still take addresses from it."""
+"""Seconds for which allocators may not have observed the deletion of a ServiceCIDR and still allocate from it."""
 READY: Final = Condition(type="Ready", status="True", message="Kubernetes Service CIDR is ready")
 BLOCKED: Final = Condition(
     type="Ready",
@@ -39,13 +39,13 @@ def networks(found: ServiceCIDR) -> list[Network]:
 
 
 def has_parents(found: ServiceCIDR, others: Sequence[ServiceCIDR]) -> bool:
-    """Each of its networks lies within another that stays."""
+    """Whether each of its networks is contained in another ServiceCIDR."""
     stay = [network for other in others for network in networks(other)]
     return all(any(_contains(other, network) for other in stay) for network in networks(found))
 
 
 def is_needed(found: ServiceCIDR, others: Sequence[ServiceCIDR], addresses: Iterable[str]) -> bool:
-    """Whether an address would be left without a range."""
+    """Whether an allocated address would be left without a ServiceCIDR."""
     if has_parents(found, others):
         return False
     ours, stay = networks(found), [network for other in others for network in networks(other)]
@@ -69,7 +69,8 @@ class ServiceCidrController:
         return (Watch(resource_of(ServiceCIDR), self._overlapping), Watch(resource_of(IPAddress), self._containing))
 
     def _overlapping(self, found: ServiceCIDR) -> Iterable[Hashable]:
-        """It, and those that contain it or are contained: what goes may hold another, and what comes may free one."""
+        """Return this ServiceCIDR and all that overlap it: a deletion may block another, and an addition may unblock
+        one."""
         near = [
             other.metadata.name
             for other in self._cidrs
@@ -79,7 +80,7 @@ class ServiceCidrController:
         return [found.metadata.name, *near]
 
     def _containing(self, found: IPAddress) -> Iterable[Hashable]:
-        """Of an address that comes or goes: only ranges that are going have to be looked at."""
+        """Return the ServiceCIDRs in deletion that contain the address; others need no attention."""
         if found.metadata.labels.get(MANAGED_BY) != ALLOCATOR:
             return []
         ip = ip_address(found.metadata.name)

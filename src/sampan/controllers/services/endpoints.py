@@ -1,4 +1,4 @@
-"""endpoints-controller: the old Endpoints object of every service that has a selector."""
+"""endpoints-controller, which maintains the legacy Endpoints object of every service that has a selector."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def labels_of(service: Service) -> dict[str, str]:
 
 
 def desired(service: Service, pods: Sequence[Pod], found: Endpoints | None, changed_at: str) -> Endpoints | None:
-    """What the object is to be; None if it is so already."""
+    """Return the desired object, or None if the existing one needs no change."""
     subsets = subsets_of(service, pods)
     fitting = truncated(subsets)
     if fitting is not None:
@@ -85,7 +85,8 @@ class EndpointsController:
         self._times = TriggerTimes()
 
     def feed(self, add: Add) -> None:
-        """Pods; Endpoints that somebody deleted; and at the start those that are left of services long gone."""
+        """Enqueue services on changes of pods and on deletion of Endpoints, and all existing Endpoints at start, in
+        order to remove those whose service no longer exists."""
         self._feed.start(add)
         is_start, synced = True, self._informer.synced
 

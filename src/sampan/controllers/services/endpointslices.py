@@ -1,4 +1,4 @@
-"""endpointslice-controller: the slices of every service that has a selector."""
+"""endpointslice-controller, which maintains the endpoint slices of every service that has a selector."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SOURCE = "endpoint-slice-controller"
 @dataclass(slots=True)
 class Plan:
     write: list[EndpointSlice] = field(default_factory=list)
-    """To be created if they have no name, else updated."""
+    """Slices to create if they have no name, to update otherwise."""
     delete: list[EndpointSlice] = field(default_factory=list)
 
 
 def by_service(found: Any) -> Iterable[Hashable]:
-    """The service that a slice of ours is about."""
+    """Return the key of the service of a slice that this controller manages."""
     labels = found.metadata.labels
     if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
         return ()
@@ -51,7 +51,7 @@ def by_service(found: Any) -> Iterable[Hashable]:
 
 
 def plan(service: Service, existing: Sequence[EndpointSlice], packings: dict[str, Packing], changed_at: str) -> Plan:
-    """What to write so that the slices hold what was packed, by family, and carry the service's labels."""
+    """Return the writes that make the slices match the packing of each address family and the service's labels."""
     made, labels = Plan(), labels_of(service)
     for family, packing in packings.items():
         contents = [*packing.changed, *packing.new]
@@ -93,7 +93,7 @@ class EndpointSliceController:
         self._slices.add_index(by_service)
         self._times = TriggerTimes()
         self._awaiting: dict[str, set[Key]] = {}
-        """Services that leave out pods of a node that is not there yet."""
+        """Services that omit pods because their node is not in the cache yet, by node name."""
 
     @property
     def watches(self) -> Sequence[Watch]:

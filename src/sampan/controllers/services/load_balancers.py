@@ -1,7 +1,7 @@
-"""service-lb-controller: services of type LoadBalancer get one from the cloud provider, and give it back.
+"""service-lb-controller, which provisions load balancers for services of type LoadBalancer at the cloud provider.
 
-A finalizer keeps a service until its load balancer is gone. What was last asked of the provider is remembered, so that
-only what changes is asked again: all of it for another spec, only the nodes when those change.
+A finalizer keeps the service until its load balancer is deleted. The last state requested from the provider is
+remembered: a changed spec ensures the load balancer again, changed nodes only update its backends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GOING: Final = "ToBeDeletedByClusterAutoscaler"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the provider was last asked for."""
+    """The state last requested from the provider."""
 
     uid: str
     spec: bytes
@@ -39,26 +39,26 @@ class Asked:
 
 
 def wants_load_balancer(service: Service) -> bool:
-    """Those of a class of their own are somebody else's."""
+    """Whether this controller must provision a load balancer. Services with a loadBalancerClass are left to others."""
     is_asked = service.spec.type == "LoadBalancer" and service.spec.loadBalancerClass is None
     return is_asked and service.metadata.deletionTimestamp is None
 
 
 def is_host(node: Node) -> bool:
-    """Whether load balancers send to the node, ready or not: that is for their own health checks to see."""
+    """Whether the node is a backend of load balancers. Readiness is left to their own health checks."""
     meta = node.metadata
     is_going = any(taint.key == GOING for taint in node.spec.taints)
     return meta.deletionTimestamp is None and EXCLUDED not in meta.labels and not is_going
 
 
 def spec_of(service: Service) -> bytes:
-    """All of a service that a load balancer may depend on."""
+    """Return everything of a service that a load balancer may depend on."""
     annotations = sorted(service.metadata.annotations.items())
     return msgspec.json.encode([service.spec, annotations])
 
 
 def changes(old: Service | None, new: Service | None) -> Iterable[tuple[str, str]]:
-    """Reason and message of the events that tell what changed, where it matters to load balancers."""
+    """Yield reason and message of the events for changes that matter to load balancers."""
     if old is None or new is None or not any(one.spec.type == "LoadBalancer" for one in (old, new)):
         return
     before, now = old.spec, new.spec
@@ -99,7 +99,7 @@ class LoadBalancerController:
         self._asked: dict[Key, Asked] = {}
 
     def feed(self, add: Any) -> None:
-        """Nodes that become or cease to be hosts concern every load balancer."""
+        """Subscribe to nodes and services. A node that becomes or ceases to be a backend concerns every load balancer."""
 
         def node_changed(old: Node | None, new: Node | None) -> None:
             if (old is not None and is_host(old)) != (new is not None and is_host(new)):
@@ -142,7 +142,11 @@ class LoadBalancerController:
         self._asked[key] = wanted
 
     async def _ensure(self, service: Service, nodes: Sequence[Node], *, is_resumed: bool) -> None:
-        """`is_resumed`: we were started anew and it has one; nothing is told of it if it turns out to be right."""
+        """Ensure the load balancer and update the status.
+
+        With `is_resumed` (the first sync after a restart of a service that has one) no events are recorded if nothing
+        changes.
+        """
         if not is_resumed:
             self._say(service, NORMAL, "EnsuringLoadBalancer", "Ensuring load balancer")
         if FINALIZER not in service.metadata.finalizers:
@@ -189,7 +193,7 @@ class LoadBalancerController:
         return await self._patch(service, {"status": {"loadBalancer": msgspec.to_builtins(status) or None}})
 
     async def _finalizers(self, service: Service, wanted: Sequence[str]) -> Service:
-        """By way of the status, where this controller's rights are."""
+        """Write the finalizers through the status subresource, which is all that this controller may write."""
         meta = {"resourceVersion": service.metadata.resourceVersion, "finalizers": list(wanted) or None}
         return await self._patch(service, {"metadata": meta})
 

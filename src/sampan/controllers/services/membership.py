@@ -1,4 +1,4 @@
-"""What a pod is to a service: whether it stands behind it, where, on which ports, and in which state."""
+"""Pods as endpoints of services: membership, addresses, ports and state."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,7 +17,7 @@ def is_ready(pod: Pod) -> bool:
 
 
 def may_serve(pod: Pod, *, with_terminating: bool) -> bool:
-    """Whether it is to be listed at all: it has an address and is not over."""
+    """Whether the pod is listed at all: it has an address and has not terminated."""
     status = pod.status
     if status.phase in ("Succeeded", "Failed") or not (status.podIP or status.podIPs):
         return False
@@ -30,7 +30,7 @@ def addresses_of(pod: Pod, family: str) -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _plain(text: str) -> str:
-    """As it is written without leading zeros and the like."""
+    """Return the canonical form of an IP address."""
     try:
         return str(ip_address(text))
     except ValueError:
@@ -38,7 +38,7 @@ def _plain(text: str) -> str:
 
 
 def port_number(pod: Pod, port: ServicePort) -> int | None:
-    """The number behind a service's port: a name is looked up in the pod's containers."""
+    """Return the target port number; a named port is resolved in the pod's containers."""
     target = port.targetPort
     if isinstance(target, int):
         return target
@@ -49,7 +49,7 @@ def port_number(pod: Pod, port: ServicePort) -> int | None:
 
 
 def _ports(pod: Pod) -> Iterator[ContainerPort]:
-    """Of all containers that run as long as the pod does."""
+    """Yield the ports of containers and sidecars."""
     for container in pod.spec.containers or ():
         yield from container.ports
     for container in pod.spec.initContainers:
@@ -58,7 +58,7 @@ def _ports(pod: Pod) -> Iterator[ContainerPort]:
 
 
 def hostname_of(pod: Pod, service: Service) -> str:
-    """Its own name below that of the service, if it asks for one."""
+    """Return the hostname of the endpoint if the pod sets one below this service, or an empty string."""
     is_asked = pod.spec.hostname and pod.spec.subdomain == service.metadata.name
     return pod.spec.hostname if is_asked else ""
 
@@ -68,7 +68,7 @@ def is_headless(service: Service) -> bool:
 
 
 def signature(pod: Pod) -> tuple[Any, ...]:
-    """All that a service sees of a pod but its labels: as long as it stays the same, no endpoint changes."""
+    """Return everything of a pod, except its labels, that endpoints depend on."""
     status, spec, meta = pod.status, pod.spec, pod.metadata
     return (
         meta.uid,

@@ -1,4 +1,4 @@
-"""endpointslice-mirroring-controller: Endpoints that people write for services without a selector become slices too."""
+"""endpointslice-mirroring-controller, which mirrors custom Endpoints of services without a selector to endpoint slices."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ _NOT_COPIED: Final = frozenset({LAST_CHANGE, "kubectl.kubernetes.io/last-applied
 
 @dataclass(slots=True)
 class Mirrored:
-    """What the slices are to hold, by family and ports."""
+    """The desired content of the slices, by address family and ports."""
 
     ports: dict[tuple[str, PortsKey], list[EndpointPort]] = field(default_factory=dict)
     endpoints: dict[tuple[str, PortsKey], list[Endpoint]] = field(default_factory=dict)
     invalid: int = 0
     skipped: int = 0
-    """Over the limit of a subset."""
+    """Number of addresses above the limit per subset."""
 
 
 @dataclass(slots=True)
 class Plan:
     write: list[EndpointSlice] = field(default_factory=list)
-    """To be created if they have no name, else updated."""
+    """Slices to create if they have no name, to update otherwise."""
     delete: list[EndpointSlice] = field(default_factory=list)
 
 
@@ -83,7 +83,8 @@ def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
 
 
 def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], wanted: Mirrored) -> Plan:
-    """One slice for each family and set of ports; those that would go become those that would be created."""
+    """Return the writes for one slice per address family and set of ports. Slices to be deleted are reused for new
+    ones."""
     made, spare = Plan(), dict[str, list[EndpointSlice]]()
     first: dict[tuple[str, PortsKey], EndpointSlice] = {}
     for found in existing:
@@ -162,7 +163,7 @@ def _endpoint(address: EndpointAddress, *, is_ready: bool) -> Endpoint:
 
 
 def by_mirrored(found: Any) -> Iterable[Hashable]:
-    """The Endpoints that a slice of ours mirrors."""
+    """Return the key of the Endpoints that a slice of this controller mirrors."""
     labels = found.metadata.labels
     if labels.get(MANAGED_BY) != MANAGER or not labels.get(SERVICE_NAME):
         return ()

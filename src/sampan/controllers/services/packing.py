@@ -1,8 +1,7 @@
-"""Endpoints into slices, with as few changes to the slices that exist as can be. Pure.
+"""Packing of endpoints into slices with as few changes to existing slices as possible. Pure.
 
-First what is no longer wanted leaves the slices where it is, and what has changed is changed there. New endpoints go
-into slices that change anyway; what is left goes into one unchanged slice that has room for all of it, else into new
-slices.
+First, undesired endpoints are removed from their slices and changed ones are updated in place. New endpoints fill up
+the slices that change anyway. The rest goes into one unchanged slice with room for all of it, or else into new slices.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from sampan.controllers.services.slice_endpoints import Group, Identity, PortsKe
 
 @dataclass(slots=True)
 class Content:
-    """What a slice is to hold: one that exists, or a new one."""
+    """The desired content of an existing or a new slice."""
 
     found: EndpointSlice | None
     ports: list[EndpointPort]
@@ -39,7 +38,7 @@ class Packing:
 
 
 def pack(existing: Sequence[EndpointSlice], wanted: Mapping[PortsKey, Group], most: int) -> Packing:
-    """For slices of one family. Where nothing is wanted, one slice without endpoints and ports says so."""
+    """Pack the slices of one address family. If there are no endpoints, one slice without endpoints and ports remains."""
     by_ports: dict[PortsKey, list[EndpointSlice]] = {}
     for found in existing:
         by_ports.setdefault(ports_key(found.ports or ()), []).append(found)
@@ -62,7 +61,7 @@ def _keep_a_place(made: Packing) -> None:
 
 
 def _recycled(made: Packing) -> Packing:
-    """A slice that would go becomes one that would be created."""
+    """Reuse slices to be deleted for new content."""
     while made.new and made.unneeded:
         content = made.new.pop()
         content.found = made.unneeded.pop(0)
@@ -89,7 +88,7 @@ def _pack_group(existing: Sequence[EndpointSlice], group: Group, most: int) -> P
 
 
 def _kept(found: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
-    """Those of the slice that are still wanted, as they are now; they no longer wait for a place."""
+    """Return the slice's endpoints that are still desired, in their new state, and remove them from `waiting`."""
     return [now for one in found.endpoints or () if (now := waiting.pop(identity(one), None)) is not None]
 
 
@@ -99,7 +98,7 @@ def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> Non
 
 
 def _roomiest(made: Packing, needed: int, most: int) -> Content | None:
-    """The fullest slice among the unchanged that has room for all; it is then a changed one."""
+    """Move the fullest unchanged slice with room for all remaining endpoints to the changed ones and return it."""
     fitting = [found for found in made.same if len(found.endpoints or ()) + needed <= most]
     if not fitting:
         return None

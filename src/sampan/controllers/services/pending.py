@@ -1,6 +1,6 @@
-"""What we have written and the cache does not show yet: until it does, nothing is planned that could undo or repeat it.
+"""Tracking of written slices that the cache does not show yet. Until it does, nothing is planned for their service.
 
-The version of an object is a number that only rises: one count for the whole store.
+This relies on the resourceVersion being one increasing number for the whole store.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sampan.machinery.clock import Clock
 from sampan.machinery.object_key import Key, key_of
 
 _PATIENCE_S = 30.0
-"""An object that was created and deleted while the connection was lost is never shown."""
+"""Seconds to wait at most: an object created and deleted while the watch was interrupted never appears in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +25,21 @@ class Pending:
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
         self._awaited: dict[Key, dict[Key, _Awaited]] = {}
-        """By owner: what was written for it and is not shown."""
+        """Written objects that the cache does not show yet, by owner."""
         self._owner: dict[Key, Key] = {}
         self._held_up: set[Key] = set()
-        """Owners that were told to wait: they are to be looked at when what they wait for has come."""
+        """Owners whose sync was deferred, which must be enqueued when their writes have appeared."""
 
     def wrote(self, owner: Key, obj: Any, shown: Any | None) -> None:
-        """The object is as the server answered a write; `shown` is what the cache has of it: the news may come before
-        the answer."""
+        """Record the response to a write. `shown` is the cached object: the watch event may precede the response."""
         key, version = key_of(obj), int(obj.metadata.resourceVersion)
         if shown is None or int(shown.metadata.resourceVersion) < version:
             self._awaited.setdefault(owner, {})[key] = _Awaited(version, self._clock.monotonic() + _PATIENCE_S)
             self._owner[key] = owner
 
     def is_own(self, old: Any | None, new: Any | None) -> bool:
-        """To be asked of every change that the cache shows: whether it is ours, and nobody waits for it."""
+        """Process a change of the cache. Return whether it is the controller's own write and no deferred sync depends
+        on it."""
         key = key_of(new if new is not None else old)
         owner = self._owner.get(key)
         if owner is None:
@@ -51,7 +51,7 @@ class Pending:
         return not self._has_come(owner, key) and version == awaited
 
     def wait_s(self, owner: Key) -> float:
-        """How long to wait for what was written for the owner, at most."""
+        """Return the seconds to wait at most for the writes of the owner to appear, and mark its sync as deferred."""
         now = self._clock.monotonic()
         wait_s = max((awaited.until - now for awaited in self._awaited.get(owner, {}).values()), default=0.0)
         if wait_s > 0:
@@ -64,7 +64,7 @@ class Pending:
             self._owner.pop(key, None)
 
     def _has_come(self, owner: Key, key: Key) -> bool:
-        """Whether that was the last that a held-up owner waited for."""
+        """Forget an awaited write. Return whether it was the last one that a deferred sync waited for."""
         del self._owner[key], self._awaited[owner][key]
         if self._awaited[owner]:
             return False

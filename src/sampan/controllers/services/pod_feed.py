@@ -1,4 +1,4 @@
-"""Which services a change of a pod concerns: none for the many changes that no service sees."""
+"""Mapping of pod changes to the services concerned, which ignores changes that do not affect endpoints."""
 
 from collections.abc import Callable, Hashable
 
@@ -20,13 +20,13 @@ class PodFeed:
         self._informer.lister.add_index(by_label_pair)
         self._clock, self._batch_s = clock, batch_s
         self._due: dict[Key, float] = {}
-        """When a service whose pods have changed may be looked at, if changes are gathered."""
+        """Monotonic time until which the changes of a service's pods are batched."""
 
     def start(self, add: Add) -> None:
         self._informer.subscribe(lambda old, new: self._changed(old, new, add))
 
     def wait_s(self, key: Key) -> float:
-        """How long to go on gathering."""
+        """Return the seconds for which changes are still batched."""
         left_s = self._due.get(key, 0.0) - self._clock.monotonic()
         if left_s <= 0:
             self._due.pop(key, None)

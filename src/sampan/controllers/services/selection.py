@@ -1,4 +1,4 @@
-"""From a service to its pods and back, by index: no scan over a namespace."""
+"""Lookup of the pods of a service and of the services of a pod by index, without scanning a namespace."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -9,19 +9,19 @@ from sampan.machinery.object_key import Key, key_of
 
 
 def by_label_pair(obj: Any) -> Iterable[Hashable]:
-    """Every label, with the namespace."""
+    """Return every label of the object, together with its namespace."""
     meta = obj.metadata
     return [(meta.namespace, *pair) for pair in meta.labels.items()]
 
 
 def by_first_required(service: Any) -> Iterable[Hashable]:
-    """One pair of the selector, which every pod of the service has."""
+    """Return one label that the service's selector requires, and which every pod of the service therefore has."""
     selector = service.spec.selector
     return [(service.metadata.namespace, *min(selector.items()))] if selector else ()
 
 
 def pods_of(service: Service, pods: Lister[Pod]) -> Sequence[Pod]:
-    """Pods of its namespace that its selector matches; none if it has no selector."""
+    """Return the pods in the service's namespace that its selector matches; none if it has no selector."""
     wanted, namespace = service.spec.selector, service.metadata.namespace
     if not wanted:
         return []
@@ -30,7 +30,7 @@ def pods_of(service: Service, pods: Lister[Pod]) -> Sequence[Pod]:
 
 
 def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Service]) -> list[Key]:
-    """Services whose selector matches the labels of a pod."""
+    """Return the services whose selector matches the labels of a pod."""
     return [
         key_of(service)
         for pair in labels.items()
@@ -40,7 +40,7 @@ def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Serv
 
 
 def takes_pods(service: Service) -> bool:
-    """Whether its endpoints are the controllers' business: not without a selector, nor if it is a name elsewhere."""
+    """Whether the endpoints of the service are managed: it has a selector and is not of type ExternalName."""
     return bool(service.spec.selector) and service.spec.type != "ExternalName"
 
 

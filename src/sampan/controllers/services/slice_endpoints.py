@@ -1,4 +1,4 @@
-"""The endpoints that a service's slices are to list: one per pod and family, grouped by the ports that they have."""
+"""The desired endpoints of a service's slices: one per pod and address family, grouped by ports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Identity = tuple[tuple[str, ...], str, str, str]
 
 @dataclass(slots=True)
 class Group:
-    """Endpoints that have the same ports."""
+    """Endpoints with the same ports."""
 
     ports: list[EndpointPort]
     endpoints: dict[Identity, Endpoint] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Group:
 class Wanted:
     groups: dict[PortsKey, Group] = field(default_factory=dict)
     missing_nodes: set[str] = field(default_factory=set)
-    """Of pods that are left out until their node is there."""
+    """Nodes that are not in the cache yet; their pods are omitted until they are."""
 
 
 def families_of(service: Service) -> Sequence[str]:
@@ -70,7 +70,7 @@ def ports_key(ports: Iterable[EndpointPort]) -> PortsKey:
 
 
 def identity(endpoint: Endpoint) -> Identity:
-    """What stays the same while its state changes."""
+    """Return the part of an endpoint that stays the same while its conditions change."""
     ref = endpoint.targetRef
     namespace, name = (ref.namespace, ref.name) if ref is not None else ("", "")
     return (tuple(endpoint.addresses or ()), endpoint.hostname or "", namespace, name)
@@ -101,7 +101,7 @@ def _endpoint(service: Service, pod: Pod, addresses: list[str], node: Node | Non
 
 
 _NEAR: Final[Mapping[str, bool]] = {"PreferClose": False, "PreferSameZone": False, "PreferSameNode": True}
-"""What `trafficDistribution` may ask for, and whether that names nodes too."""
+"""The values of `trafficDistribution` that yield hints, and whether they include hints for nodes."""
 
 
 def _hints(distribution: str | None, endpoint: Endpoint) -> EndpointHints | None:

@@ -1,4 +1,4 @@
-"""EndpointSlice objects of a service: their labels, owner and annotations."""
+"""The EndpointSlice objects of a service: labels, owner reference and annotations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def name_prefix(name: str) -> str:
 def slice_of(
     service: Service, family: str, content: Content, labels: Mapping[str, str], changed_at: str
 ) -> EndpointSlice:
-    """The object to be written: a new one, or the one that exists with other content."""
+    """Return the object to write: a new slice, or the existing one with new content."""
     found = content.found
     if found is None:
         meta = ObjectMeta(
@@ -58,7 +58,7 @@ def _owner(service: Service) -> OwnerReference:
 
 
 def belongs_to_another(found: EndpointSlice, service: Service) -> bool:
-    """To a service of the same name that is gone: it goes too, by the garbage collector."""
+    """Whether the slice is owned by an earlier service of the same name, so that garbage collection will delete it."""
     owners = found.metadata.ownerReferences
     return any(owner.controller and owner.uid != service.metadata.uid for owner in owners)
 

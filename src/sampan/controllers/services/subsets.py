@@ -1,4 +1,4 @@
-"""Subsets of an Endpoints object: addresses that have the same ports together, in a fixed order, at most a thousand."""
+"""The subsets of an Endpoints object: addresses grouped by ports, in a fixed order, at most 1000 in total."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class _Found:
 
 
 def subsets_of(service: Service, pods: Iterable[Pod]) -> list[EndpointSubset]:
-    """What stands behind the service. Pods that terminate or are not ready count as ready where it is asked for."""
+    """Return the subsets of a service. With publishNotReadyAddresses, unready and terminating pods count as ready."""
     publishes = service.spec.publishNotReadyAddresses
     found: list[_Found] = []
     for pod in pods:
@@ -46,7 +46,8 @@ def _address(service: Service, pod: Pod) -> EndpointAddress | None:
 
 
 def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
-    """None if the pod has none of the service's ports; a headless service may have none at all."""
+    """Return the ports of the pod, or None if it has none of the service's. A headless service may have no ports at
+    all."""
     if not service.spec.ports:
         return [] if service.spec.clusterIP == "None" else None
     found = [
@@ -58,7 +59,7 @@ def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
 
 
 def repacked(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
-    """The same, as one would have written it: an address that is in several subsets is in one, with all their ports."""
+    """Return the subsets in canonical form: each address is in one subset only, with all its ports."""
     found: dict[tuple[str, str, bool], _Found] = {}
     for subset in subsets:
         for is_usable, addresses in ((True, subset.addresses), (False, subset.notReadyAddresses)):
@@ -90,7 +91,10 @@ def _ip_and_uid(address: EndpointAddress) -> tuple[str, str]:
 
 
 def truncated(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[EndpointSubset] | None:
-    """As many addresses as may be, ready ones first, shared among the subsets by their size; None if all fit."""
+    """Return the subsets truncated to `most` addresses, or None if all fit.
+
+    Ready addresses come first, and the limit is shared among the subsets in proportion to their size.
+    """
     ready = sum(len(subset.addresses) for subset in subsets)
     unready = sum(len(subset.notReadyAddresses) for subset in subsets)
     if ready + unready <= most:

@@ -1,4 +1,4 @@
-"""Since when the endpoints should have changed: what the last-change-trigger-time annotation says."""
+"""The value of the last-change-trigger-time annotation: since when the endpoints should have changed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,13 +14,16 @@ class _Known:
 
 
 class TriggerTimes:
-    """Times are compared as text: those of the API sort so."""
+    """Tracks the changes of services and their pods. API timestamps sort correctly as strings."""
 
     def __init__(self) -> None:
         self._known: dict[Key, _Known] = {}
 
     def next(self, service: Service, pods: Iterable[Pod]) -> str:
-        """The earliest of what has changed since this was last asked; a new service's creation; empty for nothing."""
+        """Return the earliest change since the previous call: a pod's readiness, or the creation of a new service.
+
+        The result is empty if nothing has changed.
+        """
         key, created = key_of(service), service.metadata.creationTimestamp or ""
         times = {pod.metadata.name: time for pod in pods if (time := _ready_since(pod))}
         known = self._known.get(key)
@@ -37,7 +40,7 @@ class TriggerTimes:
 
 
 def _ready_since(pod: Pod) -> str:
-    """When it last became ready or unready."""
+    """Return when the pod last became ready or unready."""
     for condition in pod.status.conditions:
         if condition.type == "Ready":
             return condition.lastTransitionTime or ""

@@ -1,7 +1,6 @@
-"""The controllers of volumes: claims and volumes find each other, and nothing goes while it is in use.
+"""Controllers of volumes: binding, provisioning, attachment, expansion and protection (`pkg/controller/volume`).
 
-`binder` brings claims and volumes together: `verdicts` decides (pure), `writes`, `provisioning` and `reclaiming` act,
-`plugins` is the contract of those who make volumes, `local_path` the one that is built in. `protection` and the files
-that begin with it keep what somebody uses from being removed. What claims and volumes mean to each other is in
-`sampan.machinery.volumes`.
+`binder` binds claims and volumes: `verdicts` decides (pure); `writes`, `provisioning` and `reclaiming` act; `plugins`
+is the interface of volume plug-ins and `local_path` the built-in provisioner. `protection` and the modules named after
+it keep objects in use from being deleted. The relation of claims and volumes is defined in `sampan.machinery.volumes`.
 """

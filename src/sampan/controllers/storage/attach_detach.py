@@ -1,6 +1,7 @@
-"""persistentvolume-attach-detach-controller: what pods on a node need is attached to it, and nothing else for long.
+"""persistentvolume-attach-detach-controller, which attaches the volumes that the pods on a node need and detaches
+others.
 
-One key per node; `attachments` decides.
+The key is a node; `attachments` decides.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -26,7 +27,7 @@ SOURCE = "attachdetach-controller"
 
 
 def _by_node(pod: Pod) -> Iterable[Hashable]:
-    """An index of the pods that have claims, by the node that they are on."""
+    """Return the node of a pod that uses claims; an index function."""
     if not pod.spec.nodeName or next(claim_names_of(pod), None) is None:
         return ()
     return (pod.spec.nodeName,)
@@ -54,9 +55,9 @@ class AttachDetach:
         self._known.add_index(_attachments_by_node)
         self._known.add_index(_attachments_by_volume)
         self._unwanted: dict[str, dict[str, float]] = {}
-        """By node, since when it no longer needs a volume that it has."""
+        """Monotonic time since when an attached volume is no longer needed, by node and volume."""
         self._told: dict[str, dict[str, str]] = {}
-        """By node, the last trouble with a volume that was told."""
+        """The last attach error that was reported as an event, by node and volume."""
         self.watches = (
             Watch(resource_of(Pod), _by_node),
             Watch(resource_of(Node), self._node_if_concerned),
@@ -67,7 +68,7 @@ class AttachDetach:
         )
 
     def _node_if_concerned(self, node: Node) -> Iterable[Hashable]:
-        """Heartbeats of nodes without such volumes cost nothing."""
+        """Return the node if it has attachable volumes, so that heartbeats of other nodes cost nothing."""
         name = node.metadata.name
         concerned = node.status.volumesAttached or self._known.find(_attachments_by_node, name)
         return (name,) if concerned or self._pods.find(_by_node, name) else ()
@@ -91,7 +92,7 @@ class AttachDetach:
             await self._attach(want.volume, key)
         return plan.again_s
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- desired and actual state ------------------------------------------------------------------------------------
 
     def _wanted(self, node: str) -> dict[str, Wanted]:
         found: dict[str, Wanted] = {}
@@ -141,7 +142,7 @@ class AttachDetach:
             self._told[node] = told
         return {name: now - when for name, when in since.items()}
 
-    # -- what is done ------------------------------------------------------------------------------------------------
+    # -- attaching and detaching -------------------------------------------------------------------------------------
 
     async def _attach(self, volume: PersistentVolume, node: str) -> None:
         try:
@@ -158,7 +159,7 @@ class AttachDetach:
             return
 
     async def _report(self, plan: Plan, node: Node) -> None:
-        """Before a volume is detached the node is told that it has it no longer."""
+        """Write volumesAttached to the node status, which must precede the detachment of a volume."""
         if plan.report == node.status.volumesAttached:
             return
         changed = copy_of(node)

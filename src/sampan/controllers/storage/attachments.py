@@ -1,6 +1,6 @@
-"""Which volumes are to be attached to a node, and which may be detached. Pure.
+"""The decision which volumes to attach to a node and which to detach. Pure.
 
-Attached is what a CSI driver attaches: somebody outside does it, told by a VolumeAttachment.
+Only CSI volumes are attached: an external attacher acts on the VolumeAttachment objects.
 """
 
 import hashlib
@@ -13,14 +13,14 @@ from sampan.api.types.storage_v1 import VolumeAttachment, VolumeAttachmentSource
 
 MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
 PATIENCE_S = 360.0
-"""How long a node that is not ready may keep a volume that is to be detached."""
+"""Seconds after which a volume is detached from a node that is not ready although it may still be mounted."""
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _MANY = ("ReadWriteMany", "ReadOnlyMany")
 _ENDED = ("Succeeded", "Failed")
 
 
 def unique_name(volume: PersistentVolume) -> str:
-    """How nodes name the volume."""
+    """Return the name of the volume in the node status."""
     source = volume.spec.csi
     return f"kubernetes.io/csi/{source.driver}^{source.volumeHandle}" if source is not None else ""
 
@@ -67,17 +67,17 @@ class Wanted:
     volume: PersistentVolume
     pods: list[Pod] = field(default_factory=list)
     elsewhere: Sequence[str] = ()
-    """Other nodes that it is attached to."""
+    """Other nodes that the volume is attached to."""
 
 
 @dataclass(slots=True)
 class Plan:
     attach: list[Wanted] = field(default_factory=list)
     blocked: list[Wanted] = field(default_factory=list)
-    """On another node, and only one may have it."""
+    """Volumes that are attached to another node and do not allow multi-attach."""
     detach: list[VolumeAttachment] = field(default_factory=list)
     report: list[AttachedVolume] = field(default_factory=list)
-    """What the node is told that it has."""
+    """The new volumesAttached of the node status."""
     again_s: float | None = None
 
 
@@ -87,7 +87,8 @@ def plan(
     attached: Mapping[str, VolumeAttachment],
     waiting_s: Mapping[str, float],
 ) -> Plan:
-    """`wanted` and `attached` by the volume's unique name; `waiting_s`: for how long each has been unwanted."""
+    """Return the plan for a node. `wanted` and `attached` are keyed by the unique volume name; `waiting_s` is for how
+    many seconds each attached volume has not been needed."""
     found = Plan()
     for name, want in wanted.items():
         if name in attached:
@@ -111,7 +112,7 @@ def plan(
 
 
 def may_detach(node: Node, name: str, waited_s: float) -> bool:
-    """Not while the node has it mounted, unless nobody can tell any more."""
+    """Whether the volume may be detached: it is not mounted, or the node is out of service or not ready for too long."""
     if name not in node.status.volumesInUse:
         return True
     if any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints):
@@ -120,7 +121,7 @@ def may_detach(node: Node, name: str, waited_s: float) -> bool:
 
 
 def multi_attach(want: Wanted, pod: Pod, others: Iterable[Pod]) -> str:
-    """Why the pod has to wait, as it is told."""
+    """Return the message of the event for a pod whose volume is attached elsewhere."""
     others = list(others)
     start = f'Multi-Attach error for volume "{want.volume.metadata.name}"'
     if not others:

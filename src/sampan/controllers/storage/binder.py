@@ -1,6 +1,6 @@
-"""persistentvolume-binder-controller: claims and volumes find each other, one way and the other.
+"""persistentvolume-binder-controller, which binds claims and volumes to each other.
 
-`matching` and `verdicts` decide, `writes`, `provisioning` and `reclaiming` act.
+`sampan.machinery.volumes` and `verdicts` decide; `writes`, `provisioning` and `reclaiming` act.
 """
 
 from collections.abc import Hashable, Iterable
@@ -57,7 +57,7 @@ class VolumeKey(NamedTuple):
 
 
 class _Taken(Exception):
-    """A volume that was found for a claim belongs to another: to be tried again."""
+    """The matching volume is being bound to another claim; the sync is retried."""
 
 
 def _looks_for_volume(claim: PersistentVolumeClaim) -> bool:
@@ -65,18 +65,18 @@ def _looks_for_volume(claim: PersistentVolumeClaim) -> bool:
 
 
 def _looking_by_class(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
-    """An index of the claims that look for a volume."""
+    """Return the class of a claim that has no volume yet; an index function."""
     return (class_of_claim(claim),) if _looks_for_volume(claim) else ()
 
 
 def _free_by_class(volume: PersistentVolume) -> Iterable[Hashable]:
-    """An index of the volumes that are to be had."""
+    """Return the class of a volume that is available; an index function."""
     is_free = volume.spec.claimRef is None and volume.status.phase == AVAILABLE
     return (class_of_volume(volume),) if is_free else ()
 
 
 def _by_named_claim(volume: PersistentVolume) -> Iterable[Hashable]:
-    """An index of volumes by the claim that they name."""
+    """Return the claim that a volume names; an index function."""
     ref = volume.spec.claimRef
     return (Key(ref.namespace, ref.name),) if ref is not None else ()
 
@@ -102,7 +102,7 @@ class VolumeBinder:
         self._provisioning = Provisioning(writes=self._writes, plugins=plugins, nodes=nodes, activity=activity)
         self._reclaiming = Reclaiming(writes=self._writes, plugins=plugins, activity=activity)
         self._taken: dict[str, str] = {}
-        """Volumes that are being given to a claim, by its uid, as long as the cache does not show it."""
+        """UIDs of the claims to which volumes are being bound while the cache does not show it, by volume name."""
         self.watches = (
             Watch(resource_of(PersistentVolumeClaim), _keys_of_claim),
             Watch(resource_of(PersistentVolume), self._keys_of_volume),
@@ -179,7 +179,7 @@ class VolumeBinder:
         return volume.metadata.name not in self._taken
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """The volume is kept from other claims until the cache shows whose it is."""
+        """Bind the volume, and withhold it from other claims until the cache shows the binding."""
         name = volume.metadata.name
         if self._taken.setdefault(name, claim.metadata.uid) != claim.metadata.uid:
             raise _Taken(f"volume {name} is being bound to another claim")
@@ -230,7 +230,7 @@ class VolumeBinder:
                 self._tell_mismatch(volume, claim)
 
     async def _claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
-        """The very claim that the volume names. Before it is called gone, the server is asked."""
+        """Return the claim with the UID that the volume names, checking live before it is considered deleted."""
         ref = volume.spec.claimRef
         if ref is None or not ref.uid:
             return None

@@ -1,4 +1,4 @@
-"""ephemeral-volume-controller: a claim for every ephemeral volume of a pod, which goes with the pod."""
+"""ephemeral-volume-controller, which creates the claims of generic ephemeral volumes; pods own them."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any

@@ -1,7 +1,7 @@
-"""persistentvolume-expander-controller: a claim that asks for more gets it.
+"""persistentvolume-expander-controller, which expands volumes when their claims request more.
 
-A directory has room as its disk has: volumes of `sampan.local/path` grow at once, in name. All others are expanded by
-somebody outside, and that is told.
+Volumes of `sampan.local/path` are directories without a size limit, so that only the recorded capacity changes. All
+others are expanded by an external controller, which is reported as an event.
 """
 
 from collections.abc import Hashable, Iterable
@@ -25,7 +25,7 @@ _RESIZING = ("Resizing", "FileSystemResizePending", "ControllerResizeError", "No
 
 
 def wants_more(claim: PersistentVolumeClaim) -> bool:
-    """Bound, and with less than it asks for."""
+    """Whether the claim is bound and requests more than its capacity."""
     now = claim.status.capacity.get(STORAGE)
     return claim.status.phase == BOUND and now is not None and parse(now) < requested(claim)
 

@@ -1,4 +1,4 @@
-"""Volumes that an administrator made of a directory below /tmp and that are to be deleted after use, as in tests."""
+"""The plug-in that deletes manually created hostPath volumes below /tmp, as used in tests."""
 
 import asyncio
 import re

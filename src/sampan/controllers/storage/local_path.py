@@ -1,8 +1,8 @@
-"""The embedded provisioner `sampan.local/path`: a volume is a directory on the node that its first consumer runs on.
+"""The built-in provisioner `sampan.local/path`, whose volumes are directories on the node of their first consumer.
 
-The directory is `ROOT/VOLUME_NAMESPACE_CLAIM`; ROOT is the class's parameter `path`, or what the cluster says. The
-kubelet makes it when the first pod comes, for anybody in the pod to write. It is removed from here where this machine
-is the node, which is so in a cluster of one machine; elsewhere it is left.
+The directory is `ROOT/VOLUME_NAMESPACE_CLAIM`, where ROOT is the parameter `path` of the storage class or the cluster's
+default. The kubelet creates it for the first pod, writable by every user. It is deleted by this process, and therefore
+only if this machine is the node, as in a single-node cluster; otherwise it is left behind.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The contract of volume plug-ins that make and remove volumes, and which of them is meant."""
+"""The interface of volume plug-ins that provision and delete volumes, and their selection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,36 +12,39 @@ _BUILT_IN = "kubernetes.io/"
 
 
 class VolumeError(Exception):
-    """A volume cannot be made or removed; the message is for people."""
+    """A volume cannot be provisioned or deleted; the message is shown to users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a volume is to be made for."""
+    """The parameters of a volume to be provisioned."""
 
     name: str
-    """Of the volume."""
+    """The name of the PersistentVolume."""
     claim: PersistentVolumeClaim
     storage_class: StorageClass
     node: Node | None
-    """Where its first consumer is going to run, if the class waits for that."""
+    """The node of the first consumer, if the class waits for it."""
 
 
 class VolumePlugin(Protocol):
-    """`provision` gives what is special about the volume: its source and where it can be reached; capacity, access
-    modes, class and policy are filled in. Both raise VolumeError, and may be called again for the same volume."""
+    """A plug-in that provisions and deletes volumes.
+
+    `provision` returns the volume source and node affinity; capacity, access modes, class and reclaim policy are filled
+    in by the caller. Both operations raise VolumeError and must be idempotent.
+    """
 
     @property
     def name(self) -> str:
-        """The provisioner that storage classes name."""
+        """The provisioner name that storage classes refer to."""
 
     async def provision(self, wanted: Wanted) -> PersistentVolumeSpec: ...
 
     def can_remove(self, volume: PersistentVolume) -> bool:
-        """Whether it knows what is behind a volume that nobody says was provisioned."""
+        """Whether the plug-in can delete a volume that was not dynamically provisioned."""
 
     async def remove(self, volume: PersistentVolume) -> None:
-        """Remove what is behind the volume."""
+        """Delete the storage behind the volume."""
 
 
 class Plugins:
@@ -49,14 +52,14 @@ class Plugins:
         self._plugins = {plugin.name: plugin for plugin in plugins}
 
     def provisioner(self, name: str) -> VolumePlugin | None:
-        """None where somebody outside does it."""
+        """Return the plug-in, or None for an external provisioner."""
         found = self._plugins.get(name)
         if found is None and name.startswith(_BUILT_IN):
             raise VolumeError(f"no volume plugin matched name: {name}")
         return found
 
     def remover(self, volume: PersistentVolume) -> VolumePlugin | None:
-        """None where somebody outside does it."""
+        """Return the plug-in that deletes the volume, or None if an external controller does."""
         notes = volume.metadata.annotations
         if maker := notes.get(PROVISIONED_BY):
             return self.provisioner(maker)

@@ -1,6 +1,6 @@
-"""Protection by a finalizer: there while the object lives, taken off when it is deleted and nobody uses it.
+"""Protection of objects in use by a finalizer, which is removed once the object is being deleted and no longer used.
 
-Which objects count as used is what `protection_claims`, `protection_volumes` and `protection_classes` differ in.
+`protection_claims`, `protection_volumes` and `protection_classes` differ in what counts as use.
 """
 
 from typing import Any
@@ -11,12 +11,12 @@ from sampan.machinery.copies import copy_of
 
 
 def is_candidate(obj: Any, finalizer: str) -> bool:
-    """Deleted, and held by this finalizer."""
+    """Whether the object is being deleted and has this finalizer."""
     return obj.metadata.deletionTimestamp is not None and finalizer in obj.metadata.finalizers
 
 
 def lacks(obj: Any, finalizer: str) -> bool:
-    """Alive without the finalizer: made before there was anybody who puts it there."""
+    """Whether the object is not being deleted and lacks the finalizer, because admission did not add it."""
     return obj.metadata.deletionTimestamp is None and finalizer not in obj.metadata.finalizers
 
 

@@ -1,7 +1,7 @@
-"""persistentvolumeclaim-protection-controller: a claim goes when no pod that is on a node uses it.
+"""persistentvolumeclaim-protection-controller, which keeps a claim until no pod on a node uses it.
 
-One key per namespace: before a claim goes, the pods of the namespace are read from the server, once for all claims that
-wait, as the cache may not have the pod yet that has just begun to use one.
+The key is a namespace: before finalizers are removed, its pods are listed live, once for all its claims, as the cache
+may lack a pod that has just started to use a claim.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -20,12 +20,13 @@ FINALIZER = "kubernetes.io/pvc-protection"
 
 
 def is_shut_down(pod: Pod) -> bool:
-    """The kubelet is done with the pod, or somebody removed it by force: only finalizers may hold it still."""
+    """Whether the kubelet has finished with the pod or it was force-deleted, so that only finalizers keep it."""
     return pod.metadata.deletionTimestamp is not None and pod.metadata.deletionGracePeriodSeconds == 0
 
 
 def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Pods that are on no node do not count: no kubelet starts one whose claim is being deleted."""
+    """Whether the pod uses the claim. Unscheduled pods do not count: no kubelet starts a pod whose claim is being
+    deleted."""
     if not pod.spec.nodeName:
         return False
     return any(_is_behind(claim, volume, pod) for volume in pod.spec.volumes)
@@ -41,7 +42,7 @@ def _is_behind(claim: PersistentVolumeClaim, volume: Any, pod: Pod) -> bool:
 
 
 def _waiting(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
-    """An index by namespace of the claims that there is something to do about."""
+    """Return the namespace of a claim that needs its finalizer added or removed; an index function."""
     return (claim.metadata.namespace,) if concerns(claim, FINALIZER) else ()
 
 

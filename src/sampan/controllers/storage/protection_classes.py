@@ -1,4 +1,4 @@
-"""volumeattributesclass-protection-controller: an attributes class goes when no claim and no volume names it."""
+"""volumeattributesclass-protection-controller, which keeps a class until no claim and no volume refers to it."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -15,7 +15,7 @@ FINALIZER = "kubernetes.io/vac-protection"
 
 
 def named_by_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
-    """Wanted, in force, and on the way to."""
+    """Return the requested class, the current one, and the target of a modification in progress."""
     found = {claim.spec.volumeAttributesClassName, claim.status.currentVolumeAttributesClassName}
     if claim.status.modifyVolumeStatus is not None:
         found.add(claim.status.modifyVolumeStatus.targetVolumeAttributesClassName)

@@ -1,4 +1,4 @@
-"""persistentvolume-protection-controller: a volume goes when it is bound to no claim."""
+"""persistentvolume-protection-controller, which keeps a volume while it is bound to a claim."""
 
 from collections.abc import Hashable, Iterable
 

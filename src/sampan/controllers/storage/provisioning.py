@@ -1,4 +1,4 @@
-"""Making volumes for claims, or having them made outside."""
+"""Provisioning of volumes for claims, by a plug-in or an external provisioner."""
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -38,7 +38,7 @@ def volume_name(claim: PersistentVolumeClaim) -> str:
 
 
 def provisioned(wanted: Wanted, special: PersistentVolumeSpec, maker: str) -> PersistentVolume:
-    """The volume as it is created."""
+    """Return the PersistentVolume to create."""
     claim, policy = wanted.claim, wanted.storage_class.reclaimPolicy or DELETE
     spec = copy_of(special)
     requests = claim.spec.resources.requests if claim.spec.resources is not None else {}
@@ -61,7 +61,7 @@ class Provisioning:
         self._writes, self._plugins, self._nodes, self._activity = writes, plugins, nodes, activity
 
     async def provision(self, claim: PersistentVolumeClaim, found: StorageClass | None) -> None:
-        """Raises VolumeError where it is worth trying again; all is told in events."""
+        """Provision a volume and record the outcome as an event; raise VolumeError if a retry may succeed."""
         try:
             if found is None:
                 raise VolumeError(f'storageclass.storage.k8s.io "{class_of_claim(claim)}" not found')
@@ -74,7 +74,7 @@ class Provisioning:
         await self._make(claim, found, plugin)
 
     async def _named(self, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolumeClaim:
-        """Say on the claim who makes its volume."""
+        """Annotate the claim with its provisioner."""
         if claim.metadata.annotations.get(STORAGE_PROVISIONER) == provisioner:
             return claim
         changed = copy_of(claim)
@@ -127,7 +127,7 @@ class Provisioning:
         return True
 
     async def _choose_again(self, claim: PersistentVolumeClaim) -> None:
-        """The scheduler may find a better node."""
+        """Remove the selected-node annotation, so that the scheduler can choose another node."""
         if SELECTED_NODE in claim.metadata.annotations:
             changed = copy_of(claim)
             del changed.metadata.annotations[SELECTED_NODE]

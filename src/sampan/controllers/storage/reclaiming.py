@@ -1,4 +1,4 @@
-"""What becomes of a volume whose claim is gone, as its policy says."""
+"""Reclaiming of released volumes according to their reclaim policy."""
 
 from sampan.api.types.core_v1 import PersistentVolume
 from sampan.controllers.storage.plugins import Plugins, VolumeError
@@ -47,7 +47,7 @@ class Reclaiming:
         await self._forget(volume)
 
     async def _forget(self, volume: PersistentVolume) -> None:
-        """What was behind it is gone."""
+        """Delete the PersistentVolume after its storage was deleted."""
         try:
             volume = await self.let_go(volume)
             if volume.metadata.deletionTimestamp is None:
@@ -57,7 +57,7 @@ class Reclaiming:
             return
 
     async def let_go(self, volume: PersistentVolume) -> PersistentVolume:
-        """Take off the finalizer by which it waits for this."""
+        """Remove the finalizer that delays the deletion of the PersistentVolume until its storage is deleted."""
         if DELETION_FINALIZER not in volume.metadata.finalizers:
             return volume
         changed = copy_of(volume)

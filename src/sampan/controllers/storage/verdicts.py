@@ -1,4 +1,4 @@
-"""What is to be done about a claim, and about a volume. Pure."""
+"""The decisions about claims and volumes. Pure."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ MISBOUND = "Two claims are bound to the same volume, this one is bound incorrect
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An event to be recorded."""
+    """An event to record."""
 
     type: str
     reason: str
@@ -31,12 +31,12 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The claim is pending."""
+    """The claim stays Pending."""
 
     word: Word | None = None
     for_consumer: bool = False
     is_failure: bool = False
-    """To be tried again."""
+    """Whether the sync is to be retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ ClaimVerdict = Bind | Wait | Lose | TakeClass | Provision
 def on_new_claim(
     claim: PersistentVolumeClaim, match: PersistentVolume | None, default: StorageClass | None, *, waits: bool
 ) -> ClaimVerdict:
-    """Of a claim that names no volume. `match` is the best there is, `waits`: its class waits for a consumer."""
+    """Decide about a claim that names no volume. `match` is the best volume; `waits` if the class waits for a consumer."""
     if match is not None:
         return Bind(match)
     if not names_class(claim) and default is not None:
@@ -71,7 +71,7 @@ def on_new_claim(
 
 
 def on_naming_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> ClaimVerdict:
-    """Of a claim that names a volume, which is `volume` if there is such a one, and is not yet bound to it."""
+    """Decide about a claim that names a volume but is not bound to it yet; `volume` is None if it does not exist."""
     if volume is None:
         return Wait()
     name = volume.metadata.name
@@ -97,12 +97,12 @@ def on_bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | None
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The volume is to be had."""
+    """The volume becomes Available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """It is bound."""
+    """The volume becomes Bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ VolumeVerdict = Offer | Keep | LookAtClaim | Reclaim | Unbind
 
 
 def on_volume(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> VolumeVerdict:
-    """`claim` is the very one that the volume names by uid, if it is still there."""
+    """Decide about a volume. `claim` is the claim with the UID that the volume names, if it still exists."""
     if volume.spec.claimRef is None or not volume.spec.claimRef.uid:
         return Offer()
     if claim is None:

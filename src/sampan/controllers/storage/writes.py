@@ -1,4 +1,4 @@
-"""The writes that bind claims and volumes to each other, each only where it changes something."""
+"""The writes that bind claims and volumes, which are skipped if nothing changes."""
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.controllers.storage.verdicts import Word
@@ -14,7 +14,7 @@ class Writes:
         self._events = events
 
     async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """The volume first: it can be had by one claim only."""
+        """Bind volume and claim. The volume is written first, as only one claim can win it."""
         if (taken := binding.volume_bound(volume, claim)) is not None:
             volume = await self.volumes.update(taken)
         volume = await self.volume_in(volume, BOUND)
@@ -32,7 +32,7 @@ class Writes:
         return claim if changed is None else await self.claims.update_status(changed)
 
     async def volume_in(self, volume: PersistentVolume, phase: str, word: Word | None = None) -> PersistentVolume:
-        """With a word about it if it was not in that phase before."""
+        """Set the phase of the volume, and record the event if the phase changes."""
         changed = binding.volume_in(volume, phase, word.message if word is not None else "")
         if changed is None:
             return volume

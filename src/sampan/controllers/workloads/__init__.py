@@ -1,3 +1,5 @@
-"""Controllers of what runs for as long as it is wanted: replication controllers, replicasets, deployments, daemonsets,
-statefulsets. Each keeps pods, or what keeps pods, as its object says; what they share is in `controllers.ownership`.
+"""Controllers of long-running workloads: ReplicationController, ReplicaSet, Deployment, DaemonSet and StatefulSet
+(`pkg/controller/replication`, `replicaset`, `deployment`, `daemon`, `statefulset`).
+
+Shared code is in `controllers.ownership`.
 """

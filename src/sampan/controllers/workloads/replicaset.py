@@ -1,4 +1,4 @@
-"""replicaset-controller: as many pods of its selector as a ReplicaSet wants."""
+"""replicaset-controller, which keeps the desired number of pods of each ReplicaSet running."""
 
 from sampan.api.labels import Selector
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetCondition

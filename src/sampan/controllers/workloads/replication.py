@@ -1,4 +1,4 @@
-"""replicationcontroller-controller: as many pods of its selector as a ReplicationController wants."""
+"""replicationcontroller-controller, which keeps the desired number of pods of each ReplicationController running."""
 
 from functools import lru_cache
 

@@ -186,8 +186,7 @@ def _adopted(pod: Pod) -> Pod:
 
 def _pause_s(job: Job, known: _Known | None, now: float) -> float:
     """Return the seconds to wait for further pod changes of a highly parallel job. A change of the job itself is not
-    delayed.
-    """
+    delayed."""
     if known is None or known.generation != job.metadata.generation or (job.spec.parallelism or 0) <= WIDE:
         return 0.0
     return known.looked + BATCH_S - now

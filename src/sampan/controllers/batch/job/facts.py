@@ -47,8 +47,7 @@ def is_tracked(pod: Pod) -> bool:
 
 def has_failed(pod: Pod, job: Job) -> bool:
     """Whether the pod counts as failed. A deleted pod may never reach the Failed phase, so that termination counts too,
-    unless the job replaces only failed pods.
-    """
+    unless the job replaces only failed pods."""
     if pod.status.phase == FAILED:
         return True
     return is_terminating(pod) and not replaces_only_failed(job)

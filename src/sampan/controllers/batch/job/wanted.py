@@ -84,8 +84,7 @@ def _next_indexes(view: JobView, count: int) -> list[int]:
 
 def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
     """Return at least `count` pods to delete. For an indexed job this includes pods with an invalid index and
-    duplicates.
-    """
+    duplicates."""
     extra = _superfluous(job, pods) if is_indexed(job) else []
     more = count - len(extra)
     if more <= 0:

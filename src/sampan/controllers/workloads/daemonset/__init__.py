@@ -1,7 +1,7 @@
-"""daemonset-controller: one pod of a DaemonSet on every node that it belongs on.
+"""daemonset-controller, which runs one pod of a DaemonSet on every eligible node (`pkg/controller/daemon`).
 
-`placement` says where, `template` makes the pods, `manage` and `rolling` decide what comes and goes, `status` counts,
-`history` keeps the revisions; `controller` carries it out.
+`placement` selects the nodes, `template` builds the pods, `manage` and `rolling` decide which pods to create and
+delete, `status` counts, `history` keeps the revisions, and `controller` acts.
 """
 
 from sampan.controllers.workloads.daemonset.controller import DaemonSetController, make

@@ -1,4 +1,4 @@
-"""The shell: reads the caches, has it decided what comes and goes, does it, writes the status."""
+"""The controller, which reads the caches, carries out the decisions and writes the status."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ from sampan.machinery.object_key import Key, key_of
 
 NAME = "daemonset-controller"
 BURST = 250
-"""So many pods are created, and so many deleted, before their coming and going must be seen."""
+"""The maximum number of pods created, and of pods deleted, in one sync."""
 
 
 def _selector(daemon_set: DaemonSet) -> Selector:
@@ -98,7 +98,7 @@ class DaemonSetController:
         failure = await self._carry_out(view, changes)
         if failure is None:
             await self._history.truncate(daemon_set, revisions.old, pods)
-        if changes:  # by now the cache shows what was made, if all went well
+        if changes:  # If all went well, the cache shows the new pods by now.
             owned = [pod for pod in candidates(self._pods, daemon_set) if is_controlled_by(pod, daemon_set)]
             view = self._view(daemon_set, owned, revisions.hash)
         available_s = await self._report(view, has_acted=True)
@@ -119,7 +119,7 @@ class DaemonSetController:
         )
 
     def _decide(self, view: View) -> Changes:
-        """An update goes on only when every node has what it is to have."""
+        """Return the changes. A rolling update continues only once every node has its pod."""
         changes = manage(view, lambda node: self._failures.held_s(_failure_key(view, node), self._clock.monotonic()))
         if changes or view.daemon_set.spec.updateStrategy.type != ROLLING_UPDATE:
             return changes
@@ -173,7 +173,7 @@ class DaemonSetController:
         return await all_at_once(len(pods), delete)
 
     async def _report(self, view: View, *, has_acted: bool) -> float | None:
-        """Write the status; returns when a pod that is ready will be available."""
+        """Write the status; return the seconds until a ready pod becomes available."""
         daemon_set, status = view.daemon_set, counted(view, has_acted=has_acted)
         if is_news(status, daemon_set.status, daemon_set.metadata.generation):
             try:

@@ -1,4 +1,4 @@
-"""The revisions of a DaemonSet: which one is its present template's, and which are old."""
+"""The ControllerRevisions of a DaemonSet: the one of its current template, and old ones."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from sampan.machinery.object_key import Key
 class Revisions:
     current: ControllerRevision
     old: Sequence[ControllerRevision]
-    """In order."""
+    """Old revisions from oldest to newest."""
 
     @property
     def hash(self) -> str:
@@ -33,7 +33,7 @@ class Revisions:
 def split(
     found: Sequence[ControllerRevision], daemon_set: DaemonSet
 ) -> tuple[list[ControllerRevision], list[ControllerRevision]]:
-    """Those of the present template, and the others."""
+    """Return the revisions of the current template, and the others."""
     template = daemon_set.spec.template
     patch = revisions.template_patch(template)
     current = [revision for revision in found if revisions.is_equal(revision, patch)]
@@ -44,13 +44,14 @@ def split(
 
 
 def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
-    """The oldest, so that `limit` remain, but none whose hash is `live`; those count all the same."""
+    """Return the oldest revisions to delete so that `limit` remain. Those with a `live` hash are kept, but count."""
     dead = [revision for revision in old if revision.metadata.labels.get(HASH_LABEL) not in live]
     return dead[: max(len(old) - limit, 0)]
 
 
 class RevisionKeys:
-    """Which DaemonSets a revision concerns. One that a set has just recorded concerns nobody."""
+    """Maps revisions to DaemonSets. A revision seen for the first time that has a controller concerns none, as the
+    DaemonSet itself has just created it."""
 
     def __init__(self, *, owners: OwnerIndex[DaemonSet], known: Lister[ControllerRevision]) -> None:
         self._owners, self._known = owners, known
@@ -73,7 +74,7 @@ class DaemonHistory:
         self._sets, self._pods, self._history = client.of(DaemonSet), client.of(Pod), history
 
     async def find(self, daemon_set: DaemonSet, selector: Selector, pods: Sequence[Pod]) -> Revisions:
-        """Adopts orphans, and records the template if it is new."""
+        """Return the revisions, after adopting orphans and recording the template if it is new."""
         found = [await self._labelled(one) for one in await self._history.claimed(daemon_set, selector)]
         current, old = split(found, daemon_set)
         number = revisions.next_number(old)
@@ -91,7 +92,7 @@ class DaemonHistory:
             await self._history.delete(surplus(old, limit, live))
 
     async def _labelled(self, revision: ControllerRevision) -> ControllerRevision:
-        """One that came without its label gets its name for it: that collides with nothing."""
+        """Return the revision with a hash label; if missing it is set to the name, which is unique."""
         if HASH_LABEL in revision.metadata.labels:
             return revision
         changed = copy_of(revision)
@@ -99,7 +100,7 @@ class DaemonHistory:
         return await self._history.update(changed)
 
     async def _only_one(self, current: Sequence[ControllerRevision], pods: Sequence[Pod]) -> ControllerRevision:
-        """The newest; the pods of others with the same template become its own, and the others go."""
+        """Return the newest of several equal revisions, after relabeling the pods of the others and deleting those."""
         kept, others = current[-1], current[:-1]
         if others:
             hash, dropped = kept.metadata.labels[HASH_LABEL], {one.metadata.labels[HASH_LABEL] for one in others}
@@ -128,7 +129,7 @@ class DaemonHistory:
             raise
 
     async def _count_collision(self, daemon_set: DaemonSet) -> None:
-        """So that the next attempt has another name."""
+        """Increment the collision count, so that the next attempt yields another name."""
         meta = daemon_set.metadata
         fresh = await self._sets.get(meta.name, meta.namespace)
         if fresh.status.collisionCount != daemon_set.status.collisionCount:

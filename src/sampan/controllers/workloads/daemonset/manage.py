@@ -1,4 +1,4 @@
-"""One pod on each node that is to have one, none elsewhere. Pure."""
+"""The decision which pods to create and delete so that each eligible node has exactly one. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,8 +9,7 @@ from sampan.controllers.workloads.daemonset.view import Changes, View, oldest_fi
 
 
 def manage(view: View, held_s: Callable[[str], float]) -> Changes:
-    """What is missing comes, what is too much or has ended goes. `held_s(node)` tells for how much longer a failed pod
-    there is to be left alone."""
+    """Return the changes. `held_s(node)` is the remaining backoff, in seconds, for replacing a failed pod there."""
     changes = Changes()
     surges = surge(view.daemon_set, 1) > 0
     for node in view.nodes:
@@ -18,7 +17,7 @@ def manage(view: View, held_s: Callable[[str], float]) -> Changes:
     present = {node.metadata.name for node in view.nodes}
     for name, pods in view.pods.items():
         if name not in present:
-            # nobody will ever bind these, and the pod garbage collector leaves them
+            # They can never be bound, and the pod garbage collector does not delete them.
             changes.pods += [pod for pod in pods if not pod.spec.nodeName]
     return changes
 
@@ -54,8 +53,8 @@ def _without_ended(pods: Sequence[Pod], node: str, held_s: Callable[[str], float
 
 
 def _surplus(view: View, alive: Sequence[Pod]) -> list[Pod]:
-    """All but the oldest new and the oldest old one. The old one stays only while it is ready and the new one is not
-    available."""
+    """Return all pods but the oldest updated and the oldest outdated one. The outdated one stays only while it is ready
+    and the updated one is not available."""
     new: list[Pod] = []
     old: list[Pod] = []
     for pod in oldest_first(alive):

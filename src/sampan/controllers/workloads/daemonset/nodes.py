@@ -1,4 +1,4 @@
-"""Which DaemonSets a change of a node concerns: those to which the node now means something else."""
+"""Mapping of node changes to the DaemonSets whose placement decision they affect."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from sampan.machinery.object_key import Key, key_of
 
 
 class Placements:
-    """What each DaemonSet demands of nodes, made once for each generation."""
+    """The placement of each DaemonSet, built once per generation."""
 
     def __init__(self, *, sets: Lister[DaemonSet], nodes: Lister[Node]) -> None:
         self._sets, self._nodes = sets, nodes
@@ -29,7 +29,10 @@ class Placements:
         self._made.pop(key, None)
 
     def keys(self, node: Node) -> Iterable[Key]:
-        """Of the sets whose verdict on the node changed. Told of the earlier state of a node too: that says nothing."""
+        """Return the DaemonSets whose decision about the node has changed.
+
+        The watch also passes the previous state of a changed node, which is ignored.
+        """
         present = self._nodes.get(node.metadata.name)
         if present is None:
             return [key_of(found) for found in self._sets if self.of(found).forget(node.metadata.name)]

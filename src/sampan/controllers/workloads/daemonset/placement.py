@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet's pods belong on: by node name, selector, affinity and taints."""
+"""The nodes that a DaemonSet's pods are eligible for: by node name, selector, affinity and taints."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -22,16 +22,16 @@ _NodeTest = Callable[[Node], bool]
 
 class Verdict(NamedTuple):
     runs: bool
-    """A pod is to be made there."""
+    """Whether a pod is to be created there."""
     stays: bool
-    """A pod that is there already may go on."""
+    """Whether an existing pod may stay."""
 
 
 _NO, _STAYS, _YES = Verdict(False, False), Verdict(False, True), Verdict(True, True)
 
 
 class Placement:
-    """What the pods of one template demand of nodes. A node is looked at once, until it changes."""
+    """The node requirements of one pod template. The decision about a node is cached until the node changes."""
 
     def __init__(self, spec: PodSpec) -> None:
         self._node_name = spec.nodeName
@@ -49,12 +49,12 @@ class Placement:
         return verdict
 
     def known(self, name: str) -> Verdict | None:
-        """What was found about the node when it was last looked at."""
+        """Return the last decision about the node, if any."""
         found = self._judged.get(name)
         return found[1] if found is not None else None
 
     def forget(self, name: str) -> bool:
-        """The node is gone; whether anything was known about it."""
+        """Forget a deleted node; return whether a decision about it was cached."""
         return self._judged.pop(name, None) is not None
 
     def _verdict(self, node: Node) -> Verdict:
@@ -92,7 +92,7 @@ def _tests(spec: PodSpec) -> list[_NodeTest]:
 
 
 def _term(term: NodeSelectorTerm) -> _NodeTest | None:
-    """None for a term that matches no node: one without requirements, or with a faulty one."""
+    """Return the predicate for a term, or None if it can match no node: it is empty or has an invalid requirement."""
     if not term.matchExpressions and not term.matchFields:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The next part of a rolling update. Pure.
+"""One step of a rolling update. Pure.
 
-Without surge, old pods are deleted, as many as may be unavailable, and `manage` replaces them. With surge, new pods are
-made beside old ones, which go once the new ones are available.
+Without surge, up to maxUnavailable outdated pods are deleted, and `manage` replaces them. With surge, updated pods are
+created beside outdated ones, which are deleted once the updated ones are available.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,10 @@ def rolling_update(view: View) -> Changes:
 
 
 def new_and_old(view: View, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
-    """The new and the old pod of a node, apart from those that leave; None where there are several of a sort, which
-    `manage` clears up."""
+    """Return the updated and the outdated pod of a node, ignoring terminating ones.
+
+    The result is None if there are several of either, which `manage` corrects.
+    """
     new: Pod | None = None
     old: Pod | None = None
     for pod in pods:
@@ -40,7 +42,7 @@ def new_and_old(view: View, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None
 
 
 def _pods_by_node(view: View) -> dict[str, Sequence[Pod]]:
-    """With every node that is to have a pod, in the order of their names."""
+    """Return the pods by node, including nodes whose pod is missing, sorted by node name."""
     found = dict(view.pods)
     for node in view.nodes:
         if view.placement.judge(node).runs:
@@ -72,7 +74,7 @@ class _Surging:
         self._surges = self._available = 0
         self._gone: list[Pod] = []
         self._unwanted: list[Pod] = []
-        """Available, on nodes that are to have none any more."""
+        """Available pods on nodes that are no longer eligible."""
         self._allowed: list[str] = []
         self._candidates: list[str] = []
 
@@ -83,7 +85,7 @@ class _Surging:
                 self._surges += 1
             else:
                 self._look(node, *pair)
-        # nothing goes from nodes that are left before there is as much elsewhere
+        # Available pods on ineligible nodes are deleted only if enough pods are available elsewhere.
         spare = max(self._available - self._desired, 0)
         left = max(self._most - self._surges, 0)
         return Changes(nodes=self._allowed + self._candidates[:left], pods=self._gone + self._unwanted[:spare])

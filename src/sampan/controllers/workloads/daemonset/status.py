@@ -1,4 +1,4 @@
-"""The numbers in a DaemonSet's status."""
+"""The counters in the status of a DaemonSet."""
 
 from msgspec.structs import replace
 
@@ -9,7 +9,7 @@ from sampan.controllers.workloads.daemonset.view import View, oldest_first
 
 
 def counted(view: View, *, has_acted: bool) -> DaemonSetStatus:
-    """`has_acted`: what the set's present generation asks for was looked at."""
+    """Return the status. `has_acted` is true if the current generation was acted upon."""
     known = view.daemon_set.status
     status = DaemonSetStatus(
         observedGeneration=view.daemon_set.metadata.generation if has_acted else known.observedGeneration,

@@ -1,4 +1,4 @@
-"""The pods of a DaemonSet: what its template becomes, and which node a pod is meant for."""
+"""The pods of a DaemonSet: the effective template, and the node that a pod is for."""
 
 from msgspec.structs import replace
 
@@ -20,7 +20,7 @@ GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"
 HASH_LABEL = "controller-revision-hash"
 NAME_FIELD = "metadata.name"
-"""Of nodes, in an affinity."""
+"""The node field that a pod's affinity selects."""
 
 _NODE = "node.kubernetes.io/"
 _TOLERATED = (
@@ -35,7 +35,7 @@ _TOLERATED_ON_HOST_NETWORK = ("network-unavailable", "NoSchedule")
 
 
 def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
-    """The template's own, and of the troubles of nodes that daemons stand."""
+    """Return the template's tolerations and those that all daemon pods have."""
     found = list(spec.tolerations)
     wanted = (*_TOLERATED, _TOLERATED_ON_HOST_NETWORK) if spec.hostNetwork else _TOLERATED
     for name, effect in wanted:
@@ -57,7 +57,7 @@ def _put(tolerations: list[Toleration], wanted: Toleration) -> None:
 
 
 def template_generation(daemon_set: DaemonSet) -> int | None:
-    """What the annotation says; None without one, or with one that is no number."""
+    """Return the template generation from the annotation, or None if it is absent or invalid."""
     try:
         return int(daemon_set.metadata.annotations[GENERATION_ANNOTATION])
     except (KeyError, ValueError):
@@ -65,7 +65,7 @@ def template_generation(daemon_set: DaemonSet) -> int | None:
 
 
 def daemon_template(daemon_set: DaemonSet, hash: str) -> PodTemplateSpec:
-    """The template as pods get it, still without a node."""
+    """Return the template of the pods, which is not bound to a node yet."""
     made = copy_of(daemon_set.spec.template)
     made.spec.tolerations = daemon_tolerations(made.spec)
     generation = template_generation(daemon_set)
@@ -77,7 +77,7 @@ def daemon_template(daemon_set: DaemonSet, hash: str) -> PodTemplateSpec:
 
 
 def pinned(spec: PodSpec, node: str) -> PodSpec:
-    """With an affinity by which the scheduler can only bind the pod to that node; the rest is shared."""
+    """Return the spec with an affinity that allows only this node; everything else is shared."""
     affinity = spec.affinity or Affinity()
     field = NodeSelectorRequirement(key=NAME_FIELD, operator="In", values=[node])
     only = replace(
@@ -90,7 +90,7 @@ def pinned(spec: PodSpec, node: str) -> PodSpec:
 
 
 def target_node(pod: Pod) -> str:
-    """The node that the pod is on or pinned to; empty if it names none."""
+    """Return the node that the pod is bound to or pinned to, or an empty string."""
     if pod.spec.nodeName:
         return pod.spec.nodeName
     affinity = pod.spec.affinity and pod.spec.affinity.nodeAffinity
@@ -103,7 +103,7 @@ def target_node(pod: Pod) -> str:
 
 
 def is_updated(pod: Pod, hash: str, generation: int | None) -> bool:
-    """Made from the present template, by its hash or, as in old times, by its generation."""
+    """Whether the pod is of the current template, by revision hash or by the deprecated template generation."""
     labels = pod.metadata.labels
     if hash and labels.get(HASH_LABEL) == hash:
         return True

@@ -1,4 +1,4 @@
-"""What a decision about a DaemonSet rests on: its nodes, what it demands of them, and its pods by node."""
+"""The input of the decisions about a DaemonSet: nodes, placement, and pods by node."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ class View:
     nodes: Sequence[Node]
     placement: Placement
     pods: Mapping[str, Sequence[Pod]]
-    """By the name of the node that they are on, or meant for; without those that ended and are being deleted."""
+    """Pods by the node that they are bound or pinned to, without terminated pods that are being deleted."""
     hash: str
-    """Of the present revision."""
+    """The hash of the current revision."""
     generation: int | None = None
-    """Of the template, as the set's annotation tells."""
+    """The template generation from the DaemonSet's annotation."""
     now: float
 
     def is_updated(self, pod: Pod) -> bool:
@@ -36,22 +36,22 @@ class View:
         return pod_facts.is_available(pod, self.daemon_set.spec.minReadySeconds, self.now)
 
     def desired(self) -> int:
-        """How many nodes are to have a pod."""
+        """Return the number of nodes that should have a pod."""
         return sum(self.placement.judge(node).runs for node in self.nodes)
 
 
 @dataclass(slots=True)
 class Changes:
-    """What is to come and go."""
+    """Pods to create and to delete."""
 
     nodes: list[str] = field(default_factory=list)
-    """That get a pod."""
+    """Nodes on which to create a pod."""
     pods: list[Pod] = field(default_factory=list)
-    """That are deleted."""
+    """Pods to delete."""
     ended: list[tuple[Pod, str]] = field(default_factory=list)
-    """Those of them that failed or succeeded by themselves, and their nodes."""
+    """Those of the pods that have failed or succeeded, and their nodes."""
     again_s: float | None = None
-    """When to look again at failed pods that are left alone for a while."""
+    """Seconds until the backoff of a failed pod ends."""
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.pods)
@@ -68,14 +68,14 @@ def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 
 def oldest_first(pods: Iterable[Pod]) -> list[Pod]:
-    """Those that are bound to their node go before those that are not."""
+    """Sort the pods by age; bound pods come before unbound ones."""
     return sorted(
         pods, key=lambda pod: (not pod.spec.nodeName, pod.metadata.creationTimestamp or "", pod.metadata.name)
     )
 
 
 def surge(daemon_set: DaemonSet, nodes: int) -> int:
-    """How many nodes may have a second pod while the set is updated."""
+    """Return on how many nodes a second pod may run during an update."""
     strategy = daemon_set.spec.updateStrategy
     if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
         return 0
@@ -83,7 +83,7 @@ def surge(daemon_set: DaemonSet, nodes: int) -> int:
 
 
 def unavailable(daemon_set: DaemonSet, nodes: int) -> int:
-    """How many nodes may be without a pod while the set is updated."""
+    """Return on how many nodes the pod may be unavailable during an update."""
     strategy = daemon_set.spec.updateStrategy
     if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
         return 0

@@ -1,18 +1,18 @@
-"""deployment-controller: equal pods, and how one version of them gives way to the next.
+"""deployment-controller, which rolls out pod templates through ReplicaSets (`pkg/controller/deployment`).
 
-A version is a ReplicaSet; the controller makes one for every template and moves their sizes. What to do is decided by
-pure functions over the deployment and its sets, and carried out by `controller`:
+The controller creates a ReplicaSet for every template and scales them. Pure functions over the Deployment and its
+ReplicaSets decide, and `controller` acts:
 
-    sets        which set is the present template's, which are older, and what they add up to
-    limits      how many pods there may be too many or too few
-    revisions   the annotations that number the versions and say what sizes they were made for; names and hashes
-    scaling     new sizes when the deployment's own size changed
-    rolling     the next step of a rolling update
-    recreate    the next step of a change of all pods at once
+    sets        the ReplicaSet of the current template, the old ones, and their totals
+    limits      maxSurge, maxUnavailable and deadlines in absolute numbers
+    revisions   revision and size annotations, names and hashes of ReplicaSets
+    scaling     new sizes if the Deployment was scaled
+    rolling     one step of a rolling update
+    recreate    one step of the Recreate strategy
     conditions  Available, Progressing and ReplicaFailure
-    status      what is told, and whether there was progress
-    rollback    back to an older template, asked for by annotation
-    decision    which of these is called for
+    status      the status, and whether there was progress
+    rollback    rollback to an older template, requested by annotation
+    decision    which of these applies
 """
 
 from sampan.controllers.descriptor import Parts

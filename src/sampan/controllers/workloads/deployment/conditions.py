@@ -1,4 +1,4 @@
-"""A deployment's conditions: what they are called, and how lists of them change. Pure; times are as in the API."""
+"""The conditions of a Deployment. Pure; times are API timestamps."""
 
 from collections.abc import Iterable
 
@@ -32,7 +32,7 @@ def without(conditions: Conditions, type: str) -> Conditions:
 
 
 def put(conditions: Conditions, new: DeploymentCondition) -> Conditions:
-    """With the new one; what has the same status and reason stays as it is."""
+    """Return the conditions with the new one, unless its status and reason are unchanged."""
     present = find(conditions, new.type)
     if present is not None and present.status == new.status:
         if present.reason == new.reason:
@@ -42,7 +42,7 @@ def put(conditions: Conditions, new: DeploymentCondition) -> Conditions:
 
 
 def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
-    """With the new one whatever there was; the time of the transition is kept while the status stays true."""
+    """Return the conditions with the new one, keeping lastTransitionTime if the status was already True."""
     present = find(conditions, new.type)
     if present is not None and present.status == TRUE:
         new = msgspec.structs.replace(new, lastTransitionTime=present.lastTransitionTime)
@@ -50,7 +50,7 @@ def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
 
 
 def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> DeploymentCondition | None:
-    """What a set says went wrong as it made or deleted pods; the new set's word counts first."""
+    """Return the ReplicaFailure condition of a ReplicaSet, that of the new one first, or None."""
     for rs in (*((new,) if new is not None else ()), *found):
         for told in rs.status.conditions:
             if told.type == REPLICA_FAILURE:

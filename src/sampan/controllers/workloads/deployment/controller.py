@@ -1,4 +1,4 @@
-"""Carrying out a step: make, change and delete sets, then tell how it stands."""
+"""The controller: creates, updates and deletes ReplicaSets, then writes the status."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -83,7 +83,7 @@ class DeploymentController:
         return await self._carry_out(deployment, found, decide(deployment, found, self._pods_of, self._clock.now()))
 
     def _waiting_for(self, pod: Pod) -> Iterable[Hashable]:
-        """The deployment that makes no new pods before this one is gone."""
+        """Return the Deployment that waits for the deletion of this pod under the Recreate strategy."""
         reference = controller_of(pod)
         if reference is None or reference.kind != "ReplicaSet":
             return ()
@@ -109,7 +109,7 @@ class DeploymentController:
         return await self._tell(deployment, step)
 
     async def _create(self, deployment: Deployment, new: ReplicaSet) -> bool:
-        """Whether the set is there now."""
+        """Create the ReplicaSet and return whether that succeeded."""
         uid = deployment.metadata.uid
         self._expectations.expect(uid, creations=1)
         try:
@@ -137,7 +137,7 @@ class DeploymentController:
         raise error
 
     async def _collided(self, deployment: Deployment, new: ReplicaSet) -> None:
-        """Something else has the name: have another hash, unless it is our own set that the cache does not show yet."""
+        """Increment the collision count, unless the existing object is the Deployment's own ReplicaSet, not cached yet."""
         other = await self._set_client.get(new.metadata.name, new.metadata.namespace)
         if is_controlled_by(other, deployment) and is_same_template(other.spec.template, deployment.spec.template):
             raise errors.Conflict(f"{new.metadata.name} is there already")
@@ -166,11 +166,11 @@ class DeploymentController:
         return None
 
     async def _write(self, deployment: Deployment) -> None:
-        """The status, and the annotations with it."""
+        """Write the status and the annotations."""
         try:
             self._writes.wrote(await self._client.update_status(deployment))
         except errors.NotFound:
-            return  # deleted meanwhile
+            return  # The Deployment was deleted meanwhile.
 
     async def _roll_back(self, deployment: Deployment, found: Rollback) -> None:
         self._writes.wrote(await self._client.update(found.deployment))

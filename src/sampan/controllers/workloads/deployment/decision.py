@@ -1,4 +1,4 @@
-"""What a deployment needs now. Pure: `decide` takes it and its sets, and returns one step."""
+"""The decision about a Deployment. Pure: `decide` maps it and its ReplicaSets to one step."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -33,20 +33,20 @@ from sampan.controllers.workloads.deployment.status import (
 )
 
 PodsOf = Callable[[Sequence[ReplicaSet]], Iterable[Pod]]
-"""The pods that belong to these sets."""
+"""Return the pods of these ReplicaSets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     deployment: Deployment
-    """With the status and the revision that it should have once the rest is done."""
+    """The Deployment with the status and revision that it has after the step."""
     create: ReplicaSet | None = None
     changes: Sequence[ReplicaSet] = ()
-    """Sets as they should be."""
+    """The desired state of the ReplicaSets to update."""
     deletions: Sequence[ReplicaSet] = ()
     rollback: Rollback | None = None
     again_s: float | None = None
-    """After how long to look again if nothing of this is new."""
+    """Seconds until the next sync if the step changes nothing."""
 
 
 def decide(deployment: Deployment, found: Iterable[ReplicaSet], pods_of: PodsOf, now: float) -> Step:
@@ -66,14 +66,14 @@ def _is_same(one: ReplicaSet, other: ReplicaSet) -> bool:
 
 
 def _updated(deployment: Deployment, sets: Sets) -> Sets:
-    """With the new set's annotations as they should be: its number is above all others'."""
+    """Return the ReplicaSets with the new one annotated; its revision is above all others."""
     if sets.new is None:
         return sets
     return Sets(brought_up_to_date(sets.new, deployment, highest(sets.old) + 1), sets.old)
 
 
 def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Deployment:
-    """The deployment with its new set's number. A set that was there before anybody looked counts as progress."""
+    """Return the Deployment with the revision of its new ReplicaSet. An existing ReplicaSet counts as progress."""
     if new is None:
         return deployment
     deployment = _with_revision(deployment, new.metadata.annotations.get(REVISION, ""))
@@ -116,7 +116,7 @@ def _scaled(deployment: Deployment, sets: Sets, now: float, deletions: Sequence[
 
 
 def _real(sets: Sets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Those that are not as they are."""
+    """Return only the ReplicaSets that really change."""
     present = {id(rs) for rs in sets.all}
     return [rs for rs in changes if id(rs) not in present]
 
@@ -131,7 +131,7 @@ def _recreated(deployment: Deployment, sets: Sets, pods_of: PodsOf, now: float) 
 
 
 def _created(deployment: Deployment, sets: Sets, now: float) -> Step:
-    """The step that makes the present template's set; the rest follows when it is there."""
+    """Return the step that creates the ReplicaSet of the current template; everything else follows in later syncs."""
     replicas, revision = size_of_new(deployment, 0, total_size(sets.old)), highest(sets.old) + 1
     made = new_set(deployment, replicas, revision)
     deployment = _with_revision(deployment, str(revision))
@@ -161,7 +161,8 @@ def _telling(deployment: Deployment, status: DeploymentStatus) -> Deployment:
 
 
 def surplus(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """Old sets beyond those that are kept, the lowest numbers first; none that has pods or may have."""
+    """Return the old ReplicaSets above the history limit, lowest revision first, except those that have or may have
+    pods."""
     kept = kept_sets(deployment)
     if kept is None:
         return []

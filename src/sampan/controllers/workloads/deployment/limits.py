@@ -1,4 +1,4 @@
-"""How many pods a deployment may have too many or too few, and how long things may take. Pure."""
+"""The limits of a Deployment: pods above and below the desired number, deadline and history. Pure."""
 
 from sampan.api.int_or_string import MAX_INT32, scaled
 from sampan.api.types.apps_v1 import Deployment
@@ -12,8 +12,10 @@ def is_rolling(deployment: Deployment) -> bool:
 
 
 def surge_and_missing(deployment: Deployment) -> tuple[int, int]:
-    """Pods above and below the wanted number. Shares are rounded up for the one and down for the other; where both
-    come to nothing, one may be missing, or the update could not move."""
+    """Return maxSurge (rounded up) and maxUnavailable (rounded down) in pods.
+
+    If both are 0, one pod may be unavailable, as the update could not proceed otherwise.
+    """
     update, replicas = deployment.spec.strategy.rollingUpdate, wanted(deployment)
     surge = scaled((update and update.maxSurge) or 0, replicas, round_up=True)
     missing = scaled((update and update.maxUnavailable) or 0, replicas, round_up=False)
@@ -36,13 +38,13 @@ def most_pods(deployment: Deployment) -> int:
 
 
 def deadline_s(deployment: Deployment) -> int | None:
-    """How long an update may go without progress; None for ever."""
+    """Return the progress deadline in seconds, or None if there is none."""
     found = deployment.spec.progressDeadlineSeconds
     return None if found == MAX_INT32 else found
 
 
 def kept_sets(deployment: Deployment) -> int | None:
-    """How many old sets are kept; None for all."""
+    """Return the revision history limit, or None if there is none."""
     found = deployment.spec.revisionHistoryLimit
     return None if found == MAX_INT32 else found
 

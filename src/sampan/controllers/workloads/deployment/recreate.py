@@ -1,4 +1,4 @@
-"""The next step of a change of all pods at once. Pure: old pods go, and only when all are gone new ones come."""
+"""One step of the Recreate strategy: new pods are created only after all old ones are gone. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,12 +10,12 @@ from sampan.controllers.workloads.deployment.sets import Sets, total_pods
 
 
 def emptied(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
-    """The old sets that have yet to shrink, as they should be."""
+    """Return the old ReplicaSets that are still to be scaled down, with size 0."""
     return [resized(rs, 0, deployment) for rs in sets.active_old]
 
 
 def has_old_pods(sets: Sets, pods: Iterable[Pod]) -> bool:
-    """An old set tells of pods, or one of these pods, that belong to old sets, has not ended."""
+    """Whether an old ReplicaSet reports pods, or any of its pods, passed as `pods`, has not terminated."""
     return total_pods(sets.old) > 0 or any(not pod_facts.is_terminal(pod) for pod in pods)
 
 

@@ -1,6 +1,6 @@
-"""The annotations that number a deployment's versions and keep what sizes their sets were made for; new sets. Pure.
+"""Revision and size annotations of ReplicaSets, and the construction of new ones. Pure.
 
-A set that is changed here is a new value: what the caches hold is shared.
+Changed ReplicaSets are new values, as cached objects are shared.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from sampan.controllers.workloads.deployment.sets import HASH_LABEL, wanted
 
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"
-"""Of a set that was gone back to: the numbers it had before."""
+"""Annotation of a ReplicaSet that was rolled back to: its earlier revisions."""
 DESIRED = "deployment.kubernetes.io/desired-replicas"
 MOST = "deployment.kubernetes.io/max-replicas"
 ROLLBACK_TO = "deprecated.deployment.rollback.to"
@@ -32,17 +32,17 @@ _LONGEST_NAME = 253
 
 
 def number(text: str) -> int | None:
-    """The number that an annotation's text is."""
+    """Return the annotation as a number, or None if it is none."""
     return parse_int64(text)
 
 
 def revision_of(rs: ReplicaSet) -> int:
-    """0 where there is none, or no number."""
+    """Return the revision, or 0 if the annotation is missing or invalid."""
     return number(rs.metadata.annotations.get(REVISION, "")) or 0
 
 
 def count_of(rs: ReplicaSet, annotation: str) -> int | None:
-    """A count that the set was annotated with."""
+    """Return a count annotation, or None if it is missing or invalid."""
     found = parse_int64(rs.metadata.annotations.get(annotation, ""))
     return found if found is not None and 0 <= found <= MAX_INT32 else None
 
@@ -52,13 +52,13 @@ def highest(found: Iterable[ReplicaSet]) -> int:
 
 
 def last(found: Iterable[ReplicaSet]) -> int:
-    """The second highest: that of the version before this one."""
+    """Return the second highest revision, which is that of the previous template."""
     ordered = sorted((revision_of(rs) for rs in found), reverse=True)
     return ordered[1] if len(ordered) > 1 else 0
 
 
 def annotated(rs: ReplicaSet, annotations: Mapping[str, str]) -> ReplicaSet:
-    """The set with these annotations instead of its own; the same value if they are the same."""
+    """Return the ReplicaSet with these annotations; the same object if nothing changes."""
     if annotations == rs.metadata.annotations:
         return rs
     metadata = msgspec.structs.replace(rs.metadata, annotations=dict(annotations))
@@ -66,12 +66,12 @@ def annotated(rs: ReplicaSet, annotations: Mapping[str, str]) -> ReplicaSet:
 
 
 def sizes(deployment: Deployment) -> dict[str, str]:
-    """What a set's size was decided by."""
+    """Return the annotations that record what a ReplicaSet's size is based on."""
     return {DESIRED: str(wanted(deployment)), MOST: str(most_pods(deployment))}
 
 
 def resized(rs: ReplicaSet, replicas: int, deployment: Deployment) -> ReplicaSet:
-    """The set with that size, and noted what for; the same value if that is so already."""
+    """Return the ReplicaSet with that size and the size annotations; the same object if nothing changes."""
     changed = annotated(rs, {**rs.metadata.annotations, **sizes(deployment)})
     if replicas == rs.spec.replicas:
         return changed
@@ -79,8 +79,10 @@ def resized(rs: ReplicaSet, replicas: int, deployment: Deployment) -> ReplicaSet
 
 
 def brought_up_to_date(rs: ReplicaSet, deployment: Deployment, revision: int) -> ReplicaSet:
-    """The set of the present template with the deployment's annotations, and its number if it has a lower one; the same
-    value if that is so already."""
+    """Return the new ReplicaSet with the Deployment's annotations, minReadySeconds and, if higher, the revision.
+
+    The same object is returned if nothing changes.
+    """
     changed = annotated(rs, _annotations(rs.metadata.annotations, deployment, revision))
     seconds = deployment.spec.minReadySeconds
     if seconds != rs.spec.minReadySeconds:
@@ -102,7 +104,7 @@ def _annotations(present: Mapping[str, str], deployment: Deployment, revision: i
 
 
 def _history(present: str, before: str) -> str:
-    """With the number that the set had until now; the first ones go where there are too many."""
+    """Return the history with the previous revision appended; the oldest are dropped if it gets too long."""
     numbers = present.split(",") if present else []
     numbers.append(before)
     while len(",".join(numbers)) > _LONGEST_HISTORY and len(numbers) > 1:
@@ -115,7 +117,7 @@ def set_name(deployment: str, hash: str) -> str:
 
 
 def new_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:
-    """The set of the present template. Its name follows from the template, so that it is made once."""
+    """Return the ReplicaSet of the current template, whose name derives from the template so that it is created once."""
     spec, meta = deployment.spec, deployment.metadata
     hash = template_hash(spec.template, deployment.status.collisionCount)
     labels = {**spec.template.metadata.labels, HASH_LABEL: hash}

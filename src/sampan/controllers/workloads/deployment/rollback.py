@@ -1,4 +1,4 @@
-"""Back to an older template, asked for by an annotation that old versions of the API leave. Pure."""
+"""Rollback to an older template, requested by the annotation that replaces the field of older API versions. Pure."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ DONE = "DeploymentRollback"
 @dataclass(frozen=True, slots=True)
 class Rollback:
     deployment: Deployment
-    """As it should be: without the annotation that asked for it."""
+    """The Deployment to write, without the annotation that requested the rollback."""
     type: str
     reason: str
     message: str
 
 
 def asked_for(deployment: Deployment) -> int | None:
-    """The revision to go back to, 0 for the one before this; None if nothing is asked for."""
+    """Return the revision to roll back to (0 means the previous one), or None if none is requested."""
     return number(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
 
 
@@ -45,7 +45,7 @@ def rollback(deployment: Deployment, sets: Sets) -> Rollback:
 
 
 def _restored(deployment: Deployment, rs: ReplicaSet) -> Deployment:
-    """With the set's template, and the annotations that the deployment had with it."""
+    """Return the Deployment with the ReplicaSet's template and the annotations that it had with it."""
     meta = rs.spec.template.metadata
     labels = {key: value for key, value in meta.labels.items() if key != HASH_LABEL}
     template = PodTemplateSpec(metadata=msgspec.structs.replace(meta, labels=labels), spec=rs.spec.template.spec)

@@ -1,4 +1,4 @@
-"""The next step of a rolling update. Pure: first the new set grows as far as it may, then the old ones shrink."""
+"""One step of a rolling update: the new ReplicaSet is scaled up if possible, otherwise the old ones down. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from sampan.controllers.workloads.deployment.sets import Sets, size, total_avail
 
 
 def size_of_new(deployment: Deployment, present: int, all_sizes: int) -> int:
-    """How large the new set should be, that has `present` pods of `all_sizes` in all."""
+    """Return the size of the new ReplicaSet, which has `present` of the `all_sizes` pods."""
     count = wanted(deployment)
     if not is_rolling(deployment):
         return count
@@ -18,7 +18,7 @@ def size_of_new(deployment: Deployment, present: int, all_sizes: int) -> int:
 
 
 def rolled(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
-    """The sets to be changed, as they should be."""
+    """Return the desired state of the ReplicaSets to update."""
     new, count = sets.new, wanted(deployment)
     assert new is not None
     if size(new) != count:
@@ -29,7 +29,7 @@ def rolled(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
 
 
 def _shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
-    """Old sets that may shrink without more pods missing than may be: by pods that are not available first."""
+    """Return the old ReplicaSets scaled down within maxUnavailable, removing unavailable pods first."""
     least = wanted(deployment) - max_missing(deployment)
     waiting = size(new) - new.status.availableReplicas
     removable = total_size([*old, new]) - least - waiting

@@ -1,7 +1,7 @@
-"""New sizes when the deployment's size changed, or it is paused. Pure.
+"""New sizes of ReplicaSets if the Deployment was scaled or is paused. Pure.
 
-In the middle of an update every set gets its share, so that a change of size neither speeds the update up nor makes
-more of a bad version.
+During a rollout the change is distributed in proportion, so that scaling neither accelerates the rollout nor favors a
+bad version.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from sampan.controllers.workloads.deployment.sets import Sets, active, age_key, 
 
 
 def is_scaling(deployment: Deployment, sets: Sets) -> bool:
-    """A set with pods was made for another size of the deployment."""
+    """Whether an active ReplicaSet was sized for another number of replicas."""
     found = (count_of(rs, DESIRED) for rs in active(sets.all))
     return any(count is not None and count != wanted(deployment) for count in found)
 
 
 def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
-    """The sets to be changed, as they should be."""
+    """Return the desired state of the ReplicaSets to update."""
     if not sets.all:
         return ()
     only = _only_active_or_latest(sets)
@@ -33,7 +33,7 @@ def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
 
 
 def _only_active_or_latest(sets: Sets) -> ReplicaSet | None:
-    """The set that takes the whole change: the only one with pods or, if none has, the newest."""
+    """Return the ReplicaSet that takes the whole change: the only active one, or the newest if none is active."""
     found = active(sets.all)
     if len(found) == 1:
         return found[0]
@@ -43,13 +43,17 @@ def _only_active_or_latest(sets: Sets) -> ReplicaSet | None:
 
 
 def is_saturated(deployment: Deployment, rs: ReplicaSet | None) -> bool:
-    """The set has all pods that the deployment wants, was made for that, and they are available."""
+    """Whether the ReplicaSet was sized for all desired replicas and they are available."""
     count = wanted(deployment)
     return rs is not None and size(rs) == count_of(rs, DESIRED) == rs.status.availableReplicas == count
 
 
 def _in_proportion(deployment: Deployment, found: Sequence[ReplicaSet]) -> Sequence[ReplicaSet]:
-    """The largest first, and of equals those that gain most from being first; what rounding leaves is the largest's."""
+    """Distribute the change in proportion to the sizes.
+
+    The largest come first; among equals the newest when scaling up and the oldest when scaling down. The rounding
+    remainder goes to the largest.
+    """
     allowed = most_pods(deployment) if wanted(deployment) > 0 else 0
     to_add = allowed - total_size(found)
     ordered = sorted(found, key=age_key, reverse=to_add > 0)
@@ -64,7 +68,7 @@ def _in_proportion(deployment: Deployment, found: Sequence[ReplicaSet]) -> Seque
 
 
 def _share(rs: ReplicaSet, deployment: Deployment, to_add: int, added: int) -> int:
-    """What the set gets of `to_add`, of which so much is given away."""
+    """Return the share of the ReplicaSet in `to_add`, of which `added` is already distributed."""
     if to_add == added:
         return 0
     return (min if to_add > 0 else max)(_fraction(rs, deployment), to_add - added)

@@ -1,4 +1,4 @@
-"""The replica sets of a deployment: the one of its present template, the older ones, and what they add up to. Pure."""
+"""The ReplicaSets of a Deployment: that of its current template, the old ones, and their totals. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ HASH_LABEL = "pod-template-hash"
 @dataclass(frozen=True, slots=True)
 class Sets:
     new: ReplicaSet | None
-    """The one with the deployment's template; None where it has yet to be made."""
+    """The ReplicaSet with the Deployment's template; None if it is yet to be created."""
     old: Sequence[ReplicaSet]
-    """The others, the oldest first."""
+    """The others, oldest first."""
 
     @property
     def all(self) -> list[ReplicaSet]:
@@ -28,7 +28,7 @@ class Sets:
 
 
 def sort_out(deployment: Deployment, found: Iterable[ReplicaSet]) -> Sets:
-    """Of several sets with the present template the oldest is the new one."""
+    """Return the ReplicaSets. If several have the current template, the oldest is the new one."""
     ordered = sorted(found, key=age_key)
     template = deployment.spec.template
     new = next((rs for rs in ordered if is_same_template(rs.spec.template, template)), None)
@@ -36,12 +36,12 @@ def sort_out(deployment: Deployment, found: Iterable[ReplicaSet]) -> Sets:
 
 
 def age_key(rs: ReplicaSet) -> tuple[str, str]:
-    """Sorts the oldest first."""
+    """Return a key that sorts ReplicaSets by age, oldest first."""
     return (rs.metadata.creationTimestamp or "", rs.metadata.name)
 
 
 def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """But for the label that tells the versions' pods apart."""
+    """Whether the templates are equal except for the pod-template-hash label."""
     return one.spec == other.spec and _unmarked(one) == _unmarked(other)
 
 
@@ -52,17 +52,17 @@ def _unmarked(template: PodTemplateSpec) -> object:
 
 
 def size(rs: ReplicaSet) -> int:
-    """How many pods the set is to have."""
+    """Return the desired number of pods of the ReplicaSet."""
     return 1 if rs.spec.replicas is None else rs.spec.replicas
 
 
 def wanted(deployment: Deployment) -> int:
-    """How many pods the deployment is to have."""
+    """Return the desired number of pods of the Deployment."""
     return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
 
 def active(found: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Those that have, or ought to have, pods."""
+    """Return the ReplicaSets with a desired size above 0."""
     return [rs for rs in found if size(rs) > 0]
 
 
@@ -71,7 +71,7 @@ def total_size(found: Iterable[ReplicaSet]) -> int:
 
 
 def total_pods(found: Iterable[ReplicaSet]) -> int:
-    """How many pods there are."""
+    """Return the actual number of pods."""
     return sum(rs.status.replicas for rs in found)
 
 
@@ -80,7 +80,7 @@ def total_available(found: Iterable[ReplicaSet]) -> int:
 
 
 def total_terminating(found: Iterable[ReplicaSet]) -> int | None:
-    """None if a set that has been looked at does not say."""
+    """Return the number of terminating pods, or None if an observed ReplicaSet does not report it."""
     total = 0
     for rs in found:
         count = rs.status.terminatingReplicas

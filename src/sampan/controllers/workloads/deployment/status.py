@@ -1,4 +1,4 @@
-"""What a deployment's status should say, whether an update moves on, and until when that can wait. Pure."""
+"""The status of a Deployment, the progress of its rollout, and when to check that again. Pure."""
 
 import msgspec
 
@@ -18,7 +18,7 @@ from sampan.controllers.workloads.deployment.sets import (
 
 
 def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
-    """What the sets add up to, and whether that is enough."""
+    """Return the status with the totals of the ReplicaSets and the Available condition."""
     found = sets.all
     available = total_available(found)
     if available >= wanted(deployment) - max_missing(deployment):
@@ -39,7 +39,7 @@ def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
 
 
 def rolled_out(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
-    """The same, and how the update goes."""
+    """Return the status with the Progressing and ReplicaFailure conditions."""
     status = counted(deployment, sets, now)
     if deadline_s(deployment) is None:
         status.conditions = c.without(status.conditions, c.PROGRESSING)
@@ -54,7 +54,7 @@ def rolled_out(deployment: Deployment, sets: Sets, now: float) -> DeploymentStat
 
 
 def _is_settled(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """The last update was finished, and there is no new one: nothing to judge."""
+    """Whether the last rollout is complete and no new one has started."""
     told = c.find(deployment.status.conditions, c.PROGRESSING)
     return told is not None and told.reason == c.COMPLETE and status.replicas == status.updatedReplicas
 
@@ -79,14 +79,14 @@ def _subject(deployment: Deployment, new: ReplicaSet | None) -> str:
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """All wanted pods are of the present template and available, and there are no others."""
+    """Whether all desired pods are updated and available, and there are no others."""
     count = wanted(deployment)
     is_whole = status.updatedReplicas == status.replicas == status.availableReplicas == count
     return is_whole and status.observedGeneration >= deployment.metadata.generation
 
 
 def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
-    """More pods are updated, ready or available, or fewer old ones are left."""
+    """Whether more pods are updated, ready or available than before, or fewer outdated ones are left."""
     return (
         new.updatedReplicas > old.updatedReplicas
         or new.replicas - new.updatedReplicas < old.replicas - old.updatedReplicas
@@ -103,7 +103,7 @@ def has_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) 
 
 
 def next_check_s(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
-    """After how long an update that does not move has to be called late."""
+    """Return the seconds until a stalled rollout exceeds its progress deadline."""
     told, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
     if told is None or limit_s is None or told.reason == c.TIMED_OUT or is_complete(deployment, status):
         return None
@@ -115,7 +115,7 @@ def _since(stamp: str | None) -> float:
 
 
 def paused_or_resumed(deployment: Deployment, now: float) -> c.Conditions:
-    """The conditions with a note that the deployment was paused or resumed: the time between is not held against it."""
+    """Return the conditions with Progressing set to Unknown on pause and resume, which restarts the progress deadline."""
     present = deployment.status.conditions
     told = c.find(present, c.PROGRESSING)
     if deadline_s(deployment) is None or (told is not None and told.reason == c.TIMED_OUT):
@@ -128,7 +128,7 @@ def paused_or_resumed(deployment: Deployment, now: float) -> c.Conditions:
 
 
 def with_conditions(deployment: Deployment, conditions: c.Conditions) -> Deployment:
-    """The deployment with other conditions; the same value if they are the same."""
+    """Return the Deployment with these conditions; the same object if nothing changes."""
     if conditions is deployment.status.conditions:
         return deployment
     status = msgspec.structs.replace(deployment.status, conditions=conditions)

@@ -1,7 +1,7 @@
-"""As many pods of a selector as its owner wants: what replicasets and replication controllers have in common.
+"""The shared implementation of ReplicaSet and ReplicationController (`pkg/controller/replicaset`).
 
-`kind` says in what the two differ, `plan` decides how many pods come or which go, `status` what is told of them (both
-pure), `controller` carries it out.
+`kind` parameterizes the differences, `plan` decides on creations and deletions, `status` computes the status (both
+pure), and `controller` acts.
 """
 
 from sampan.controllers.workloads.replicas.controller import ReplicaController

@@ -1,4 +1,4 @@
-"""Carrying it out: claim pods, create or delete what differs, tell how it stands."""
+"""The controller: claims pods, creates or deletes the difference, and writes the status."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -61,7 +61,8 @@ class ReplicaController:
         active = await claim(owner, selector, [pod for pod in found if pod_facts.is_active(pod)], self._claims)
         has_changed, failure = await self._manage(owner, active)
         if has_changed and failure is None:
-            return self._expectations.expires_in(owner.metadata.uid)  # the pods' own changes bring us back
+            # The watch events of the pods trigger the next sync.
+            return self._expectations.expires_in(owner.metadata.uid)
         now = self._clock.now()
         terminating = sum(1 for pod in found if self._is_leaving(owner, pod) and selector.matches(pod.metadata.labels))
         await self._tell(owner, status_of(self._kind, owner, active, terminating, failure, now))
@@ -78,7 +79,7 @@ class ReplicaController:
         return reference is not None and reference.uid == owner.metadata.uid
 
     async def _manage(self, owner: Any, active: Sequence[Pod]) -> tuple[bool, Exception | None]:
-        """Whether pods were created or deleted, and what went wrong."""
+        """Create or delete pods. Return whether that happened, and the first error."""
         todo = self._plan(owner, active)
         if todo.creations:
             return await self._create(owner, todo.creations)
@@ -92,7 +93,7 @@ class ReplicaController:
         return plan(active, wanted_replicas(owner), lambda: self._related(owner), self._clock.now())
 
     def _related(self, owner: Any) -> Iterable[Pod]:
-        """The pods of all that have the same owner as this one: the other replicasets of its deployment."""
+        """Return the pods of all ReplicaSets of the same Deployment."""
         reference = controller_of(owner)
         if reference is None:
             return ()
@@ -129,7 +130,7 @@ class ReplicaController:
         try:
             self._writes.wrote(await self._client.update_status(msgspec.structs.replace(owner, status=status)))
         except errors.NotFound:
-            return  # deleted meanwhile
+            return  # The owner was deleted meanwhile.
 
     def _forget(self, old: Any | None, new: Any | None) -> None:
         if new is None and old is not None:

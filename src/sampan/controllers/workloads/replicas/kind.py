@@ -1,4 +1,4 @@
-"""In what the kinds differ that keep a number of pods."""
+"""The differences between ReplicaSet and ReplicationController."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from sampan.api.labels import Selector
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaKind:
     name: str
-    """Of the controller."""
+    """The name of the controller."""
     source: str
-    """Of its events."""
+    """The source of its events."""
     object_type: type[Any]
     kind: str
     selector: Callable[[Any], Selector]
     condition: type[Any]
-    """Of the conditions in its status."""
+    """The type of the conditions in the status."""
     has_terminating: bool
-    """Whether the status counts pods that are being deleted."""
+    """Whether the status counts terminating pods."""
 
 
 def wanted_replicas(owner: Any) -> int:
-    """One, where nothing is said: as the server completes it."""
+    """Return the desired number of pods; 1 if unset, which is the API default."""
     replicas: int | None = owner.spec.replicas
     return 1 if replicas is None else replicas
 

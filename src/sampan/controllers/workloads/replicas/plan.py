@@ -1,4 +1,4 @@
-"""How many pods to create, or which to delete. Pure."""
+"""The decision how many pods to create or which to delete. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ NOTHING = Plan()
 
 
 def plan(active: Sequence[Pod], wanted: int, related: Callable[[], Iterable[Pod]], now: float) -> Plan:
-    """`related` gives the pods that share a purpose with these, whose nodes count in the choice of who goes."""
+    """Return the plan. `related` returns the pods whose nodes influence which pods are deleted first."""
     surplus = len(active) - wanted
     if surplus < 0:
         return Plan(creations=min(-surplus, BURST))

@@ -1,4 +1,4 @@
-"""What is told of the pods. Pure."""
+"""The status of a ReplicaSet or ReplicationController. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ REPLICA_FAILURE = "ReplicaFailure"
 def status_of(
     kind: ReplicaKind, owner: Any, active: Sequence[Pod], terminating: int, failure: Exception | None, now: float
 ) -> Any:
-    """The status as it should be; `failure` is what went wrong as pods were created or deleted."""
+    """Return the status. `failure` is the error in creating or deleting pods, if any."""
     labels = owner.spec.template.metadata.labels.items()
     least_s = owner.spec.minReadySeconds
     changes: dict[str, Any] = {
@@ -33,7 +33,7 @@ def status_of(
 
 
 def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception | None, now: float) -> list[Any]:
-    """A failure that is told already is not told anew."""
+    """Return the conditions; an existing ReplicaFailure condition is not updated."""
     present: list[Any] = owner.status.conditions
     is_told = any(found.type == REPLICA_FAILURE for found in present)
     if (failure is not None) == is_told:
@@ -52,7 +52,7 @@ def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception |
 
 
 def next_look_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> float | None:
-    """After how many seconds a pod that is ready becomes available."""
+    """Return the seconds until a ready pod becomes available."""
     waits = (pod_facts.available_in_s(pod, min_ready_seconds, now) for pod in active)
     return min((wait for wait in waits if wait is not None), default=None)
 

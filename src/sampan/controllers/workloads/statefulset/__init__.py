@@ -1,7 +1,7 @@
-"""statefulset-controller: pods with names, places and claims of their own, one after the other.
+"""statefulset-controller, which manages pods with stable names, ordinals and claims (`pkg/controller/statefulset`).
 
-`identity` says who a pod is, `claims` which volumes are its own and when they go, `plan` what is to be done next,
-`status` counts, `revisions` finds the templates; `members` carries out what concerns one pod, `controller` the rest.
+`identity` defines the identity of a pod, `claims` its claims and their retention, `plan` the next action, `status` the
+counters, and `revisions` the templates. `members` acts on single pods, and `controller` does the rest.
 """
 
 from sampan.controllers.workloads.statefulset.controller import StatefulSetController, make

@@ -1,7 +1,7 @@
-"""The claims of a StatefulSet's pods, and whose they are: that decides when they go.
+"""The claims of a StatefulSet's pods, and their owner references.
 
-The retention policy says what becomes of claims when the set is deleted and when it is scaled down. A claim that is to
-go belongs to the set, or to the pod that is condemned; the garbage collector does the rest.
+The retention policy states what happens to claims when the set is deleted or scaled down. A claim to be deleted is
+owned by the set or by the condemned pod, and garbage collection does the rest.
 """
 
 from sampan.api.types.apps_v1 import StatefulSet
@@ -15,7 +15,7 @@ DELETE = "Delete"
 
 
 def new_claims(sset: StatefulSet, pod: Pod) -> list[PersistentVolumeClaim]:
-    """What the pod, one that the set is to have, needs; each with the owner that the policy asks for."""
+    """Return the claims of a pod that the set should have, with the owner references that the policy requires."""
     made = []
     for template in sset.spec.volumeClaimTemplates:
         claim = copy_of(template)
@@ -46,7 +46,8 @@ def wanted_owner(sset: StatefulSet, pod: Pod) -> StatefulSet | Pod | None:
 
 
 def has_right_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> bool:
-    """Also true of a claim that belongs to an earlier set or pod of the name, or to a stranger: it is left alone."""
+    """Whether the owner references need no change. This includes claims of an earlier set or pod of the same name, or
+    of another controller, which are left alone."""
     if is_stale(claim, sset) or is_stale(claim, pod):
         return True
     ours = _uids(sset, pod)
@@ -60,7 +61,7 @@ def has_right_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) 
 
 
 def with_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> PersistentVolumeClaim:
-    """A copy that belongs to whom it should."""
+    """Return a copy with the owner references that the policy requires."""
     fixed = copy_of(claim)
     references = [
         reference
@@ -75,7 +76,7 @@ def with_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> Pe
 
 
 def has_other_controller(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> bool:
-    """Somebody else manages a claim that the policy would have us manage."""
+    """Whether another controller owns a claim that the policy would have this one manage."""
     if not is_deleted_with_set(sset) and not is_deleted_when_scaled(sset):
         return False
     if is_stale(claim, sset) or is_stale(claim, pod):
@@ -87,7 +88,7 @@ def has_other_controller(claim: PersistentVolumeClaim, sset: StatefulSet, pod: P
 
 
 def is_stale(claim: PersistentVolumeClaim, owner: StatefulSet | Pod) -> bool:
-    """The claim belongs to another object of that name: one that was there before."""
+    """Whether the claim is owned by an earlier object of the same name."""
     for reference in claim.metadata.ownerReferences:
         if _names(reference, owner):
             return reference.uid != owner.metadata.uid
