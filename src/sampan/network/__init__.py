@@ -1,8 +1,7 @@
-"""The network of a node: one folder per part.
+"""The network of a node, with one package per part.
 
-`pods` connects pods to each other, to the node and to the world outside, on one machine. What services, policies and
-DNS need comes beside it, each with packet rules in a table of its own: no part changes another's table.
-
-What a part decides (addresses, texts of rules) is pure and apart from what it does to the machine. Nothing here knows
-the API server's inside.
+`pods` connects the pods of one machine to each other, to the node and to the outside; its counterpart is a CNI plug-in
+such as `bridge`. Parts for services, network policies and DNS belong beside it, each with its own nftables table: no
+part changes the table of another. Decisions (addresses, text of rules) are pure and separate from changes to the
+machine. Nothing here depends on internals of the API server.
 """

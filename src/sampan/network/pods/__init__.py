@@ -1,11 +1,11 @@
-"""The pod network of one node: a bridge, a pair of links for each pod, addresses from the node's podCIDRs.
+"""The pod network of one node: a bridge, a veth pair per pod, and addresses from the node's pod CIDRs.
 
-Pure: `addresses` (which one is next), `ranges` (which range is free), `names` (of links, tables, hardware), `ports`
-(host ports), `rules` (nftables text), `forwarding` (what to add where other firewalls refuse). Effects: `records`
-(files), `netlink` and `links`, `sysctls` (/proc/sys), `nft` (the program), `consent` (others' firewalls), `flows` (what
-the kernel remembers); `machine` has their order. `bridge` puts all of it together, behind the contract
-`sampan.runtimes.network.PodNetwork`; `cni` describes the same network to engines that have their own plug-ins, and
-`portmap_rest` takes away what one of these leaves.
+The pure part is `addresses` (allocation), `ranges` (unused CIDRs), `names` (of links, tables and hardware addresses),
+`ports` (host ports), `rules` (nftables text) and `forwarding` (additions to other firewalls). Effects are in `records`
+(files), `netlink` and `links`, `sysctls` (/proc/sys), `nft` (the program), `consent` (rules in other firewalls) and
+`flows` (conntrack entries); `machine` orders them. `bridge` combines them behind the interface
+`sampan.runtimes.network.PodNetwork`. `cni` configures the same network for runtimes that use CNI plug-ins, and
+`portmap_rest` removes what the portmap plug-in leaves behind.
 """
 
 from sampan.network.pods.bridge import BridgeNetwork, lacking

@@ -1,4 +1,4 @@
-"""Which address a pod gets. Pure: what is taken comes from records, and goes back to them."""
+"""Allocation of pod IP addresses. Pure: allocated addresses are loaded from and stored in records."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Network = IPv4Network | IPv6Network
 
 
 class NoAddressLeft(Exception):
-    """Every address of a range is in use."""
+    """All addresses of a pod CIDR are in use."""
 
 
 def parse_ranges(cidrs: Sequence[str]) -> tuple[Network, ...]:
-    """One range of a family, at most; ValueError says what is wrong."""
+    """Return the networks, at most one per IP family; raise ValueError if they are invalid."""
     found = tuple(ip_network(cidr, strict=False) for cidr in cidrs)
     if len({each.version for each in found}) != len(found):
         raise ValueError(f"{', '.join(cidrs)}: more than one range of one family")
@@ -24,12 +24,12 @@ def parse_ranges(cidrs: Sequence[str]) -> tuple[Network, ...]:
 
 
 def gateway(network: Network) -> str:
-    """The bridge's own address, the first of the range, with its length."""
+    """Return the address of the bridge, the first of the network, with its prefix length."""
     return f"{network.network_address + 1}/{network.prefixlen}"
 
 
 class AddressPool:
-    """Addresses of the present ranges, none twice. They go round, so that one just given back rests for a while."""
+    """Allocates addresses round-robin, so that a released address is not reused immediately."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._taken = {ip_interface(each).ip for each in taken}
@@ -39,7 +39,7 @@ class AddressPool:
         }
 
     def take(self, networks: Sequence[Network]) -> list[str]:
-        """One of each range, with its length."""
+        """Allocate one address per network, each with its prefix length."""
         found = [(self._next(each), each.prefixlen) for each in networks]
         for address, _ in found:
             self._taken.add(address)

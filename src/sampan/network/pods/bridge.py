@@ -1,4 +1,4 @@
-"""The pod network of a node that makes its own sandboxes."""
+"""The pod network of a node whose runtime creates its own sandboxes."""
 
 from __future__ import annotations
 
@@ -34,19 +34,21 @@ CHECK_S = 60.0
 
 
 class BridgeNetwork:
-    """A `PodNetwork`. `async with` begins it: what an earlier one made is taken over, and what is left of pods that are
-    gone is taken away. `folder` is the node's own. One thread does what is done to the machine, in the order asked for.
+    """A `PodNetwork` that connects pods with a Linux bridge.
+
+    Entering the context takes over the network of a previous run and removes what deleted pods left behind. `folder` is
+    the node's own directory. A single thread applies all changes to the machine in the order of the calls.
     """
 
     def __init__(self, *, folder: Path, config: BridgeConfig, clock: Clock) -> None:
         self._config, self._clock = config, clock
         self._records = Records(folder)
         self._pods: dict[str, PodRecord] = {}
-        """Never changed in place: the thread reads it too."""
+        """Records are replaced, never changed in place, as the thread reads them too."""
         self._pool = AddressPool(())
         self._ranges: tuple[Network, ...] = ()
         self._earlier: tuple[Network, ...] = ()
-        """Ranges of before that pods may still have addresses of."""
+        """Former pod CIDRs from which pods may still have addresses."""
         self._machine = Machine(
             config=config, owner=f"sampan {folder}", networks=self._networks, elements=self._elements
         )
@@ -61,12 +63,12 @@ class BridgeNetwork:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Pods keep their network."""
+        """Release resources of this process; pods stay connected."""
         await self._do(self._machine.close)
         self._thread.shutdown()
 
     async def run(self) -> None:
-        """Puts back, now and then, what others take away: a firewall that is loaded anew flushes every table."""
+        """Periodically restore what other programs removed: reloading a firewall may flush all nftables tables."""
         while True:
             await self._clock.sleep(CHECK_S)
             try:
@@ -75,12 +77,12 @@ class BridgeNetwork:
                 log.warning("cannot repair the pod network: %s", fault)
 
     async def remove_all(self) -> None:
-        """Everything of this node's network, for a node that is given up."""
+        """Remove the whole network of the node, for a node that is being removed."""
         await self._do(self._machine.remove_all)
         for uid in list(self._pods):
             self._forget(uid)
 
-    # -- the contract ------------------------------------------------------------------------------------------------
+    # -- PodNetwork interface ----------------------------------------------------------------------------------------
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         try:
@@ -105,13 +107,13 @@ class BridgeNetwork:
         return self.addresses(uid)
 
     async def _undo(self, before: PodRecord | None, record: PodRecord) -> None:
-        """A pod that was there before keeps what it has."""
+        """Undo a failed attach. A pod that was attached before keeps its previous state."""
         if before is None:
             await self.detach(record.uid)
         elif self._pods.get(record.uid) is record:
             self._records.save(before)
             self._pods[record.uid] = before
-            self._port_change(record, before)  # goes with the next
+            self._port_change(record, before)  # It is committed with the next transaction.
 
     async def detach(self, uid: str) -> None:
         before = self._pods.get(uid)
@@ -120,7 +122,7 @@ class BridgeNetwork:
         going = self._pods[uid] = msgspec.structs.replace(before, ports=())
         self._machine.leave(before.link)
         await self._do(self._machine.disconnect, before, self._port_change(before, going))
-        if self._pods.get(uid) is going:  # not attached again meanwhile
+        if self._pods.get(uid) is going:  # Unless it was attached again meanwhile.
             self._forget(uid)
 
     def known(self) -> Sequence[str]:
@@ -175,7 +177,7 @@ class BridgeNetwork:
     # -- effects -----------------------------------------------------------------------------------------------------
 
     def _take_over(self) -> None:
-        """In the thread. Where there is nothing of earlier, nothing is done: netlink is not even loaded."""
+        """Take over the network of a previous run. Runs in the thread; without leftovers not even netlink is loaded."""
         for record in list(self._pods.values()):
             if not _is_namespace(record.namespace):
                 self._forget(record.uid)
@@ -183,7 +185,7 @@ class BridgeNetwork:
             return
         try:
             self._machine.take_over([record.link for record in self._pods.values()])
-        except RuntimeFailure as fault:  # the next pod tries again, and says so
+        except RuntimeFailure as fault:  # The next pod tries again and reports the error.
             log.warning("cannot restore the pod network of the previous run: %s", fault)
 
     def _forget(self, uid: str) -> None:

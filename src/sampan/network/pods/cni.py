@@ -1,7 +1,8 @@
-"""The same network for engines that connect pods by CNI plug-ins (containerd, CRI-O): a file that describes it.
+"""The pod network for runtimes that use CNI plug-ins (containerd, CRI-O): a CNI configuration file.
 
-The standard plug-ins make the bridge, give addresses and open host ports; engines call `loopback` by themselves. What
-leaves the cluster is masqueraded by our own table: the bridge plug-in would do so on the way to other nodes' pods too.
+The standard plug-ins create the bridge, allocate addresses and map host ports; runtimes call `loopback` on their own.
+Traffic that leaves the cluster is masqueraded by Sampan's own nftables table, as the bridge plug-in would also
+masquerade traffic to pods on other nodes.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ PLUGINS = ("bridge", "host-local", "loopback", "portmap")
 _VERSION = "1.0.0"
 _PREFIX = "10-sampan-"
 _ENDINGS = (".conf", ".conflist", ".json")
-"""Of files that engines read."""
+"""Extensions of the configuration files that runtimes read."""
 _EVERYWHERE = {4: "0.0.0.0/0", 6: "::/0"}
 
 
 def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path, mtu: int) -> dict[str, Any]:
-    """Pure. `state` is where host-local keeps which addresses are given."""
+    """Return the CNI configuration. Pure; `state` is the data directory of host-local."""
     bridge = {
         "type": "bridge",
         "bridge": config.bridge,
@@ -64,8 +65,11 @@ def missing_plugins(folders: Sequence[Path] = PLUGIN_FOLDERS) -> list[str]:
 
 
 class CniNetwork:
-    """`folder` is where the engine looks for the file, `plugin_folders` where for plug-ins. A network that somebody
-    else has described there is left alone, and connects the pods."""
+    """The network of a runtime that uses CNI plug-ins.
+
+    `folder` is the runtime's directory of CNI configuration, `plugin_folders` its plug-in directories. If another
+    network is configured there, it is left alone and connects the pods.
+    """
 
     def __init__(
         self,
@@ -83,7 +87,7 @@ class CniNetwork:
         return self._folder / f"{_PREFIX}{self._config.bridge}.conflist"
 
     async def apply(self, cidrs: Sequence[str]) -> None:
-        """Pods that the engine makes from now on have addresses of these ranges."""
+        """Configure the pod CIDRs, from which pods created from now on get their addresses."""
         try:
             networks = parse_ranges(cidrs)
         except ValueError as error:
@@ -91,7 +95,7 @@ class CniNetwork:
         await asyncio.to_thread(self._apply, networks)
 
     async def remove_all(self) -> None:
-        """Everything of this node's network, for a node that is given up; the engine's pods are gone."""
+        """Remove the whole network of a node that is being removed; its pods must be gone."""
         await asyncio.to_thread(self._remove_all)
 
     def _apply(self, networks: Sequence[Network]) -> None:
@@ -114,7 +118,10 @@ class CniNetwork:
         self._write(conflist(self._config, networks, self._state, self._config.mtu or self._way_out_mtu()))
 
     def _others(self) -> Path | None:
-        """What somebody else has described. Another node of Sampan's would not share: an engine has one network."""
+        """Return a CNI configuration that Sampan did not write.
+
+        Raise an error if another Sampan node uses this runtime, which has only one network.
+        """
         files = sorted(self._folder.iterdir()) if self._folder.is_dir() else []
         for file in files:
             if file == self.file or file.suffix not in _ENDINGS:
@@ -137,7 +144,7 @@ class CniNetwork:
         if self.file.exists() and self.file.read_bytes() == text:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
-        new = self.file.with_suffix(".new")  # engines read only the endings that they know
+        new = self.file.with_suffix(".new")  # Runtimes ignore files with this extension.
         new.write_bytes(text)
         os.replace(new, self.file)
 
@@ -153,7 +160,8 @@ class CniNetwork:
 
 
 def _is_left(file: Path) -> bool:
-    """Whether the folder of the node that wrote it is gone: nobody else would remove it."""
+    """Whether the directory of the node that wrote the file no longer exists, so that nothing else will remove the
+    file."""
     try:
         state = json.loads(file.read_bytes())["plugins"][0]["ipam"]["dataDir"]
     except (OSError, ValueError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""What is chosen for a node's pod network, and the one error it fails with."""
+"""The settings of a node's pod network, and the errors it raises."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NOT_READY = "NetworkPluginNotReady"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeConfig:
     bridge: str = "sampan0"
-    """The link's name; links of pods, the table and the marks of rules have it in theirs. One for each node of a
-    machine."""
+    """The name of the bridge, which is also part of the names of pod links, the nftables table and rule comments. Each
+    node on a machine needs its own."""
     cluster_cidrs: Sequence[str] = ()
-    """Where pods of other nodes are: the way there is not masqueraded. Empty: only this node's own."""
+    """Pod CIDRs of the cluster, to which traffic is not masqueraded. If empty, only the node's own pod CIDRs count."""
     mtu: int = 0
-    """0: as the link that the default route leaves by."""
+    """The MTU; 0 means that of the link of the default route."""
 
     def __post_init__(self) -> None:
         check_bridge(self.bridge)

@@ -1,4 +1,4 @@
-"""Has pods let through by firewalls that refuse to forward, and takes that back."""
+"""Rules that make other firewalls with a DROP policy forward the traffic of pods, and their removal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEGACY = {
     "iptables-legacy": Path("/proc/thread-self/net/ip_tables_names"),
     "ip6tables-legacy": Path("/proc/thread-self/net/ip6_tables_names"),
 }
-"""iptables without nftables, and where the kernel says which of its tables are in use."""
+"""The legacy iptables programs, and the files in which the kernel lists their tables in use."""
 
 
 class Consent:
@@ -27,7 +27,7 @@ class Consent:
         self._warned: set[str] = set()
 
     def ensure(self, chains: Mapping[str, Any]) -> None:
-        """With what `nft -j list chains` says."""
+        """Add missing rules. `chains` is the output of `nft -j list chains`."""
         for chain in forwarding.refusing(chains, self._bridge):
             if chain.is_of_iptables:
                 self._consent(chain)
@@ -53,13 +53,13 @@ class Consent:
             log.warning("added rules to %s, whose policy is DROP, to accept traffic of bridge %s", chain, self._bridge)
 
     def _warn(self, text: str) -> None:
-        """Once."""
+        """Log each warning only once."""
         if text not in self._warned:
             self._warned.add(text)
             log.warning("%s", text)
 
     def _legacy(self, check: str, change: str, *, when: int = 1) -> None:
-        """Where the check ends with `when` (0: the rule is there), make the change."""
+        """Make the change to each rule for which the check exits with `when` (0: the rule exists)."""
         for name, tables in _LEGACY.items():
             program = shutil.which(name)
             if program is None or not _is_in_use(tables):

@@ -1,5 +1,8 @@
-"""What the kernel remembers of UDP conversations. A client that goes on sending would for ever be led to where its
-first packet went: to a pod that is gone, or to the node itself from before the pod had the port."""
+"""Conntrack entries of UDP flows.
+
+A client that keeps sending would forever be directed to where its first packet went: to a deleted pod, or to the node
+itself if the pod did not have the host port yet.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 def forget_udp(ports: Collection[int], local: Collection[str]) -> None:
-    """Conversations with these ports of these addresses of the node."""
+    """Delete the conntrack entries of flows to these ports on these addresses of the node."""
     from pyroute2.netlink.exceptions import NetlinkError
     from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
 
@@ -24,7 +27,7 @@ def forget_udp(ports: Collection[int], local: Collection[str]) -> None:
             for port in ports:
                 try:
                     _forget(netlink, family, port, local)
-                except NetlinkError as error:  # they end by themselves when nothing is sent for a while
+                except NetlinkError as error:  # Entries expire once nothing is sent for a while.
                     log.warning("cannot delete conntrack entries of UDP port %d: %s", port, os.strerror(error.code))
 
 

@@ -1,8 +1,8 @@
-"""Other firewalls that refuse to forward, Docker's above all: what to add to them so that pods are let through.
+"""Rules for other firewalls that drop forwarded packets, above all Docker's. Pure.
 
-In nftables one chain's refusal cannot be undone by another's consent. Where the table that iptables keeps in nftables
-refuses by policy (`ip filter FORWARD`), two rules with our mark are put at its end, behind what others said there;
-chains of another kind are named in a warning, as only their owner knows what belongs into them. Pure.
+In nftables a drop in one chain cannot be overridden by an accept in another. If the iptables-nft table drops by policy
+(`ip filter FORWARD`), two rules with our comment are appended to it, after the rules of others. Other chains that drop
+are only reported in a warning, as only their owner knows which rules belong there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sampan.network.pods.names import mark_for, table_for
 _FAMILIES = ("ip", "ip6")
 _WAYS = ("iifname", "oifname")
 RULES = len(_WAYS)
-"""In each chain."""
+"""The number of rules in each chain."""
 
 
 class Chain(NamedTuple):
@@ -32,7 +32,7 @@ class Chain(NamedTuple):
 
 
 def refusing(listing: Mapping[str, Any], bridge: str) -> Iterator[Chain]:
-    """From `nft -j list chains`: chains that refuse to forward what they have no rule for."""
+    """Yield the chains in `nft -j list chains` whose policy drops forwarded packets."""
     for entry in listing.get("nftables", ()):
         chain = entry.get("chain", {})
         if chain.get("hook") == "forward" and chain.get("policy") == "drop" and chain["table"] != table_for(bridge):
@@ -40,7 +40,8 @@ def refusing(listing: Mapping[str, Any], bridge: str) -> Iterator[Chain]:
 
 
 def has_firewalld(listing: Mapping[str, Any]) -> bool:
-    """It refuses by a rule, not by policy, unless the bridge is in a zone that lets it through."""
+    """Whether firewalld is active. It rejects by rule, not by policy, unless the bridge is in a zone that allows
+    traffic."""
     return any(entry.get("chain", {}).get("table") == "firewalld" for entry in listing.get("nftables", ()))
 
 
@@ -53,7 +54,7 @@ def iptables_chains(listing: Mapping[str, Any]) -> Iterator[Chain]:
 
 
 def marked(listing: Mapping[str, Any], bridge: str) -> list[int]:
-    """From `nft -j -a list chain`: the handles of our rules there."""
+    """Return the handles of our rules in the output of `nft -j -a list chain`."""
     rules = (entry["rule"] for entry in listing.get("nftables", ()) if "rule" in entry)
     return [rule["handle"] for rule in rules if rule.get("comment") == mark_for(bridge)]
 
@@ -68,7 +69,7 @@ def withdrawal(chain: Chain, handles: Iterable[int]) -> str:
 
 
 def legacy_rules(bridge: str) -> list[list[str]]:
-    """The same for iptables that keeps its rules outside nftables: arguments after -A, -C or -D."""
+    """Return the rules for legacy iptables, as arguments after -A, -C or -D."""
     mark = ["-m", "comment", "--comment", mark_for(bridge), "-j", "ACCEPT"]
     return [["FORWARD", "-i", bridge, *mark], ["FORWARD", "-o", bridge, *mark]]
 

@@ -1,4 +1,4 @@
-"""Links, addresses and routes, by netlink. For one thread: the socket is opened once and used for every pod."""
+"""Links, addresses and routes through netlink. For use by one thread, with one socket for all pods."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sampan.runtimes.kernel import in_network
 POD_LINK = "eth0"
 _DEFAULT_MTU = 1500
 _LEAVING = 0x736D706E
-"""The group of links that are being taken away."""
+"""The link group of links that are being deleted."""
 
 
 class Links:
@@ -44,7 +44,7 @@ class Links:
                     return int(self._netlink.link("get", index=index)[0].get("mtu"))
         return _DEFAULT_MTU
 
-    # -- the bridge --------------------------------------------------------------------------------------------------
+    # -- bridge ------------------------------------------------------------------------------------------------------
 
     def ensure_bridge(self, networks: Sequence[Network], mtu: int) -> None:
         with _said(f"bridge {self._bridge}"):
@@ -58,7 +58,7 @@ class Links:
             self._ensure_gateways({gateway(each) for each in networks})
 
     def ensure_members(self) -> None:
-        """Links of pods that lost their bridge come back to it."""
+        """Reattach pod links to the bridge if it was recreated."""
         with _said(f"links of {self._bridge}"):
             for index, name in socket.if_nameindex():
                 if is_link_of(self._bridge, name):
@@ -75,7 +75,7 @@ class Links:
         return index
 
     def other_owner(self) -> str:
-        """Whose the link of that name is, if not ours."""
+        """Return who owns the existing link of that name, or an empty string if it is this node's bridge."""
         link = self._netlink.link("get", index=index_of(self._bridge))[0]
         kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
         if owner not in (None, self._owner):
@@ -107,8 +107,10 @@ class Links:
     # -- pods --------------------------------------------------------------------------------------------------------
 
     def connect(self, record: PodRecord) -> None:
-        """A pair of links: one end on the bridge, the other as eth0 in the pod's network. What is there of it already,
-        in use or half made, is completed."""
+        """Create the veth pair: one end on the bridge, the other as eth0 in the pod's network namespace.
+
+        An existing or incomplete pair is completed.
+        """
         namespace = Path(record.namespace)
         with _said(f"network of pod {record.uid}"):
             if not (index_of(record.link) and in_network(namespace, lambda: index_of(POD_LINK))):
@@ -133,7 +135,8 @@ class Links:
             os.close(file)
 
     def delete(self, *links: str) -> None:
-        """Those that are still there. Several go as a group: the kernel waits for tens of milliseconds, but once."""
+        """Delete the links that exist. Several are deleted as one group, since each deletion blocks for tens of
+        milliseconds."""
         found = [index for link in links if (index := index_of(link))]
         if not found:
             return
@@ -149,7 +152,7 @@ class Links:
 
 
 def _configure(record: PodRecord) -> None:
-    """From inside a pod's network."""
+    """Configure eth0. Must run inside the pod's network namespace."""
     sysctls.for_link(POD_LINK, {ip_interface(each).version for each in record.addresses})
     index = index_of(POD_LINK)
     messages = [netlink.up(index)]
@@ -161,7 +164,7 @@ def _configure(record: PodRecord) -> None:
 
 
 def index_of(link: str) -> int:
-    """0: there is none."""
+    """Return the interface index, or 0 if there is no such link."""
     try:
         return socket.if_nametoindex(link)
     except OSError:
@@ -170,7 +173,7 @@ def index_of(link: str) -> int:
 
 @contextlib.contextmanager
 def _said(what: str, unless: int = 0) -> Iterator[None]:
-    """The kernel's refusals as failures that say what was tried."""
+    """Translate netlink and OS errors into failures that name the operation."""
     from pyroute2.netlink.exceptions import NetlinkError
 
     try:

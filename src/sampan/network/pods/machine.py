@@ -1,4 +1,4 @@
-"""What a pod network does to the machine, in order. For one thread; what is wanted is decided elsewhere."""
+"""The changes that a pod network makes to the machine, in the right order. For use by one thread."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CAPABILITIES = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 
 
 def lacking() -> str:
-    """Why there can be no pod network on this machine; empty if there can."""
+    """Return why this machine cannot have a pod network, or an empty string if it can."""
     if not os.path.exists("/proc/self/ns/net"):
         return "the pod network needs Linux"
     effective = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
@@ -39,7 +39,7 @@ def lacking() -> str:
 
 
 class Machine:
-    """`networks` and `elements` tell, whenever asked, the ranges on the bridge and what is in the table's maps."""
+    """Applies the network to the machine. `networks` and `elements` return the current pod CIDRs and map elements."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Machine:
             self._forget_flows(record)
 
     def leave(self, link: str) -> None:
-        """From any thread: this one is to go with the next `disconnect`."""
+        """Schedule the deletion of a link with the next `disconnect`. May be called from any thread."""
         self._leaving.append(link)
 
     def disconnect(self, record: PodRecord, change: Change | None) -> None:
@@ -97,10 +97,10 @@ class Machine:
         if ports := {port.host_port for port in record.ports if port.protocol == "udp"}:
             forget_udp(ports, self._open().local_addresses())
 
-    # -- the whole ---------------------------------------------------------------------------------------------------
+    # -- whole network -----------------------------------------------------------------------------------------------
 
     def set_up(self) -> None:
-        """Bridge, kernel settings and rules, unless they are there for these ranges already."""
+        """Create bridge, sysctls and rules, unless they are already set up for these networks."""
         networks = tuple(self._networks())
         if networks == self._ready_for:
             return
@@ -115,7 +115,7 @@ class Machine:
         self._ready_for = networks
 
     def check(self) -> None:
-        """Put back what others have taken away meanwhile."""
+        """Restore what other programs have removed."""
         if not self._ready_for:
             return
         chains = listed("chains")
@@ -131,7 +131,7 @@ class Machine:
             self._consent.ensure(chains)
 
     def take_over(self, links: Sequence[str]) -> None:
-        """What was made earlier, with the links of pods that are still there."""
+        """Take over the network of a previous run with the links of existing pods, or remove it if there are none."""
         if links and not self._is_anothers():
             self._clear(links)
             self.set_up()
@@ -139,7 +139,7 @@ class Machine:
             self.remove_all()
 
     def _clear(self, links: Sequence[str]) -> None:
-        """Take away all links of ours but these."""
+        """Delete all pod links of this bridge except these."""
         kept = set(links)
         names = [name for _, name in socket.if_nameindex()]
         gone = [name for name in names if is_link_of(self._config.bridge, name) and name not in kept]
@@ -178,7 +178,7 @@ class Machine:
 
 
 def ranges_of(cidrs: Sequence[str]) -> list[Network]:
-    """One by one: a cluster may have several of a family."""
+    """Return the networks; unlike pod CIDRs of a node, there may be several per IP family."""
     return [network for cidr in cidrs for network in parse_ranges([cidr])]
 
 

@@ -1,4 +1,4 @@
-"""Names that tell whose a thing is: links, the table, hardware addresses. A leftover is known by its name."""
+"""Names derived from the bridge and the pod, by which leftovers are recognized: links, table and hardware addresses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Container
 from ipaddress import ip_interface
 
 _BRIDGE = re.compile(r"[a-z][a-z0-9]{0,7}")
-"""A link's name has 15 letters at most: the bridge's, a dash, and six for the pod. No dash in it, so that no bridge's
-links look like another's."""
+"""An interface name has at most 15 characters: the bridge, a dash, and six for the pod. The bridge contains no dash, so
+that its links cannot be mistaken for those of another bridge.
+"""
 
 
 def check_bridge(name: str) -> None:
@@ -18,12 +19,12 @@ def check_bridge(name: str) -> None:
 
 
 def bridge_for(identity: str) -> str:
-    """A bridge's name for a node of several on one machine: the same for the same identity."""
+    """Return a stable bridge name for one of several nodes on a machine."""
     return f"sp{_digest(identity)[:6]}"
 
 
 def link_for(bridge: str, uid: str, taken: Container[str] = ()) -> str:
-    """The node's end of a pod's pair of links."""
+    """Return the name of the host end of a pod's veth pair."""
     name, again = "", 0
     while not name or name in taken:
         name, again = f"{bridge}-{_digest(f'{uid} {again}')[:6]}", again + 1
@@ -39,12 +40,13 @@ def table_for(bridge: str) -> str:
 
 
 def mark_for(bridge: str) -> str:
-    """The comment of rules that stand in others' chains."""
+    """Return the comment that marks our rules in the chains of other firewalls."""
     return f"sampan: pods of {bridge}"
 
 
 def hardware_for(address: str) -> str:
-    """By the address, so that whoever still remembers an address that changed hands remembers the right hardware."""
+    """Return a hardware address derived from the IP address, so that neighbor caches stay correct when the IP address
+    moves to another pod."""
     packed = ip_interface(address).ip.packed
     last = packed if len(packed) == 4 else hashlib.sha256(packed).digest()[:4]
     return ":".join(f"{byte:02x}" for byte in b"\x0a\x58" + last)

@@ -1,6 +1,8 @@
-"""The few messages that each pod costs, in pyroute2's forms, several at a time on a plain socket: a tenth of what its
-own sockets take, with an event loop in each. For everything rarer those do. Only a thread that is in a network already
-may open a socket of it; the socket then stays there.
+"""The netlink messages sent for every pod, several at a time on a plain socket.
+
+They are encoded with pyroute2, but sending them through its sockets, each with an event loop, takes ten times as long;
+those are used for everything less frequent. A socket belongs to the network namespace of the thread that opens it and
+stays there.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _AT_ONCE = 64
 _UP = 1
 _MAIN_TABLE, _STATIC, _UNICAST = 254, 4, 1
 _NO_DUPLICATE_CHECK = 0x02
-"""IFA_F_NODAD: an IPv6 address that is to be used at once, as nobody else gives addresses of our ranges."""
+"""IFA_F_NODAD: skip duplicate address detection for IPv6, as only this node assigns addresses from its pod CIDRs."""
 
 Attributes = list[list[Any]]
 
@@ -34,7 +36,7 @@ class Message:
 
 
 def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> Message:
-    """Two links: one on the bridge, the other in the namespace of that open file."""
+    """Create a veth pair: one end on the bridge, the other in the network namespace of the open file."""
     inside: Attributes = [
         ["IFLA_IFNAME", peer],
         ["IFLA_MTU", mtu],
@@ -52,7 +54,7 @@ def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, har
 
 
 def hairpin(index: int) -> Message:
-    """The bridge may send back by this link what came by it: a pod reaches itself by way of the node."""
+    """Enable hairpin mode, so that a pod can reach itself through the node."""
     data = {"attrs": [["IFLA_BRPORT_MODE", 1]]}
     kind = {"attrs": [["IFLA_INFO_SLAVE_KIND", "bridge"], ["IFLA_INFO_SLAVE_DATA", data]]}
     return Message(type=_NEW_LINK, fields={"index": index}, attributes=[["IFLA_LINKINFO", kind]])
@@ -75,7 +77,7 @@ def no_group(group: int) -> Message:
 
 
 def address(index: int, address: str) -> Message:
-    """Also of a link that has it."""
+    """Add the address, or replace an equal one."""
     of, family = ip_interface(address), family_of(address)
     attributes: Attributes = [["IFA_LOCAL", str(of.ip)], ["IFA_ADDRESS", str(of.ip)]]
     return Message(
@@ -92,7 +94,7 @@ def address(index: int, address: str) -> Message:
 
 
 def default_route(index: int, gateway: str) -> Message:
-    """In place of the one that there is."""
+    """Add or replace the default route."""
     return Message(
         type=_NEW_ROUTE,
         fields={"family": family_of(gateway), "table": _MAIN_TABLE, "proto": _STATIC, "type": _UNICAST},
@@ -106,13 +108,16 @@ def family_of(address: str) -> int:
 
 
 def opened() -> socket.socket:
-    """In the network that the calling thread is in."""
+    """Open a socket in the network namespace of the calling thread."""
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE)
 
 
 def say(link: socket.socket, messages: Sequence[Message]) -> None:
-    """In order, as many at a time as the kernel has room to answer. OSError for the first that it refused: what was
-    sent with it has been tried, what comes after has not."""
+    """Send the messages in order, in batches for which the kernel can buffer the acknowledgements.
+
+    Raise OSError for the first one that failed: the other messages of its batch were processed, later batches were not
+    sent.
+    """
     for begin in range(0, len(messages), _AT_ONCE):
         some = messages[begin : begin + _AT_ONCE]
         link.send(b"".join(_encoded(message, number) for number, message in enumerate(some, 1)))
@@ -138,7 +143,7 @@ def _encoded(message: Message, number: int) -> bytes:
 
 
 def _codes(answer: bytes) -> list[int]:
-    """Of each acknowledgement: 0, or what went wrong."""
+    """Return the error number of each acknowledgement; 0 means success."""
     found, at = [], 0
     while at < len(answer):
         length, *_, code = _ANSWER.unpack_from(answer, at)

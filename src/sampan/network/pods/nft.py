@@ -1,4 +1,4 @@
-"""Runs `nft`: each change is one transaction, and changes that wait together share one."""
+"""Running `nft`: each change is one transaction, and pending changes are committed together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nft_program() -> str | None:
 
 
 def run_nft(*args: str, text: str = "") -> bytes:
-    """What it prints; a failure says what nft said."""
+    """Run nft and return its output; raise a failure with its error message."""
     program = nft_program()
     if program is None:
         raise failed("the pod network needs nft, which is not here: install nftables")
@@ -46,7 +46,7 @@ def listed(*args: str) -> dict[str, Any]:
 
 
 class Change:
-    """Text that waits for its transaction."""
+    """A change that is waiting to be committed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -54,8 +54,11 @@ class Change:
 
 
 class Transactions:
-    """For one thread, but `add` may be called from any. `whole` gives the table as it ought to be by now: it takes the
-    place of a change that fails, for the table may have been flushed by others."""
+    """Batches of changes, for use by one thread; only `add` may be called from any thread.
+
+    `whole` returns the complete desired table. It is written if a change fails, since another program may have flushed
+    the table.
+    """
 
     def __init__(self, whole: Callable[[], str]) -> None:
         self._whole = whole
@@ -67,7 +70,7 @@ class Transactions:
         return change
 
     def commit(self, change: Change) -> None:
-        """Carry out everything that waits, unless an earlier commit did so for this change."""
+        """Commit all pending changes, unless an earlier commit already included this one."""
         batch = []
         while self._waiting:
             batch.append(self._waiting.popleft())

@@ -1,5 +1,7 @@
-"""What the plug-in portmap leaves when its last host port is gone: chains of iptables without purpose, and the ways to
-them. They are everybody's who uses that plug-in: while anybody has a port, they stay."""
+"""Removal of the iptables chains that the portmap plug-in leaves behind.
+
+All users of the plug-in share them, so that they are kept while any host port is mapped.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _PATIENCE_S = 60
 
 
 def removal(rules: Iterable[str]) -> list[list[str]]:
-    """From what `iptables -t nat -S` says, arguments of the calls that take it away. Pure."""
+    """Return the arguments of the iptables calls for the removal, from the output of `iptables -t nat -S`. Pure."""
     given = [shlex.split(rule) for rule in rules if rule.strip()]
     chains = [rule[1] for rule in given if rule[0] == "-N" and rule[1].startswith(_PREFIX)]
     if any(rule[:2] == ["-A", _PORTS] for rule in given):
@@ -25,7 +27,7 @@ def removal(rules: Iterable[str]) -> list[list[str]]:
 
 
 def clear_portmap() -> None:
-    """As far as that can be done."""
+    """Remove the chains, ignoring errors."""
     for name in _PROGRAMS:
         if (program := shutil.which(name)) is not None:
             with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""Host ports as elements of the table's maps, and who has a port already."""
+"""Host ports as elements of nftables maps, and conflicts between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Element(NamedTuple):
     set: str
     key: str
     value: str = ""
-    """Of a map."""
+    """The value if the set is a map."""
 
     def __str__(self) -> str:
         return f"{self.key} : {self.value}" if self.value else self.key
@@ -34,7 +34,7 @@ def faults(ports: Iterable[HostPort]) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def elements(record: PodRecord) -> frozenset[Element]:
-    """`ports` by port alone, `bound` by the node's address too; `own` finds a pod that comes back to itself."""
+    """Return the elements of a pod: `ports` by port, `bound` by host IP and port, `own` for hairpin connections."""
     found: set[Element] = set()
     for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
         found.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
@@ -55,7 +55,7 @@ def _of_port(port: HostPort, ip: IPv4Address | IPv6Address) -> Iterator[Element]
 
 
 def conflict(wanted: PodRecord, others: Iterable[PodRecord]) -> str:
-    """What another pod has already; empty if all is free."""
+    """Return a message about a host port that another pod has, or an empty string."""
     keys = {(each.set, each.key) for each in elements(wanted)}
     for other in others:
         if other.uid == wanted.uid or not other.ports:

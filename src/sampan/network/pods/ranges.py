@@ -1,4 +1,4 @@
-"""Ranges that nobody else on the machine uses, for clusters that are not told which to take."""
+"""Selection of CIDRs that are not in use on this machine, for clusters that do not configure any."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ROUTES = Path("/proc/thread-self/net/route")
 
 
 def free_range(candidates: Iterable[str], bridge: str, take: Callable[[str], bool] = lambda each: True) -> str:
-    """The first range to which no route leads, except by that bridge (a node that begins anew keeps its own), and that
-    can be taken."""
+    """Return the first CIDR without a route, except through that bridge (a restarted node keeps its own), that `take`
+    accepts."""
     text = _ROUTES.read_text() if _ROUTES.exists() else ""
     return first_free(candidates, list(routed(text, bridge)), take)
 
@@ -20,7 +20,7 @@ def free_range(candidates: Iterable[str], bridge: str, take: Callable[[str], boo
 def first_free(
     candidates: Iterable[str], taken: Iterable[IPv4Network], take: Callable[[str], bool] = lambda each: True
 ) -> str:
-    """Where none is free the first of all: using it then says what is in the way."""
+    """Return the first unused CIDR, or the first of all if none is unused: applying it then reports the conflict."""
     ranges, networks = list(candidates), list(taken)
     unused = (each for each in ranges if not any(IPv4Network(each).overlaps(other) for other in networks))
     free = (each for each in unused if take(each))
@@ -28,7 +28,7 @@ def first_free(
 
 
 def routed(text: str, bridge: str) -> Iterator[IPv4Network]:
-    """From the kernel's list: where routes lead to, but for the default one and those by the bridge."""
+    """Yield the destinations of routes, from /proc/net/route, except the default route and routes through the bridge."""
     for line in text.splitlines()[1:]:
         columns = line.split()
         if columns and columns[0] != bridge and columns[7] != "00000000":
@@ -36,7 +36,7 @@ def routed(text: str, bridge: str) -> Iterator[IPv4Network]:
 
 
 def _address(digits: str) -> IPv4Address:
-    """The kernel prints the number as this machine has it."""
+    """Decode an address, which the kernel prints as a number in host byte order."""
     return IPv4Address(struct.pack("=I", int(digits, 16)))
 
 

@@ -1,4 +1,4 @@
-"""What each pod has, on disk, one file each: a kubelet that begins anew knows it, and gives no address twice."""
+"""Records of the pods' network on disk, one file each, so that a restarted kubelet allocates no address twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sampan.runtimes.config import PortMapping
 class HostPort(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     host_ip: str
-    """Empty: every address of the node; 0.0.0.0 or ::, every one of that family."""
+    """Empty for all addresses of the node; 0.0.0.0 or :: for all of that family."""
     host_port: int
     container_port: int
 
@@ -25,12 +25,12 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
     link: str
     namespace: str
     addresses: tuple[str, ...]
-    """With their lengths."""
+    """Addresses with prefix lengths."""
     ports: tuple[HostPort, ...] = ()
 
 
 class Records:
-    """Written before anything is made, and removed after everything is taken away."""
+    """The record files. A record is written before anything is created, and removed after everything is deleted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -45,7 +45,7 @@ class Records:
     def _read(self, file: Path) -> PodRecord | None:
         try:
             return msgspec.json.decode(file.read_bytes(), type=PodRecord)
-        except msgspec.DecodeError:  # only loss of power leaves such a file, and no pod survives that
+        except msgspec.DecodeError:  # Only a power failure leaves such a file, and no pod survives that.
             file.unlink()
             return None
 
@@ -63,7 +63,7 @@ class Records:
 
 
 def asked_ports(ports: Sequence[PortMapping]) -> tuple[HostPort, ...]:
-    """Those that ask for a port of the node."""
+    """Return the port mappings that request a host port."""
     return tuple(
         HostPort(
             protocol=port.protocol.lower(),

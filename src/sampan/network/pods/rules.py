@@ -1,4 +1,4 @@
-"""The table of packet rules as text for `nft -f -`. Pure, and the same for the same network."""
+"""The nftables table as text for `nft -f -`. Pure and deterministic."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from sampan.network.pods.ports import Element
 
 _FAMILIES = {4: ("ip", "ipv4", "ipv4_addr"), 6: ("ip6", "ipv6", "ipv6_addr")}
 _EVERYONE = {4: "{ 224.0.0.0/4, 255.255.255.255 }", 6: "ff00::/8"}
-"""What is meant for many, and never masqueraded."""
+"""Multicast and broadcast destinations, which are never masqueraded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     bridge: str
     pods: Sequence[Network]
-    """This node's ranges."""
+    """The pod CIDRs of this node."""
     cluster: Sequence[Network] = ()
     sees_bridged: bool = True
-    """Whether the kernel shows these rules what stays on the bridge (br_netfilter). Where not, the answer to a
-    redirected connection between two pods would go straight back, unredirected: they are masqueraded then."""
+    """Whether the rules see traffic that stays on the bridge (br_netfilter). If not, the response in a redirected
+    connection between two pods would bypass the reverse translation; such connections are therefore masqueraded."""
 
     @property
     def versions(self) -> Sequence[int]:
-        """A kernel may have only one."""
+        """Return the IP versions in use; a kernel may support only one."""
         return sorted({each.version for each in self.pods})
 
 
 def whole(rules: Rules, elements: Iterable[Element]) -> str:
-    """Put the table in place of what there was, if anything."""
+    """Return the text that replaces the whole table."""
     name, given = table_for(rules.bridge), sorted(elements)
     lines = [f"add table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
     for version in rules.versions:
@@ -50,7 +50,7 @@ def added(bridge: str, elements: Iterable[Element]) -> str:
 
 
 def taken_away(bridge: str, elements: Iterable[Element]) -> str:
-    """Added first: to take away what is not there would fail."""
+    """Return the text that deletes the elements. They are added first, as deleting a missing element is an error."""
     given = list(elements)
     gone = (f"delete element inet {table_for(bridge)} {each.set} {{ {each.key} }}\n" for each in given)
     return added(bridge, given) + "".join(gone)
@@ -88,7 +88,7 @@ def _ports_chain(versions: Sequence[int]) -> list[str]:
 
 
 def _nat_chain(hook: str) -> list[str]:
-    """Redirect what is for an address of the node: from elsewhere, and from the node itself."""
+    """Return a chain that redirects traffic to the node's addresses, from outside or from the node itself."""
     return [
         f"  chain {hook} {{",
         f"    type nat hook {hook} priority -100; policy accept;",
@@ -98,7 +98,10 @@ def _nat_chain(hook: str) -> list[str]:
 
 
 def _guard(bridge: str) -> list[str]:
-    """Host ports of 127.0.0.1 need the bridge to route loopback addresses: pods themselves may not use that."""
+    """Return a chain that drops loopback addresses from pods.
+
+    Host ports on 127.0.0.1 require route_localnet on the bridge, which pods must not be able to exploit.
+    """
     return [
         "  chain guard {",
         "    type filter hook prerouting priority -300; policy accept;",

@@ -1,4 +1,4 @@
-"""Kernel settings that a pod network needs. What is changed is said in the log, and stays: others may rely on it."""
+"""The sysctls that a pod network needs. Changes are logged and never reverted, as others may rely on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BRIDGED = ("bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables")
 
 
 def forward(versions: Collection[int]) -> None:
-    """Let the node pass packets on between its links."""
+    """Enable IP forwarding."""
     if 4 in versions:
         put("ipv4/ip_forward", "1")
     if 6 in versions:
@@ -27,7 +27,7 @@ def forward(versions: Collection[int]) -> None:
 
 
 def show_bridged() -> bool:
-    """Show packet rules what stays on a bridge; whether the kernel can."""
+    """Make bridged traffic visible to netfilter; return whether the kernel supports it."""
     if not (_NET / _BRIDGED[0]).exists() and (modprobe := shutil.which("modprobe")):
         subprocess.run([modprobe, "--quiet", "br_netfilter"], capture_output=True, check=False, timeout=30)
     if not (_NET / _BRIDGED[0]).exists():
@@ -41,15 +41,17 @@ def show_bridged() -> bool:
 
 
 def for_bridge(bridge: str, versions: Collection[int]) -> None:
-    """Before it comes up."""
+    """Configure the bridge. Must be called before it is brought up."""
     if 4 in versions:
-        put(f"ipv4/conf/{bridge}/route_localnet", "1", is_said=False)  # host ports of 127.0.0.1
+        put(f"ipv4/conf/{bridge}/route_localnet", "1", is_said=False)  # for host ports on 127.0.0.1
     for_link(bridge, versions)
 
 
 def for_link(link: str, versions: Collection[int]) -> None:
-    """Before it comes up; a pod's inside its network. It believes no router but ours, and does not wait for seconds to
-    see whether anyone else has its IPv6 addresses."""
+    """Configure a link before it is brought up; for a pod's link inside its network namespace.
+
+    Router advertisements are ignored, and duplicate address detection, which takes seconds, is disabled.
+    """
     if (_NET / "ipv6/conf" / link).exists():
         put(f"ipv6/conf/{link}/accept_ra", "0", is_said=False)
         put(f"ipv6/conf/{link}/accept_dad", "0", is_said=False)
@@ -58,7 +60,8 @@ def for_link(link: str, versions: Collection[int]) -> None:
 
 
 def _keep_router_advertisements() -> None:
-    """A node that forwards stops listening to routers, and may lose its own way out, unless told to go on (2)."""
+    """Keep accepting router advertisements (accept_ra=2), as a forwarding node ignores them otherwise and may lose its
+    default route."""
     for folder in (_NET / "ipv6/conf").iterdir():
         name = f"ipv6/conf/{folder.name}/accept_ra"
         if folder.name not in ("all", "default", "lo") and get(name) == "1":

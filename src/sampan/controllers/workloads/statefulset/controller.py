@@ -1,4 +1,4 @@
-"""The shell: reads the caches, has it decided what to do, does it, writes the status."""
+"""The controller, which reads the caches, carries out the decisions and writes the status."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -35,7 +35,7 @@ from sampan.machinery.object_key import Key, key_of
 
 NAME = "statefulset-controller"
 MOST_HELD_S = 30.0
-"""A pod that ends again and again is replaced no later than that."""
+"""The maximum backoff, in seconds, for replacing a pod that terminates repeatedly."""
 
 
 def _selector(sset: StatefulSet) -> Selector:
@@ -86,7 +86,7 @@ class StatefulSetController:
         now = self._clock.now()
         plan = decide(self._view(sset, revisions, pods, now))
         if plan.ends_what_lives and not await self._is_present(sset):
-            return None  # the cache is behind, and will tell when it is not
+            return None  # The cache is stale; the pending watch event triggers another sync.
         self._note_ended(plan, sset)
         failure = await self._carry_out(plan, sset)
         await self._write_status(sset, plan.status)
@@ -112,7 +112,11 @@ class StatefulSetController:
         )
 
     async def _is_present(self, sset: StatefulSet) -> bool:
-        """The server has the set as we know it. Another, of a manager before us, may have acted on what we do not."""
+        """Whether the server's set has the same UID and generation as the cached one.
+
+        A previous controller manager may have acted on a state that this cache does not show yet, so that deleting live
+        pods on the basis of a stale set must be avoided.
+        """
         meta = sset.metadata
         try:
             fresh = (await self._client.get(meta.name, meta.namespace)).metadata
@@ -128,7 +132,10 @@ class StatefulSetController:
     # -- effects -----------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, plan: Plan, sset: StatefulSet) -> Exception | None:
-        """Until something fails. What is created and deleted must be seen before anything else is decided."""
+        """Carry out the steps up to the first error.
+
+        All creations and deletions are expected, so that nothing else is decided before the cache shows them.
+        """
         steps = plan.steps
         if not steps:
             return None
@@ -149,7 +156,7 @@ class StatefulSetController:
             self._give_up(uid, [step for step in steps if id(step) in left])
 
     def _give_up(self, uid: str, steps: Sequence[Step]) -> None:
-        """These were not done: nothing of them will be seen."""
+        """Drop the expectations of steps that were not carried out."""
         for step in steps:
             if step.action is Action.CREATE:
                 self._expectations.created(uid)
@@ -166,7 +173,7 @@ class StatefulSetController:
 
 
 async def _in_turn(plan: Plan, carry_out: Callable[[Step], Awaitable[None]]) -> Exception | None:
-    """Part by part, up to the first failure, which is returned."""
+    """Carry out the parts one after the other; stop at the first error and return it."""
     for part in plan.parts:
         failure = await (_in_batches if plan.is_parallel else _one_by_one)(part, carry_out)
         if failure is not None:
@@ -196,7 +203,7 @@ def _soonest(*times: float | None) -> float | None:
 
 
 def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: float) -> float | None:
-    """When the next pod that is ready will have been so for long enough."""
+    """Return the seconds until the next ready pod becomes available."""
     least = sset.spec.minReadySeconds
     if not least or status.readyReplicas == status.availableReplicas:
         return None

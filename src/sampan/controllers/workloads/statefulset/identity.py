@@ -1,4 +1,4 @@
-"""Who a pod of a StatefulSet is: its ordinal, its name, its labels, its volumes."""
+"""The identity of a StatefulSet's pod: ordinal, name, labels and volumes."""
 
 import re
 
@@ -22,7 +22,7 @@ _parts = re.compile(r"(.*)-([0-9]+)", re.DOTALL).fullmatch
 
 
 def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
-    """What the name tells; -1 where there is no ordinal."""
+    """Return the set's name and the ordinal from the name of a pod; the ordinal is -1 if there is none."""
     found = _parts(pod_name)
     if found is None:
         return "", -1
@@ -35,7 +35,7 @@ def ordinal_of(pod: Pod) -> int:
 
 
 def ordinals(sset: StatefulSet) -> range:
-    """Those that the set is to have."""
+    """Return the ordinals that the set should have."""
     start = sset.spec.ordinals.start if sset.spec.ordinals is not None else 0
     return range(start, start + replicas_of(sset))
 
@@ -73,7 +73,7 @@ def has_identity(sset: StatefulSet, pod: Pod) -> bool:
 
 
 def has_storage(sset: StatefulSet, pod: Pod) -> bool:
-    """The pod uses its own claims, and all of them."""
+    """Whether the pod mounts all claims of its own ordinal."""
     ordinal = ordinal_of(pod)
     if ordinal < 0:
         return False
@@ -86,7 +86,7 @@ def has_storage(sset: StatefulSet, pod: Pod) -> bool:
 
 
 def new_pod(sset: StatefulSet, template: PodTemplateSpec, revision: str, ordinal: int) -> Pod:
-    """A pod of the template, to be created."""
+    """Return the pod to create for the ordinal."""
     pod = pod_from(template, sset, name=pod_name(sset, ordinal), spec=copy_of(template.spec))
     pod.metadata.generateName = name_prefix(sset.metadata.name)
     _identify(pod, ordinal)
@@ -97,7 +97,7 @@ def new_pod(sset: StatefulSet, template: PodTemplateSpec, revision: str, ordinal
 
 
 def corrected(sset: StatefulSet, pod: Pod) -> Pod:
-    """A copy with the identity and the storage that it should have."""
+    """Return a copy of the pod with the identity and storage that it should have."""
     fixed, ordinal = copy_of(pod), ordinal_of(pod)
     _identify(fixed, ordinal)
     if not has_storage(sset, pod):
@@ -111,7 +111,7 @@ def _identify(pod: Pod, ordinal: int) -> None:
 
 
 def _use_claims(sset: StatefulSet, pod: Pod, ordinal: int) -> None:
-    """The claims come first; a volume of the template with such a name gives way."""
+    """Add the claims to the pod's volumes; they replace volumes of the template with the same names."""
     claims = [
         Volume(
             name=template.metadata.name,

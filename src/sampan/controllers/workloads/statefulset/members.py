@@ -1,4 +1,4 @@
-"""Carrying out what concerns one pod of a StatefulSet and its claims, with the events that tell of it."""
+"""Actions on single pods of a StatefulSet and their claims, with the events that report them."""
 
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
@@ -46,14 +46,14 @@ class Members:
             await self._add_claims(sset, pod)
             await self._pods.create(pod)
         except errors.AlreadyExists:
-            raise  # the cache is behind, or the name is another's: nobody is told
+            raise  # No event: the cache is stale, or another object has the name.
         except errors.ApiError as error:
             self._tell_pod("create", sset, pod, error)
             raise
         self._tell_pod("create", sset, pod)
 
     async def _delete(self, sset: StatefulSet, pod: Pod) -> None:
-        """Only that very pod: by now the name may be its successor's."""
+        """Delete the pod by UID, as a successor may already have the name."""
         meta = pod.metadata
         try:
             await self._pods.delete(meta.name, meta.namespace, options=Delete(uid=meta.uid))

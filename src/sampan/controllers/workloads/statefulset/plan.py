@@ -1,11 +1,11 @@
-"""What a StatefulSet does next. Pure.
+"""The decision what a StatefulSet does next. Pure.
 
-In order (OrderedReady) a pod is made, replaced or removed only when all before it are available, and one at a time; in
-parallel everything is done that can be. Either way the steps of one part are over before those of the next: pods that
-the set is to have, claims of the condemned, the condemned themselves from the highest ordinal down, then the update.
+With OrderedReady, pods are created, replaced and deleted one at a time, and only if all predecessors are available.
+With Parallel, everything possible is done at once. In both cases the parts are carried out in sequence: desired pods,
+claims of condemned pods, condemned pods from the highest ordinal down, and the rolling update.
 
-The cost of a decision depends on how many pods there are, never on `spec.replicas`, which a user may set to two
-billion: ordinals stay a `range`, a missing pod is made when its turn comes, and a part ends after `BURST` steps.
+The cost of a decision depends on the number of existing pods, never on `spec.replicas`, which a user may set to two
+billion: ordinals stay a `range`, missing pods are built lazily, and a part ends after `BURST` steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -40,14 +40,14 @@ PARALLEL = "Parallel"
 
 class Action(Enum):
     CREATE = auto()
-    """The pod and what claims it lacks."""
+    """Create the pod and its missing claims."""
     DELETE = auto()
     ADD_CLAIMS = auto()
-    """Those that a pod, which waits for them, lacks."""
+    """Create the missing claims of a pending pod."""
     OWN_CLAIMS = auto()
-    """Correct whose the pod's claims are."""
+    """Correct the owner references of the pod's claims."""
     CORRECT = auto()
-    """The pod's identity and storage, and whose its claims are."""
+    """Correct the pod's identity and storage, and the owner references of its claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """All that a decision rests on."""
+    """The input of a decision."""
 
     sset: StatefulSet
     current: str
@@ -69,9 +69,9 @@ class View:
     collisions: int = 0
     pods: Sequence[Pod]
     claim: Callable[[str], PersistentVolumeClaim | None]
-    """The claim of that name in the set's namespace."""
+    """Return the claim of that name in the set's namespace."""
     held_s: Callable[[str], float] = lambda name: 0.0
-    """For how much longer the pod of that name, when it has ended, is to be left alone."""
+    """Return the remaining backoff, in seconds, for replacing the terminated pod of that name."""
     now: float
 
 
@@ -79,10 +79,10 @@ class View:
 class Plan:
     status: StatefulSetStatus
     parts: list[list[Step]] = field(default_factory=list)
-    """One after the other; within a part one after the other or, in parallel, in batches."""
+    """Parts are carried out in sequence. The steps of a part run in sequence, or in batches if `is_parallel`."""
     is_parallel: bool = False
     again_s: float | None = None
-    """When to look again at pods that ended and are left alone for a while."""
+    """Seconds until the backoff of a terminated pod ends."""
 
     @property
     def steps(self) -> list[Step]:
@@ -103,7 +103,7 @@ class _Deciding:
         self.wanted = wanted = ordinals(view.sset)
         self.found = found = {ordinal_of(pod): pod for pod in view.pods}
         self.present = [found[ordinal] for ordinal in sorted(found) if ordinal in wanted]
-        """Those of the pods that the set is to have which exist, in order."""
+        """The existing pods with a desired ordinal, in order."""
         gone = sorted((ordinal for ordinal in found if ordinal >= 0 and ordinal not in wanted), reverse=True)
         self.condemned = [found[ordinal] for ordinal in gone]
         self.waits: list[float] = []
@@ -125,7 +125,7 @@ class _Deciding:
         )
 
     def _replicas(self) -> Iterator[Pod]:
-        """The pods that the set is to have, in order; those that do not exist are made as the caller goes on."""
+        """Yield the desired pods in order; missing ones are built lazily."""
         for ordinal in self.wanted:
             yield self.found.get(ordinal) or self._missing(ordinal)
 
@@ -144,14 +144,14 @@ class _Deciding:
                 if is_end and not self.is_parallel:
                     return parts
                 if len(part) >= BURST:
-                    break  # the pods' own changes bring the rest
+                    break  # Watch events of these pods trigger the next sync.
         if (last := self._update()) is not None:
             parts.append([last])
             status.currentReplicas -= 1
         return parts
 
     def _replica(self, pod: Pod) -> tuple[list[Step], bool]:
-        """What is to be done for a pod that the set is to have, and whether the next ones must wait."""
+        """Return the steps for a desired pod, and whether its successors must wait."""
         if not _is_created(pod):
             return ([] if self._has_stale_claim(pod) else [Step(Action.CREATE, pod)]), True
         if pod_facts.is_terminal(pod):
@@ -183,12 +183,12 @@ class _Deciding:
         if _is_leaving(pod):
             return [], True
         is_well = is_running_and_ready(pod) and self._is_available(pod)
-        # one that has ended will never be well: to wait for that would be to wait for ever
+        # A terminated pod never becomes available, so that it must not be waited for.
         may_go = is_well or pod_facts.is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
         return ([Step(Action.DELETE, pod)] if may_go else []), True
 
     def _update(self) -> Step | None:
-        """The pod with the highest ordinal that has the old template, once all above it are available."""
+        """Return the deletion of the highest outdated pod, provided that all above it are available."""
         strategy = self.sset.spec.updateStrategy
         if strategy.type == ON_DELETE:
             return None
@@ -196,7 +196,7 @@ class _Deciding:
         for ordinal in reversed(self.wanted[least:]):
             pod = self.found.get(ordinal)
             if pod is None:
-                return None  # it is about to be created
+                return None  # It is about to be created.
             if revision_of(pod) != self.view.update and not _is_leaving(pod):
                 return Step(Action.DELETE, pod)
             if self._is_unavailable(pod):
@@ -210,7 +210,7 @@ class _Deciding:
         return new_pod(self.sset, view.update_template, view.update, ordinal)
 
     def _is_kept_back(self, ordinal: int) -> bool:
-        """The update does not concern that ordinal, or not yet."""
+        """Whether the ordinal is to keep the current revision: it is below the partition, or not reached yet."""
         strategy, start = self.sset.spec.updateStrategy, self.wanted.start
         if strategy.rollingUpdate is not None:
             return ordinal < start + (strategy.rollingUpdate.partition or 0)
@@ -218,7 +218,7 @@ class _Deciding:
 
     @cached_property
     def _first_unavailable(self) -> Pod | None:
-        """The first pod that is not available, the condemned last; None also if one is missing."""
+        """Return the first unavailable pod, with condemned ones last; None if there is none or a pod is missing."""
         if len(self.present) < len(self.wanted):
             return None
         return next((pod for pod in (*self.present, *reversed(self.condemned)) if self._is_unavailable(pod)), None)
@@ -244,7 +244,7 @@ class _Deciding:
         return all(claim is None or claims.has_right_owners(claim, self.sset, pod) for claim in found)
 
     def _has_stale_claim(self, pod: Pod) -> bool:
-        """A claim that goes with an earlier pod of the name: a new pod waits until it has gone."""
+        """Whether a claim is still owned by an earlier pod of the name; a new pod must wait for its deletion."""
         if not claims.is_deleted_when_scaled(self.sset):
             return False
         return any(claim is not None and claims.is_stale(claim, pod) for claim in self._claims(pod))

@@ -1,4 +1,4 @@
-"""The two revisions of a StatefulSet that matter: the one that pods are to have, and the one they had."""
+"""The current revision and the update revision of a StatefulSet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ HASH_LABEL = "controller.kubernetes.io/hash"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What history has of a set's template."""
+    """The revision in the history that has the set's template, if any."""
 
     latest: ControllerRevision | None = None
-    """The newest revision is of this template."""
+    """Set if the newest revision has the template."""
     older: ControllerRevision | None = None
-    """An older one is: the set went back."""
+    """Set if an older revision has the template, that is after a rollback."""
 
 
 def known(found: list[ControllerRevision], sset: StatefulSet) -> Known:
-    """`found` is in order."""
+    """Find the template in the history, which is sorted from oldest to newest."""
     if not found:
         return Known()
     patch = revisions.template_patch(sset.spec.template)
@@ -42,10 +42,10 @@ class SetRevisions:
     update: ControllerRevision
     collisions: int
     history: list[ControllerRevision]
-    """As it was before, in order."""
+    """The revisions before this sync, from oldest to newest."""
 
     def surplus(self, sset: StatefulSet, pods: Sequence[Pod]) -> list[ControllerRevision]:
-        """What is beyond the limit of the history and used by nothing."""
+        """Return the unused revisions that exceed the history limit."""
         limit = 10 if sset.spec.revisionHistoryLimit is None else sset.spec.revisionHistoryLimit
         if len(self.history) <= limit:
             return []
@@ -58,7 +58,7 @@ class RevisionFinder:
         self._history = history
 
     async def find(self, sset: StatefulSet, selector: Selector) -> SetRevisions:
-        """Adopts orphans, and records the template if it is new."""
+        """Return the revisions, after adopting orphans and recording the template if it is new."""
         found = await self._history.claimed(sset, selector)
         update, collisions = await self._update(sset, found)
         wanted = sset.status.currentRevision

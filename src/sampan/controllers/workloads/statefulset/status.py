@@ -17,7 +17,7 @@ def is_running_and_ready(pod: Pod) -> bool:
 def counted(
     sset: StatefulSet, pods: Iterable[Pod], *, current: str, update: str, collisions: int, now: float
 ) -> StatefulSetStatus:
-    """`current` and `update` are names of revisions."""
+    """Return the status; `current` and `update` are names of revisions."""
     status = StatefulSetStatus(
         observedGeneration=sset.metadata.generation,
         currentRevision=current,
@@ -41,7 +41,7 @@ def _count(status: StatefulSetStatus, pod: Pod, min_ready_seconds: int, now: flo
 
 
 def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
-    """A rolling update that has reached every pod is over: what it led to is current."""
+    """Make the update revision the current one if the rolling update has reached every pod."""
     wanted = replicas_of(sset)
     if sset.spec.updateStrategy.type == ROLLING_UPDATE and (
         status.updatedReplicas == status.readyReplicas == status.replicas == wanted
