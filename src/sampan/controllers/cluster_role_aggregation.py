@@ -39,8 +39,7 @@ class ClusterRoleAggregation:
         self.watches = (Watch(resource_of(ClusterRole), self._affected),)
 
     def _affected(self, changed: Any) -> Iterable[Hashable]:
-        """Return the keys of all aggregated roles: any change of a ClusterRole may add rules to one of them or remove
-        some."""
+        """Return all aggregated roles: any change of a ClusterRole may add rules to one of them or remove some."""
         wholes = {role.metadata.name for role in self._known.list() if role.aggregationRule is not None}
         return wholes | {changed.metadata.name} if changed.aggregationRule is not None else wholes
 

@@ -63,7 +63,7 @@ class ControllerConfig:
     node_cidr_mask_size_ipv4: int = 0
     node_cidr_mask_size_ipv6: int = 0
     service_cluster_ip_range: Sequence[str] = ()
-    """The service CIDRs, which are excluded from the pod CIDRs given to nodes."""
+    """The service CIDRs, which are excluded from the pod CIDRs assigned to nodes."""
     configure_cloud_routes: bool = True
     route_reconciliation_period_s: float = 10
     endpoint_updates_batch_period_s: float = 0
@@ -87,7 +87,7 @@ class Parts:
     client_for: Callable[[str], Client]
     """Return the API client of the controller with that name."""
     events_for: Callable[[str, str], EventRecorder]
-    """Return an event recorder that writes as the named controller and sets the given event source."""
+    """Return an event recorder for the named controller with the specified event source."""
     informers: InformerFactory
     clock: Clock
     config: ControllerConfig

@@ -21,8 +21,7 @@ COMPONENT = "kube-controller-manager"
 
 
 class ControllerManager:
-    """Runs the enabled controllers. `client_for(name)` returns a controller's client; `client_for("")` that of the
-    informers."""
+    """Runs the enabled controllers. `client_for("")` returns the client of the shared informers."""
 
     def __init__(
         self,

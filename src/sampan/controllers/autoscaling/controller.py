@@ -1,5 +1,4 @@
-"""The control loop: every sync period (15 s by default) each autoscaler's metrics are evaluated and its target is
-scaled.
+"""The control loop, which evaluates each autoscaler once per sync period (15 s by default) and scales its target.
 
 A new autoscaler is evaluated for the first time one period after it is first seen.
 """
@@ -77,7 +76,7 @@ class HorizontalPodAutoscalers:
         return self._config.period_s
 
     def _selecting(self, namespace: str, selector: Selector) -> list[Key]:
-        """Return the autoscalers whose selector matches any of the pods that the given selector matches."""
+        """Return the autoscalers that share pods with the specified selector."""
         rivals = {key: known.selector for key, known in self._memories.items() if key.namespace == namespace}
         if len(rivals) < 2:
             return list(rivals)

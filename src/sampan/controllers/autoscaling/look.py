@@ -69,7 +69,7 @@ class Means:
     source: MetricsSource
     config: AutoscalerConfig
     rivals: Callable[[str, Selector], Sequence[Key]]
-    """Return the autoscalers of a namespace whose selector matches any of the pods that the given selector matches."""
+    """Return the autoscalers of a namespace that share pods with the specified selector."""
 
 
 class _Stop(Exception):

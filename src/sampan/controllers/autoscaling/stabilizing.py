@@ -47,8 +47,8 @@ class Recommendations:
         return Stabilized(found, *(_READY if found == desired else _HIGHEST))
 
     def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
-        """Stabilize with a behavior: scale up to the lowest in its window at most, down to the highest in its window at
-        least."""
+        """Stabilize with a behavior: at most the lowest of the scale-up window, at least the highest of the scale-down
+        one."""
         up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
         lowest = min((desired, *(each.replicas for each in self.recent if each.time > up)))
         highest = max((desired, *(each.replicas for each in self.recent if each.time > down)))

@@ -1,3 +1,4 @@
-"""Controllers of dynamic resource allocation, resource.k8s.io (`pkg/controller/resourceclaim`,
-`pkg/controller/devicetainteviction`).
+"""Controllers of dynamic resource allocation (resource.k8s.io).
+
+The counterparts are `pkg/controller/resourceclaim` and `pkg/controller/devicetainteviction`.
 """

@@ -65,8 +65,7 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def needs_reservation(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a pod that was assigned to a node without the scheduler still lacks its reservation of an allocated
-    claim."""
+    """Whether a pod that was bound without the scheduler lacks its reservation of an allocated claim."""
     status = claim.status
     has_room = len(status.reservedFor) < MOST_CONSUMERS
     return status.allocation is not None and not is_reserved_for(claim, pod) and has_room

@@ -1,5 +1,7 @@
-"""resourceclaim-controller, which creates claims from templates, releases the reservations of finished pods, and
-deletes generated claims that are no longer needed.
+"""resourceclaim-controller, which creates claims from templates and releases claims that are no longer used.
+
+It removes the reservations of finished pods, deallocates claims without reservations, and deletes generated claims
+whose pod has finished.
 """
 
 from __future__ import annotations
@@ -214,8 +216,7 @@ class ResourceClaims:
         return live.metadata.uid == consumer.uid
 
     async def _release(self, claim: ResourceClaim, left: list[ResourceClaimConsumerReference]) -> ResourceClaim:
-        """Remove reservations. With the last one the claim is deallocated, as the next consumer may run on another
-        node."""
+        """Remove reservations. The last one deallocates the claim, as the next consumer may run on another node."""
         is_free = not left and FINALIZER in claim.metadata.finalizers
         allocation = None if is_free else claim.status.allocation
         claim = await self._update_status(claim, reservedFor=left, allocation=allocation)
@@ -229,8 +230,7 @@ class ResourceClaims:
         return await self._without_finalizer(claim)
 
     def _has_done_owner(self, claim: ResourceClaim) -> bool:
-        """Whether the claim was generated for a pod that has finished. If the pod is unknown, garbage collection
-        decides."""
+        """Whether the claim was generated for a finished pod. If the pod is unknown, garbage collection decides."""
         for owner in claim.metadata.ownerReferences:
             if owner.controller and (owner.apiVersion, owner.kind) == ("v1", "Pod"):
                 pod = self._pods.get(owner.name, claim.metadata.namespace)

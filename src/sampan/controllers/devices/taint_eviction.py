@@ -1,6 +1,4 @@
-"""device-taint-eviction-controller, which evicts pods from devices with NoExecute taints that their claims do not
-tolerate.
-"""
+"""device-taint-eviction-controller, which evicts pods from devices with NoExecute taints that they do not tolerate."""
 
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple

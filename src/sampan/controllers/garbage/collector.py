@@ -117,8 +117,8 @@ class GarbageCollector:
     # -- virtual owners ----------------------------------------------------------------------------------------------
 
     async def _verify(self, node: Node) -> float | None:
-        """Check whether an owner named by a dependent exists. An existing owner that cannot be watched is checked
-        periodically."""
+        """Check whether the owner that a dependent names exists. An existing one that cannot be watched is checked
+        again."""
         resource, key, uid = node.kind.resource, node.key, node.uid
         found = await self._objects.read(resource, key)
         if not node.is_virtual:
@@ -143,7 +143,7 @@ class GarbageCollector:
     # -- dependents --------------------------------------------------------------------------------------------------
 
     async def _collect(self, node: Node) -> float | None:
-        """Delete the object if it has no owner left; otherwise remove the owner references to absent or waiting owners."""
+        """Delete the object if no owner is left; otherwise remove the references to absent or waiting owners."""
         resource, key = node.kind.resource, node.key
         found = await self._objects.read(resource, key)
         if found is None or found.metadata.uid != node.uid:

@@ -99,7 +99,7 @@ class Graph:
         return found
 
     def serve_as(self, resource: Resource) -> None:
-        """Switch the resource to the given version."""
+        """Switch the resource to this version."""
         self.nodes(resource).resource = resource
 
     def put(self, nodes: Nodes, key: Key, obj: Owned) -> None:

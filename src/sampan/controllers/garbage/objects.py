@@ -24,7 +24,7 @@ class Objects:
     async def read(self, resource: Resource, key: Key) -> Owned | None:
         """Return the object from the server, or None if it does not exist.
 
-        Raise NotFound if the resource itself is not served, which says nothing about the object.
+        Raise NotFound if the resource itself is not served: the object may exist nevertheless.
         """
         try:
             return await self.of(resource).get(key.name, key.namespace)
@@ -70,8 +70,7 @@ class Objects:
     async def patch(
         self, resource: Resource, key: Key, patch: Mapping[str, Any], by_merge: Callable[[Any], Mapping[str, Any]]
     ) -> None:
-        """Apply a strategic merge patch. For kinds without it, `by_merge` builds a JSON merge patch from the live
-        metadata."""
+        """Apply a strategic merge patch; kinds without it get the JSON merge patch that `by_merge` builds."""
         try:
             await self.of(resource).patch(key.name, patch, key.namespace)
         except errors.UnsupportedMediaType:

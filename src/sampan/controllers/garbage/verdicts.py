@@ -64,7 +64,7 @@ def _as_it_says(obj: Owned) -> Propagation:
 
 
 def striking(uid: str, owners: Collection[str]) -> Mapping[str, Any]:
-    """Return the strategic merge patch that removes these owner references from the object with the given UID."""
+    """Return the strategic merge patch that removes these owner references from the object with this UID."""
     struck = [{"$patch": "delete", "uid": owner} for owner in owners]
     return {"metadata": {"ownerReferences": struck, "uid": uid}}
 

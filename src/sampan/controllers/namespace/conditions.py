@@ -50,7 +50,7 @@ def troubles(outcome: Outcome) -> dict[str, Word]:
 
 
 def updated(conditions: Sequence[NamespaceCondition], outcome: Outcome, now: str) -> list[NamespaceCondition] | None:
-    """Return the new conditions, or None if nothing changes. lastTransitionTime changes only together with the status."""
+    """Return the new conditions, or None if nothing changes. lastTransitionTime changes only with the status."""
     held = troubles(outcome)
     found = {condition.type: condition for condition in conditions}
     for type, well in _ALL_IS_WELL.items():

@@ -59,7 +59,7 @@ def unexpected(namespace: str, resource: Resource) -> str:
 
 
 def in_order(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:
-    """Return the pods resource, which must be emptied first as pods may need other objects to shut down, and the rest."""
+    """Return the pods resource, which must be emptied first as pods may need other objects, and the rest."""
     deletable = [found for found in resources if found.namespaced and {"delete", "list"} <= set(found.verbs)]
     first = [found for found in deletable if (found.group, found.plural) == ("", "pods")]
     return first, [found for found in deletable if found not in first]
@@ -73,8 +73,7 @@ def grace_left_s(pods: Iterable[Any], deleted_for_s: float) -> int:
 
 
 def look_again_s(estimate_s: int, deleted_for_s: float) -> float:
-    """Return the seconds until the next attempt: a quarter of the time since deletion, but at most half the estimate +
-    1 s."""
+    """Return the seconds until the next attempt: a quarter of the time since deletion, within bounds."""
     return max(_SOONEST_S, min(deleted_for_s / 4, estimate_s / 2 + 1))
 
 

@@ -94,8 +94,7 @@ class NodeIpamController:
         return (Watch(resource_of(Node), self._noted),)
 
     def _noted(self, node: Node) -> Iterable[Hashable]:
-        """Record the pod CIDRs of the node as soon as they are observed, before any are assigned; enqueue nodes
-        without."""
+        """Record the pod CIDRs of an observed node before any are assigned; enqueue nodes that have none."""
         meta = node.metadata
         current = self._nodes.get(meta.name)
         if current is not None and current.metadata.uid == meta.uid and current.spec.podCIDRs:

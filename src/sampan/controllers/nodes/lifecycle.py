@@ -1,8 +1,8 @@
 """node-lifecycle-controller, which detects unreachable nodes and taints nodes according to their conditions.
 
 All nodes are checked every few seconds. The conditions of a node without a heartbeat during the grace period become
-Unknown, its pods are marked not ready, and it is queued in its zone for the NoExecute taint, whose rate is limited; a
-node that recovers leaves the queue. NoSchedule taints follow the conditions of a node immediately.
+Unknown, its pods are marked not ready, and it is queued in its zone for the NoExecute taint, which is applied at a
+limited rate. A node that recovers leaves the queue. NoSchedule taints follow the conditions of a node immediately.
 """
 
 import logging
@@ -75,9 +75,9 @@ class NodeLifecycleController:
         """UIDs by name of the nodes at the last check."""
         self._health: dict[str, health.Health] = {}
         self._marked: dict[str, set[str]] = {}
-        """For nodes that are not ready: the UIDs of pods that need no further marking, because they were marked not
-        ready or were already there when this controller first saw the node not ready. If a live kubelet later posts
-        another status, it stands."""
+        """For nodes that are not ready: the UIDs of pods that need no (further) marking, because they were marked not
+        ready, or because the node was already not ready when this controller first saw it. If a live kubelet later
+        posts another status, it stands."""
         self._next_look = 0.0
 
     async def reconcile(self, key: str) -> float | None:
@@ -180,8 +180,7 @@ class NodeLifecycleController:
             return None
 
     def _concerns_us(self, seen: _Seen) -> bool:
-        """Whether the node needs processing: not if it was and is healthy, nor while it may still post its first
-        status."""
+        """Whether the node needs processing: not if it stayed healthy, nor while its first status is still to come."""
         is_well = seen.status == TRUE and not seen.node.spec.taints and seen.node.metadata.name not in self._marked
         return bool(seen.status) and not is_well
 

@@ -42,7 +42,7 @@ class Ranges:
         self._step = 1 << (cluster.max_prefixlen - mask_size)
         self._base = int(cluster.network_address)
         self._holders: dict[int, int] = {}
-        """Number of holders per occupied block; manually assigned pod CIDRs may give one block to two nodes."""
+        """Number of holders per occupied block. With manually assigned pod CIDRs two nodes may hold the same block."""
         self._wide: dict[tuple[int, int], int] = {}
         """Number of holders per interval (first and last block) that is too large to be tracked block by block."""
         self._next = 0

@@ -1,7 +1,7 @@
-"""taint-eviction-controller, which evicts pods from nodes with NoExecute taints that they do not tolerate, or tolerate
-only for a time.
+"""taint-eviction-controller, which evicts pods from nodes with NoExecute taints that they do not tolerate.
 
-The key is a node. `plan` decides which of its pods are evicted now, which later, and which evictions are cancelled.
+The key is a node. `plan` decides which of its pods are evicted now, which later (tolerationSeconds), and which
+evictions are cancelled.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ REASON = "TaintManagerEviction"
 @dataclass(frozen=True, slots=True)
 class Eviction:
     uid: str
-    """The UID of the pod, which tells it from a later pod of the same name."""
+    """The UID of the pod, which distinguishes it from a later pod of the same name."""
     at: float
     is_done: bool = False
 

@@ -39,8 +39,7 @@ class Ttl:
         self._step = 0
 
     async def reconcile(self, key: str) -> None:
-        """Update the annotation of one node. After a change of step, other nodes are updated on their next status
-        update."""
+        """Update the annotation of one node. After a change of step, other nodes follow on their next status update."""
         self._step = next_step(self._step, len(self._nodes))
         node, wanted = self._nodes.get(key), str(_STEPS[self._step][2])
         if node is None or node.metadata.annotations.get(ANNOTATION) == wanted:

@@ -36,7 +36,6 @@ def template_patch(template: PodTemplateSpec) -> dict[str, Any]:
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
-    """Return the template that the revision restores."""
     stored = revision.data["spec"]["template"]
     return json.from_value({key: value for key, value in stored.items() if key != "$patch"}, PodTemplateSpec)
 
@@ -63,8 +62,7 @@ def next_number(revisions: Iterable[ControllerRevision]) -> int:
 
 
 def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
-    """Return the revisions to delete so that `limit` remain: the oldest of `old` (sorted), except those named in
-    `live`."""
+    """Return the oldest of `old` (sorted) to delete so that `limit` remain, except those named in `live`."""
     dead = [found for found in old if _name(found) not in live]
     return dead[: max(len(dead) - limit, 0)] if limit >= 0 else []
 
@@ -99,7 +97,6 @@ def revision_name(owner: str, hash: str) -> str:
 def new_revision(
     owner: Any, template: PodTemplateSpec, number: int, *, hash: str, hash_label: str, patch: dict[str, Any]
 ) -> ControllerRevision:
-    """Return the revision that records the owner's template under that number."""
     meta = owner.metadata
     return ControllerRevision(
         metadata=ObjectMeta(

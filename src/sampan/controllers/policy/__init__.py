@@ -1,7 +1,7 @@
-"""disruption-controller, which computes how many pods of each PodDisruptionBudget may be disrupted
-(`pkg/controller/disruption`).
+"""disruption-controller, which computes how many pods of each PodDisruptionBudget may be disrupted.
 
-`budgets` decides (pure), `scales` determines the expected number of pods, and `disruption` is the controller.
+The counterpart is `pkg/controller/disruption`. `budgets` decides (pure), `scales` determines the expected number of
+pods, and `disruption` is the controller.
 """
 
 from sampan.controllers.policy.disruption import DisruptionController, make

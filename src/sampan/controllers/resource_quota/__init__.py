@@ -1,7 +1,6 @@
-"""resourcequota-controller, which keeps the usage in the status of ResourceQuotas up to date
-(`pkg/controller/resourcequota`).
+"""resourcequota-controller, which keeps the usage in the status of each ResourceQuota up to date.
 
-`recount` computes the status (pure); `controller` reads and writes.
+The counterpart is `pkg/controller/resourcequota`. `recount` computes the status (pure); `controller` reads and writes.
 """
 
 from sampan.controllers.resource_quota.controller import ResourceQuotaController, make

@@ -35,7 +35,7 @@ def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], E
 
 
 def usage_of(quota: ResourceQuota, evaluator: Evaluator, objects: Iterable[Any], now: float) -> Amounts:
-    """Return what these objects, all of one resource, use of the quota."""
+    """Return the usage of these objects, all of one resource, that the quota counts."""
     names = evaluator.names_in(quota.spec.hard)
     total = dict.fromkeys(names, Quantity())
     for obj in objects:

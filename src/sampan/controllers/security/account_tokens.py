@@ -132,8 +132,7 @@ class AccountTokenController:
             await self._complete(secret, account)
 
     async def _account_of(self, key: SecretKey) -> ServiceAccount | None:
-        """Return the service account of a secret. If it is not cached it is read live, since the secret would be
-        deleted otherwise."""
+        """Return the service account, read live if not cached: the secret is deleted if there is none."""
         known = self._known_accounts.get(key.account, key.namespace)
         if known is None or key.account_uid not in ("", known.metadata.uid):
             try:

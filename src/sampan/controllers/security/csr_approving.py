@@ -43,8 +43,9 @@ _OWN = Recognized("selfnodeclient", "Auto approving self kubelet client certific
 _ANY = Recognized("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 _OWN_SERVER = Recognized("selfnodeserver", "Auto approving self kubelet server certificate after SubjectAccessReview.")
 _ANY_SERVER = Recognized("nodeserver", "Auto approving kubelet server certificate after SubjectAccessReview.")
-"""Kubernetes does not approve kubelet serving certificates. This controller approves those that contain no IP address
-and only the node's own DNS name, if RBAC allows it; `sampan up` creates such roles.
+"""Kubernetes does not approve kubelet serving certificates. This controller approves those without IP addresses whose
+only DNS name is the one that `kubelet_server_name` derives from the node, if RBAC allows it; `sampan up` creates such
+roles.
 """
 
 

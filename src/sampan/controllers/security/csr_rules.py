@@ -37,8 +37,7 @@ class Asked:
 
 
 def read(request: CertificateSigningRequest) -> x509.CertificateSigningRequest:
-    """Parse `spec.request` with the same function as validation and admission, so that what they checked is what is
-    signed."""
+    """Parse `spec.request` with the function that validation and admission use, so that what they checked is signed."""
     from sampan.machinery.certificates import BadSigningRequest, parse_signing_request
 
     try:

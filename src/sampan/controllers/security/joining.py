@@ -19,7 +19,7 @@ def text_of(secret: Secret, key: str) -> str:
 
 
 def left_s(secret: Secret, now: float) -> float:
-    """Return the seconds until the token expires; infinite without an expiration, minus infinity if it is unparsable."""
+    """Return the seconds until the token expires: infinity without an expiration, minus infinity if it is invalid."""
     said = text_of(secret, "expiration")
     if not said:
         return float("inf")

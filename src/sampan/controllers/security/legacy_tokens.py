@@ -75,7 +75,7 @@ class LegacyTokenCleaner:
         return _SYNC_S
 
     async def _tracked_since(self) -> float | None:
-        """Return the start of the day after the API server began to track token usage, or None if it does not."""
+        """Return the start of the day after token tracking was enabled in the API server, or None if it is not."""
         try:
             tracking = await self._maps.get(TRACKING, "kube-system")
         except errors.NotFound:

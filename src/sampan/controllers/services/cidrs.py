@@ -69,8 +69,7 @@ class ServiceCidrController:
         return (Watch(resource_of(ServiceCIDR), self._overlapping), Watch(resource_of(IPAddress), self._containing))
 
     def _overlapping(self, found: ServiceCIDR) -> Iterable[Hashable]:
-        """Return this ServiceCIDR and all that overlap it: a deletion may block another, and an addition may unblock
-        one."""
+        """Return all ServiceCIDRs that overlap this one: a deletion may block another, an addition may unblock one."""
         near = [
             other.metadata.name
             for other in self._cidrs

@@ -99,7 +99,7 @@ class LoadBalancerController:
         self._asked: dict[Key, Asked] = {}
 
     def feed(self, add: Any) -> None:
-        """Subscribe to nodes and services. A node that becomes or ceases to be a backend concerns every load balancer."""
+        """Subscribe to nodes and services. A node that starts or ceases to be a backend concerns all load balancers."""
 
         def node_changed(old: Node | None, new: Node | None) -> None:
             if (old is not None and is_host(old)) != (new is not None and is_host(new)):

@@ -1,4 +1,4 @@
-"""endpointslice-mirroring-controller, which mirrors custom Endpoints of services without a selector to endpoint slices."""
+"""endpointslice-mirroring-controller, which mirrors custom Endpoints of services without a selector to slices."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
 
 
 def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], wanted: Mirrored) -> Plan:
-    """Return the writes for one slice per address family and set of ports. Slices to be deleted are reused for new
-    ones."""
+    """Return the writes for one slice per address family and set of ports, reusing slices to be deleted."""
     made, spare = Plan(), dict[str, list[EndpointSlice]]()
     first: dict[tuple[str, PortsKey], EndpointSlice] = {}
     for found in existing:

@@ -38,7 +38,7 @@ class Packing:
 
 
 def pack(existing: Sequence[EndpointSlice], wanted: Mapping[PortsKey, Group], most: int) -> Packing:
-    """Pack the slices of one address family. If there are no endpoints, one slice without endpoints and ports remains."""
+    """Pack the slices of one address family. Without endpoints, one slice without endpoints and ports remains."""
     by_ports: dict[PortsKey, list[EndpointSlice]] = {}
     for found in existing:
         by_ports.setdefault(ports_key(found.ports or ()), []).append(found)

@@ -1,4 +1,4 @@
-"""Tracking of written slices that the cache does not show yet. Until it does, nothing is planned for their service.
+"""Tracking of written slices that the cache does not show yet. Until it does, nothing is planned for their owner.
 
 This relies on the resourceVersion being one increasing number for the whole store.
 """
@@ -38,8 +38,7 @@ class Pending:
             self._owner[key] = owner
 
     def is_own(self, old: Any | None, new: Any | None) -> bool:
-        """Process a change of the cache. Return whether it is the controller's own write and no deferred sync depends
-        on it."""
+        """Process a change of the cache. Return whether it is an own write that no deferred sync depends on."""
         key = key_of(new if new is not None else old)
         owner = self._owner.get(key)
         if owner is None:

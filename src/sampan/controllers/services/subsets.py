@@ -46,8 +46,7 @@ def _address(service: Service, pod: Pod) -> EndpointAddress | None:
 
 
 def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
-    """Return the ports of the pod, or None if it has none of the service's. A headless service may have no ports at
-    all."""
+    """Return the ports of the pod, or None if it has none of the service's; a headless service may have no ports."""
     if not service.spec.ports:
         return [] if service.spec.clusterIP == "None" else None
     found = [

@@ -1,7 +1,6 @@
-"""persistentvolume-attach-detach-controller, which attaches the volumes that the pods on a node need and detaches
-others.
+"""persistentvolume-attach-detach-controller, which attaches volumes to the nodes of the pods that use them.
 
-The key is a node; `attachments` decides.
+The key is a node; `attachments` decides. Volumes that no pod on the node needs any more are detached.
 """
 
 from collections.abc import Hashable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The decision which volumes to attach to a node and which to detach. Pure.
+"""Planning of volume attachments and detachments for a node. Pure.
 
 Only CSI volumes are attached: an external attacher acts on the VolumeAttachment objects.
 """
@@ -112,7 +112,7 @@ def plan(
 
 
 def may_detach(node: Node, name: str, waited_s: float) -> bool:
-    """Whether the volume may be detached: it is not mounted, or the node is out of service or not ready for too long."""
+    """Whether the volume may be detached: it is unmounted, or the node is out of service or not ready for too long."""
     if name not in node.status.volumesInUse:
         return True
     if any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints):

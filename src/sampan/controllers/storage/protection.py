@@ -16,7 +16,7 @@ def is_candidate(obj: Any, finalizer: str) -> bool:
 
 
 def lacks(obj: Any, finalizer: str) -> bool:
-    """Whether the object is not being deleted and lacks the finalizer, because admission did not add it."""
+    """Whether the object is not being deleted and lacks the finalizer, as if created before admission added it."""
     return obj.metadata.deletionTimestamp is None and finalizer not in obj.metadata.finalizers
 
 

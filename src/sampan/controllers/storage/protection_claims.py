@@ -25,8 +25,7 @@ def is_shut_down(pod: Pod) -> bool:
 
 
 def uses(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether the pod uses the claim. Unscheduled pods do not count: no kubelet starts a pod whose claim is being
-    deleted."""
+    """Whether the pod uses the claim. Unscheduled pods do not: no kubelet starts a pod whose claim is being deleted."""
     if not pod.spec.nodeName:
         return False
     return any(_is_behind(claim, volume, pod) for volume in pod.spec.volumes)

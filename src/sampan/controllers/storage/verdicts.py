@@ -60,7 +60,7 @@ ClaimVerdict = Bind | Wait | Lose | TakeClass | Provision
 def on_new_claim(
     claim: PersistentVolumeClaim, match: PersistentVolume | None, default: StorageClass | None, *, waits: bool
 ) -> ClaimVerdict:
-    """Decide about a claim that names no volume. `match` is the best volume; `waits` if the class waits for a consumer."""
+    """Decide about a claim without a volume. `match` is the best volume; `waits` if the class waits for a consumer."""
     if match is not None:
         return Bind(match)
     if not names_class(claim) and default is not None:

@@ -1,5 +1,5 @@
-"""Controllers of long-running workloads: ReplicationController, ReplicaSet, Deployment, DaemonSet and StatefulSet
-(`pkg/controller/replication`, `replicaset`, `deployment`, `daemon`, `statefulset`).
+"""Controllers of long-running workloads: ReplicationController, ReplicaSet, Deployment, DaemonSet and StatefulSet.
 
-Shared code is in `controllers.ownership`.
+The counterparts are `pkg/controller/replication`, `replicaset`, `deployment`, `daemon` and `statefulset`. Shared code
+is in `controllers.ownership`.
 """

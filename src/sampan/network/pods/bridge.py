@@ -68,7 +68,7 @@ class BridgeNetwork:
         self._thread.shutdown()
 
     async def run(self) -> None:
-        """Periodically restore what other programs removed: reloading a firewall may flush all nftables tables."""
+        """Restore the network periodically, as other programs may remove it: a firewall reload may flush all tables."""
         while True:
             await self._clock.sleep(CHECK_S)
             try:

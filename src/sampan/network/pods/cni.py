@@ -160,8 +160,7 @@ class CniNetwork:
 
 
 def _is_left(file: Path) -> bool:
-    """Whether the directory of the node that wrote the file no longer exists, so that nothing else will remove the
-    file."""
+    """Whether the directory of the node that wrote the file is gone, so that nothing else will remove the file."""
     try:
         state = json.loads(file.read_bytes())["plugins"][0]["ipam"]["dataDir"]
     except (OSError, ValueError, LookupError, TypeError):

@@ -1,8 +1,8 @@
 """Rules for other firewalls that drop forwarded packets, above all Docker's. Pure.
 
 In nftables a drop in one chain cannot be overridden by an accept in another. If the iptables-nft table drops by policy
-(`ip filter FORWARD`), two rules with our comment are appended to it, after the rules of others. Other chains that drop
-are only reported in a warning, as only their owner knows which rules belong there.
+(`ip filter FORWARD`), two rules with Sampan's comment are appended to it, after the rules of others. Other chains that
+drop are only reported in a warning, as only their owner knows which rules belong there.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ def refusing(listing: Mapping[str, Any], bridge: str) -> Iterator[Chain]:
 
 
 def has_firewalld(listing: Mapping[str, Any]) -> bool:
-    """Whether firewalld is active. It rejects by rule, not by policy, unless the bridge is in a zone that allows
-    traffic."""
+    """Whether firewalld is active. It rejects by rule, not by policy, unless the bridge is in a permissive zone."""
     return any(entry.get("chain", {}).get("table") == "firewalld" for entry in listing.get("nftables", ()))
 
 
@@ -54,7 +53,7 @@ def iptables_chains(listing: Mapping[str, Any]) -> Iterator[Chain]:
 
 
 def marked(listing: Mapping[str, Any], bridge: str) -> list[int]:
-    """Return the handles of our rules in the output of `nft -j -a list chain`."""
+    """Return the handles of Sampan's rules in the output of `nft -j -a list chain`."""
     rules = (entry["rule"] for entry in listing.get("nftables", ()) if "rule" in entry)
     return [rule["handle"] for rule in rules if rule.get("comment") == mark_for(bridge)]
 

@@ -75,7 +75,7 @@ class Links:
         return index
 
     def other_owner(self) -> str:
-        """Return who owns the existing link of that name, or an empty string if it is this node's bridge."""
+        """Return the owner of the existing link of that name, or an empty string if it is this node's bridge."""
         link = self._netlink.link("get", index=index_of(self._bridge))[0]
         kind, owner = link.get(("linkinfo", "kind")), link.get("ifalias")
         if owner not in (None, self._owner):
@@ -135,8 +135,7 @@ class Links:
             os.close(file)
 
     def delete(self, *links: str) -> None:
-        """Delete the links that exist. Several are deleted as one group, since each deletion blocks for tens of
-        milliseconds."""
+        """Delete the links that exist, several as one group: each deletion blocks for tens of milliseconds."""
         found = [index for link in links if (index := index_of(link))]
         if not found:
             return

@@ -115,7 +115,7 @@ class Machine:
         self._ready_for = networks
 
     def check(self) -> None:
-        """Restore what other programs have removed."""
+        """Restore bridge and rules if other programs have removed them."""
         if not self._ready_for:
             return
         chains = listed("chains")

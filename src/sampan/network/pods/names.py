@@ -40,7 +40,7 @@ def table_for(bridge: str) -> str:
 
 
 def mark_for(bridge: str) -> str:
-    """Return the comment that marks our rules in the chains of other firewalls."""
+    """Return the comment that marks Sampan's rules in the chains of other firewalls."""
     return f"sampan: pods of {bridge}"
 
 

@@ -11,8 +11,7 @@ _ROUTES = Path("/proc/thread-self/net/route")
 
 
 def free_range(candidates: Iterable[str], bridge: str, take: Callable[[str], bool] = lambda each: True) -> str:
-    """Return the first CIDR without a route, except through that bridge (a restarted node keeps its own), that `take`
-    accepts."""
+    """Return the first CIDR without a route that `take` accepts. Routes through the bridge itself are ignored."""
     text = _ROUTES.read_text() if _ROUTES.exists() else ""
     return first_free(candidates, list(routed(text, bridge)), take)
 
@@ -28,7 +27,7 @@ def first_free(
 
 
 def routed(text: str, bridge: str) -> Iterator[IPv4Network]:
-    """Yield the destinations of routes, from /proc/net/route, except the default route and routes through the bridge."""
+    """Yield the destinations of routes in /proc/net/route, except the default route and routes through the bridge."""
     for line in text.splitlines()[1:]:
         columns = line.split()
         if columns and columns[0] != bridge and columns[7] != "00000000":

@@ -84,7 +84,7 @@ class CronJobController:
     def _has_new_timing(self, cron: CronJob) -> bool:
         """Whether the schedule or time zone has changed since the last reconcile.
 
-        A changed schedule applies from its next time on; times that it would have had before now are not made up for.
+        A changed schedule applies from its next time on; its times before now are not made up for.
         """
         timing = (cron.spec.schedule, cron.spec.timeZone)
         known = self._timings.setdefault(cron.metadata.uid, timing)

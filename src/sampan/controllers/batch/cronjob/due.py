@@ -95,7 +95,7 @@ def _last_by(now: float, start: float, next_after: Next) -> float | None:
         if following is None or following > now:
             return found
         found, following = following, next_after(following)
-    low, high = found, now  # Invariant: some time is in (low, now], none is in (high, now].
+    low, high = found, now  # Invariant: `low` is a scheduled time, and no scheduled time is in (high, now].
     while low is not None and high - low > 1:
         middle = (low + high) / 2
         following = next_after(middle)

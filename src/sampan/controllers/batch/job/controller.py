@@ -1,4 +1,4 @@
-"""The job controller: maps changes to keys, and gathers what one sync of a job needs."""
+"""The job controller, which maps changes to keys and collects the inputs of a sync."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -185,8 +185,7 @@ def _adopted(pod: Pod) -> Pod:
 
 
 def _pause_s(job: Job, known: _Known | None, now: float) -> float:
-    """Return the seconds to wait for further pod changes of a highly parallel job. A change of the job itself is not
-    delayed."""
+    """Return the seconds to wait for more pod changes of a highly parallel job; changes of the job are not delayed."""
     if known is None or known.generation != job.metadata.generation or (job.spec.parallelism or 0) <= WIDE:
         return 0.0
     return known.looked + BATCH_S - now

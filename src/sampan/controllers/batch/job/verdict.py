@@ -89,8 +89,7 @@ def _policy_message(job: Job, pods: Sequence[Pod]) -> str | None:
 
 
 def _restarts_too_often(job: Job, pods: Sequence[Pod]) -> bool:
-    """Whether in-place restarts exceed the backoff limit: with restartPolicy OnFailure each restart counts as a
-    failure."""
+    """Whether restarts exceed the backoff limit: with restartPolicy OnFailure each restart counts as a failure."""
     if job.spec.template.spec.restartPolicy != "OnFailure":
         return False
     restarts = sum(

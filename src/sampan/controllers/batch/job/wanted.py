@@ -1,4 +1,4 @@
-"""The decision which pods of a running job to create or delete. Pure."""
+"""Planning of pod creations and deletions for a running job. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -83,8 +83,7 @@ def _next_indexes(view: JobView, count: int) -> list[int]:
 
 
 def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
-    """Return at least `count` pods to delete. For an indexed job this includes pods with an invalid index and
-    duplicates."""
+    """Return at least `count` pods to delete, including pods with an invalid or duplicate completion index."""
     extra = _superfluous(job, pods) if is_indexed(job) else []
     more = count - len(extra)
     if more <= 0:

@@ -1,4 +1,4 @@
-"""The decision which pods to create and delete so that each eligible node has exactly one. Pure."""
+"""Planning of pod creations and deletions so that each eligible node has exactly one pod. Pure."""
 
 from collections.abc import Callable, Sequence
 

@@ -137,7 +137,7 @@ class DeploymentController:
         raise error
 
     async def _collided(self, deployment: Deployment, new: ReplicaSet) -> None:
-        """Increment the collision count, unless the existing object is the Deployment's own ReplicaSet, not cached yet."""
+        """Increment the collision count, unless the object is the Deployment's own ReplicaSet, not cached yet."""
         other = await self._set_client.get(new.metadata.name, new.metadata.namespace)
         if is_controlled_by(other, deployment) and is_same_template(other.spec.template, deployment.spec.template):
             raise errors.Conflict(f"{new.metadata.name} is there already")

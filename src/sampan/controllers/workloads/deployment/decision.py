@@ -161,8 +161,7 @@ def _telling(deployment: Deployment, status: DeploymentStatus) -> Deployment:
 
 
 def surplus(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-    """Return the old ReplicaSets above the history limit, lowest revision first, except those that have or may have
-    pods."""
+    """Return the old ReplicaSets above the history limit, lowest revision first, except those with pods."""
     kept = kept_sets(deployment)
     if kept is None:
         return []

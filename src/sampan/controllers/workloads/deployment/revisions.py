@@ -66,7 +66,7 @@ def annotated(rs: ReplicaSet, annotations: Mapping[str, str]) -> ReplicaSet:
 
 
 def sizes(deployment: Deployment) -> dict[str, str]:
-    """Return the annotations that record what a ReplicaSet's size is based on."""
+    """Return the annotations that record the Deployment's desired and maximum size."""
     return {DESIRED: str(wanted(deployment)), MOST: str(most_pods(deployment))}
 
 
@@ -117,7 +117,7 @@ def set_name(deployment: str, hash: str) -> str:
 
 
 def new_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:
-    """Return the ReplicaSet of the current template, whose name derives from the template so that it is created once."""
+    """Return the ReplicaSet of the current template. Its name derives from the template, so that it is created once."""
     spec, meta = deployment.spec, deployment.metadata
     hash = template_hash(spec.template, deployment.status.collisionCount)
     labels = {**spec.template.metadata.labels, HASH_LABEL: hash}

@@ -45,7 +45,7 @@ def rollback(deployment: Deployment, sets: Sets) -> Rollback:
 
 
 def _restored(deployment: Deployment, rs: ReplicaSet) -> Deployment:
-    """Return the Deployment with the ReplicaSet's template and the annotations that it had with it."""
+    """Return the Deployment with the template of the ReplicaSet and the annotations of that time."""
     meta = rs.spec.template.metadata
     labels = {key: value for key, value in meta.labels.items() if key != HASH_LABEL}
     template = PodTemplateSpec(metadata=msgspec.structs.replace(meta, labels=labels), spec=rs.spec.template.spec)

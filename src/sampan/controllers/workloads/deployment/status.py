@@ -115,7 +115,7 @@ def _since(stamp: str | None) -> float:
 
 
 def paused_or_resumed(deployment: Deployment, now: float) -> c.Conditions:
-    """Return the conditions with Progressing set to Unknown on pause and resume, which restarts the progress deadline."""
+    """Return the conditions with Progressing set to Unknown on pause and resume; that restarts the deadline."""
     present = deployment.status.conditions
     told = c.find(present, c.PROGRESSING)
     if deadline_s(deployment) is None or (told is not None and told.reason == c.TIMED_OUT):

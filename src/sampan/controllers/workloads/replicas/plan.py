@@ -1,4 +1,4 @@
-"""The decision how many pods to create or which to delete. Pure."""
+"""Planning of pod creations and deletions. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

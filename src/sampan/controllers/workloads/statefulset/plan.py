@@ -1,11 +1,11 @@
-"""The decision what a StatefulSet does next. Pure.
+"""Planning of the next actions of a StatefulSet. Pure.
 
 With OrderedReady, pods are created, replaced and deleted one at a time, and only if all predecessors are available.
 With Parallel, everything possible is done at once. In both cases the parts are carried out in sequence: desired pods,
 claims of condemned pods, condemned pods from the highest ordinal down, and the rolling update.
 
 The cost of a decision depends on the number of existing pods, never on `spec.replicas`, which a user may set to two
-billion: ordinals stay a `range`, missing pods are built lazily, and a part ends after `BURST` steps.
+billion: ordinals stay a `range`, missing pods are built lazily, and a part has at most about `BURST` steps.
 """
 
 from collections.abc import Callable, Iterator, Sequence
