@@ -1,7 +1,7 @@
-"""The scheduler: which node each pod runs on.
+"""The scheduler, which assigns a node to each pending pod (compare `pkg/scheduler` and `cmd/kube-scheduler`).
 
-What belongs here: the queue of pending pods, the table of nodes (numpy columns), the framework that runs plug-ins over
-it, the plug-ins (one file each in `plugins/`), preemption, and the shell that binds. It sees `api` and `machinery`
-only. Nothing of it is imported before a scheduler runs: numpy is loaded here and nowhere else. docs/scheduler.md has
-the architecture.
+The package contains the scheduling queue, the node table (numpy columns), the framework that runs plug-ins over it, the
+plug-ins (one file each in `plugins/`), preemption and the binding cycle. It may import `api` and `machinery` only.
+Nothing in it is imported before a scheduler runs, because numpy is loaded here and nowhere else. docs/scheduler.md
+describes the architecture.
 """

@@ -1,4 +1,6 @@
-"""The terms of pods about other pods: read from a spec, and interned so that equal ones are counted together."""
+"""Pod affinity and anti-affinity terms, read from a pod spec and interned so that pods with equal terms are counted
+together.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,14 @@ class TermKind(Enum):
 
 
 class Term:
-    """Equal terms are one object, told apart by identity."""
+    """An affinity term. Equal terms are one object, so terms are compared by identity."""
 
     __slots__ = ("__weakref__", "carriers", "kind", "pods", "topology_key", "weight")
 
     def __init__(self, kind: TermKind, pods: PodSelector, topology_key: str, weight: int) -> None:
         self.kind, self.pods, self.topology_key, self.weight = kind, pods, topology_key, weight
         self.carriers: Tally | None = None
-        """The pods that have this term, by node; None while there are none."""
+        """Counts, per node, of the pods that carry this term; None while there are none."""
 
 
 class TermTable:
@@ -39,7 +41,7 @@ class TermTable:
         self._known: WeakValueDictionary[object, Term] = WeakValueDictionary()
 
     def of(self, spec: PodSpec, namespace: str) -> tuple[Term, ...]:
-        """All terms of a pod of this spec in that namespace."""
+        """Return all affinity and anti-affinity terms of a pod with this spec in this namespace."""
         affinity = spec.affinity
         if affinity is None:
             return ()
@@ -69,8 +71,11 @@ class TermTable:
 
 
 def pods_of(term: PodAffinityTerm, namespace: str) -> PodSelector:
-    """Which pods the term is about; the pod's own namespace unless it names others. The server has merged
-    matchLabelKeys into the selector."""
+    """Return the selector of the pods that the term refers to.
+
+    The term applies to the namespace of the pod itself unless it names other namespaces. The API server has already
+    merged matchLabelKeys into the label selector.
+    """
     listed = term.namespaces or ([namespace] if term.namespaceSelector is None else [])
     namespaces = selector_of(term.namespaceSelector) if term.namespaceSelector is not None else NOTHING
     return PodSelector(selector_of(term.labelSelector), frozenset(listed), namespaces)

@@ -1,4 +1,6 @@
-"""What is wrong with plug-ins' arguments, in the real scheduler's words."""
+"""Validation of plug-in arguments, with the error messages of kube-scheduler (compare
+`pkg/scheduler/apis/config/validation`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
 
 def refuse(faults: Sequence[FieldError]) -> None:
-    """Raise ArgumentError if there are any."""
+    """Raise ArgumentError if there are any errors."""
     if faults:
         raise ArgumentError(joined([str(fault) for fault in faults]))
 
@@ -117,7 +119,7 @@ def spread(defaulting: str, constraints: Sequence[Any]) -> list[FieldError]:
 
 
 def binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
-    """Of VolumeBinding."""
+    """Validate the arguments of the VolumeBinding plug-in."""
     faults: list[FieldError] = []
     if timeout_s < 0:
         told = "invalid BindTimeoutSeconds, should not be a negative value"
@@ -129,7 +131,7 @@ def binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
 
 
 def timeouts(filtering: str | None, binding_: str | None) -> list[FieldError]:
-    """Of DynamicResources."""
+    """Validate the arguments of the DynamicResources plug-in."""
     faults: list[FieldError] = []
     for path, given, least_s, told in (
         ("filterTimeout", filtering, 0, "must be zero or positive"),
@@ -145,7 +147,7 @@ def timeouts(filtering: str | None, binding_: str | None) -> list[FieldError]:
 
 
 def added_affinity(given: Any) -> list[FieldError]:
-    """Of NodeAffinity."""
+    """Validate the `addedAffinity` argument of the NodeAffinity plug-in."""
     path, faults = Path("addedAffinity"), list[FieldError]()
     required = given.requiredDuringSchedulingIgnoredDuringExecution
     if required is not None:

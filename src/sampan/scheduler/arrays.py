@@ -1,4 +1,4 @@
-"""The array types that the scheduler's modules share, and arrays that grow."""
+"""Array types that the scheduler's modules share, and helpers for arrays that grow."""
 
 from typing import Any, TypeAlias, TypeVar
 
@@ -10,7 +10,7 @@ Codes: TypeAlias = NDArray[np.int32]
 Flags: TypeAlias = NDArray[np.bool_]
 
 Rows: TypeAlias = slice | NDArray[np.intp]
-"""Which rows of the node table: a slice for a whole range (indexing copies nothing), or their numbers."""
+"""Rows of the node table: a slice for a contiguous range (indexing copies nothing), or an array of row numbers."""
 
 A = TypeVar("A", bound=np.generic)
 
@@ -24,7 +24,7 @@ def numbers_of(rows: Rows) -> NDArray[np.intp]:
 
 
 def grown(array: NDArray[A], size: int, fill: Any = 0) -> NDArray[A]:
-    """A longer copy; the last axis grows."""
+    """Return a longer copy of the array; its last axis grows to `size`."""
     made = np.full((*array.shape[:-1], size), fill, dtype=array.dtype)
     made[..., : array.shape[-1]] = array
     return made

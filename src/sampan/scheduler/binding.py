@@ -1,4 +1,4 @@
-"""From the decision to the binding: the pod is counted on its node at once, and bound beside the loop."""
+"""The binding cycle: a pod is assumed on its node at once and bound concurrently with the scheduling loop."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Binder:
         most: int,
         beside: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        """At most `most` bindings are under way; `beside` starts one."""
+        """Limit concurrent bindings to `most`; `beside` starts a binding as a task of the scheduler."""
         self._feed, self._waiting, self._extenders, self._metrics = feed, waiting, extenders, metrics
         self._telling, self._writes, self._failures = telling, writes, failures
         self._clock, self._activity, self._beside = clock, activity, beside
         self._room = asyncio.Semaphore(most)
 
     def hold(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
-        """Count the pod on the node; None if all plug-ins agree."""
+        """Assume the pod on the node and run the Reserve plug-ins; return None if all of them succeed."""
         self._feed.assume(cycle.info, node)
         status = profile.commitment.reserve(cycle, node)
         if status is not None:
@@ -52,7 +52,7 @@ class Binder:
         return status
 
     async def let_go(self, queued: Queued, profile: Profile, cycle: Cycle, node: str) -> None:
-        """Have a pod that is counted on the node bound, as soon as plug-ins permit."""
+        """Run the Permit plug-ins for an assumed pod and start its binding, which waits if a plug-in requires it."""
         info = queued.info
         status, waits = profile.commitment.permit(cycle, node)
         if status is not None:
@@ -92,7 +92,11 @@ class Binder:
         self._bound(queued, profile, cycle, node)
 
     async def _permitted(self, waiting: WaitingPod) -> Status | None:
-        """None when all plug-ins have allowed it. Others see meanwhile which node the pod will have."""
+        """Wait for the Permit plug-ins; return None when all of them have allowed the pod.
+
+        The node is written to `nominatedNodeName` at the same time, so that other components can see where the pod will
+        go.
+        """
         began = self._clock.monotonic()
         try:
             async with asyncio.TaskGroup() as group:
@@ -105,7 +109,7 @@ class Binder:
         return status
 
     async def _pre_bind(self, profile: Profile, cycle: Cycle, node: str, *, is_told: bool) -> Status | None:
-        """That may take minutes, which nobody else shall wait for."""
+        """Run the PreBind plug-ins without occupying a binding slot, because they may take minutes."""
         self._room.release()
         try:
             if not is_told:
@@ -115,7 +119,7 @@ class Binder:
             await self._room.acquire()
 
     async def _tell(self, profile: Profile, cycle: Cycle, node: str) -> Status | None:
-        """The server, by an extender that binds or by the plug-ins."""
+        """Bind through an extender that implements bind, or else through the Bind plug-ins."""
         if self._extenders.extenders:
             with self._activity:
                 status = await self._extenders.bind(cycle, node)
@@ -130,7 +134,7 @@ class Binder:
         profile.commitment.post_bind(cycle, node)
 
     async def _unbound(self, queued: Queued, profile: Profile, cycle: Cycle, node: str, status: Status) -> None:
-        """The binding failed, or was not allowed: everything as before."""
+        """Undo a binding that failed or was not permitted: unreserve, forget the assumed pod and requeue it."""
         profile.commitment.unreserve(cycle, node)
         await profile.commitment.take_back(cycle, node)
         is_freed = self._feed.forget(queued.uid)

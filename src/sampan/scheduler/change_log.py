@@ -1,4 +1,4 @@
-"""Which rows of the table changed, so that whoever remembers results looks again at those alone."""
+"""A log of changed table rows, so that a cache of per-row results recomputes only those rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ class ChangeLog:
     def __init__(self) -> None:
         self._rows: list[int] = []
         self._base = 0
-        """How many entries were dropped from the front."""
+        """The number of entries that were dropped from the front."""
 
     @property
     def position(self) -> int:
@@ -23,12 +23,12 @@ class ChangeLog:
             self._base += _MOST // 2
 
     def forget(self) -> None:
-        """Everything may have changed."""
+        """Drop all entries, so that every reader has to treat all rows as changed."""
         self._base += len(self._rows) + 1
         self._rows.clear()
 
     def since(self, position: int) -> NDArray[np.intp] | None:
-        """The rows that changed since then, each once; None if that is too long ago to know."""
+        """Return the distinct rows that changed since the position, or None if the log does not reach that far."""
         if position < self._base:
             return None
         return np.array(sorted(set(self._rows[position - self._base :])), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The conditions that the scheduler writes on pods."""
+"""The pod conditions that the scheduler writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREEMPTED = "PreemptionByScheduler"
 def status_patch(
     pod: Pod, *, type: str, status: str, reason: str, message: str, now: str, nominated: str | None = None
 ) -> dict[str, Any] | None:
-    """What to patch so that the pod has the condition, and the nominated node; None if it has them."""
+    """Return the patch that sets the condition and the nominated node, or None if the pod already has both."""
     patch: dict[str, Any] = {}
     old = condition(pod, type)
     if old is None or (old.status, old.reason, old.message) != (status, reason, message):

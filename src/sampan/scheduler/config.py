@@ -1,4 +1,4 @@
-"""How a scheduler is set up: its profiles, their plug-ins and arguments, the queue, leader election."""
+"""Configuration of a scheduler: profiles, plug-ins and their arguments, the queue, and leader election."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from sampan.scheduler.queued import QueueConfig
 class PluginChoice:
     name: str
     weight: int = 0
-    """Of its scores; 0 for the default of 1."""
+    """The weight of the plug-in's scores; 0 stands for the default of 1."""
     plugin: str = ""
-    """Which plug-in, where it goes by another name here: so one may be used twice with different arguments."""
+    """The plug-in to instantiate if it differs from `name`, so that one plug-in can be used twice with different
+    arguments.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class PointChoice:
-    """What differs at one extension point: more plug-ins, and some (`*`: all) taken away."""
+    """Changes at one extension point: plug-ins to enable in addition, and plug-ins to disable (`*` for all)."""
 
     enabled: Sequence[PluginChoice] = ()
     disabled: Sequence[str] = ()
@@ -51,17 +53,17 @@ DEFAULT_PLUGINS = (
     PluginChoice("DefaultBinder"),
     PluginChoice("NodeDeclaredFeatures"),
 )
-"""Those of the v1.36 default profile in their order, with that for groups of pods."""
+"""The plug-ins of the v1.36 default profile in their order, and GangScheduling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileConfig:
     scheduler_name: str = DEFAULT_SCHEDULER
     plugins: Sequence[PluginChoice] = DEFAULT_PLUGINS
-    """At every point that they have (multiPoint)."""
+    """Plug-ins that are enabled at every extension point that they implement (`multiPoint`)."""
     points: Mapping[str, PointChoice] = field(default_factory=dict)
     args: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By plug-in."""
+    """Plug-in arguments by the name of the plug-in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +72,13 @@ class SchedulerConfig:
     queue: QueueConfig = field(default_factory=QueueConfig)
     extenders: Sequence[ExtenderConfig] = ()
     flags: Mapping[str, Any] = field(default_factory=dict)
-    """What a file says that flags of `sampan kube-scheduler` say too, by their names."""
+    """Settings of the configuration file that are also flags of `sampan kube-scheduler`, by the name of the flag."""
     seed: int | None = None
-    """Equal best nodes are taken at random by this seed; None: in turn."""
+    """The seed for choosing at random among nodes with the same best score; None takes turns instead."""
     turn_s: float = 0.01
-    """How long decisions go on before others have their turn on the loop."""
+    """How long scheduling continues before it yields to other tasks of the event loop, in seconds."""
     most_bindings: int = 256
-    """Bindings under way at a time."""
+    """The maximum number of concurrent bindings."""
 
 
 __all__ = ["DEFAULT_PLUGINS", "PluginChoice", "PointChoice", "ProfileConfig", "SchedulerConfig"]

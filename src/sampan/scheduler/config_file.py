@@ -1,8 +1,8 @@
-"""KubeSchedulerConfiguration v1 files. Every field is read, or refused by its name.
+"""KubeSchedulerConfiguration v1 files: every field is read, or rejected by name.
 
-`percentageOfNodesToScore` and `parallelism` are checked and then say nothing: every node is looked at for every pod.
-What it says of the kubeconfig and of leader election is for `sampan kube-scheduler`, whose flags go before it; in
-`sampan up` it says nothing.
+`percentageOfNodesToScore` and `parallelism` are validated but have no effect: every node is evaluated for every pod.
+The settings for the kubeconfig and for leader election apply to `sampan kube-scheduler`, whose flags override them;
+`sampan up` ignores them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 API_VERSION, KIND = "kubescheduler.config.k8s.io/v1", "KubeSchedulerConfiguration"
 
 _GONE = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-"""Plug-ins of earlier versions."""
+"""Plug-ins that existed in earlier versions of Kubernetes only."""
 
 
 class ConfigError(ValueError):
-    """A file that is no configuration; the message says where and why."""
+    """An invalid configuration file; the message names the field and the reason."""
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True):
@@ -94,7 +94,7 @@ class _File(_Strict):
 
 
 def parse_text(text: str) -> SchedulerConfig:
-    """ConfigError for what makes no sense."""
+    """Parse a YAML configuration file; raise ConfigError if it is invalid."""
     try:
         value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
@@ -122,7 +122,11 @@ def parse_config(value: Any) -> SchedulerConfig:
 
 
 def _flags(found: _File) -> dict[str, Any]:
-    """`resourceLock` can only be "leases", and how often may be asked is the server's business."""
+    """Return the settings that are also command-line flags.
+
+    `resourceLock` is omitted because it can only be "leases"; `qps` and `burst` are omitted because rate limiting is
+    left to the server.
+    """
     election = found.leaderElection
     return {
         "kubeconfig": found.clientConnection.kubeconfig or None,
@@ -147,7 +151,7 @@ def _note_idle(found: _File) -> None:
         log.info("percentageOfNodesToScore has no effect: the scheduler always evaluates every node")
 
 
-# -- what is wrong ---------------------------------------------------------------------------------------------------
+# -- validation ------------------------------------------------------------------------------------------------------
 
 
 def _faults(found: _File) -> list[FieldError]:
@@ -227,7 +231,7 @@ def _percentage_faults(path: Path, given: int | None) -> list[FieldError]:
 
 
 def _sorting_faults(path: Path, profiles: Sequence[_Profile]) -> list[FieldError]:
-    """One queue, so one order."""
+    """Validate the queueSort plug-ins, which all profiles share because there is only one queue."""
     faults = []
     first = profiles[0].plugins.get("queueSort", _PluginSet())
     if len(first.enabled) > 1:
@@ -242,7 +246,7 @@ def _sorting_faults(path: Path, profiles: Sequence[_Profile]) -> list[FieldError
     return faults
 
 
-# -- what is meant ---------------------------------------------------------------------------------------------------
+# -- conversion ------------------------------------------------------------------------------------------------------
 
 
 def _profile(given: _Profile) -> ProfileConfig:
@@ -259,7 +263,9 @@ def _profile(given: _Profile) -> ProfileConfig:
 
 
 def _everywhere(given: _PluginSet) -> Sequence[PluginChoice]:
-    """The default ones but those taken away; one that is enabled anew keeps its place."""
+    """Return the default plug-ins without the disabled ones; a default plug-in that is enabled again keeps its
+    position.
+    """
     off = {one.name for one in given.disabled}
     anew = {one.name: one for one in _choices(given.enabled)}
     kept = [] if "*" in off else [one for one in DEFAULT_PLUGINS if one.name not in off]

@@ -1,4 +1,4 @@
-"""The selector that a pod's services and its controller have, for spreading pods that do not say how."""
+"""The selector of a pod's services and controller, used to spread pods that declare no topology spread constraints."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DefaultSelectors:
             informer.subscribe(self._changed)
 
     def of(self, info: PodInfo) -> Selector:
-        """NOTHING if neither a service nor a controller selects the pod."""
+        """Return the combined selector, or NOTHING if neither a service nor a controller selects the pod."""
         owner = _controller(info.pod)
         key = (info.group, owner.uid if owner is not None else "")
         found = self._kept.get(key)

@@ -1,4 +1,4 @@
-"""Why no node will do, in numbers and in the words of the event."""
+"""Why no node fits a pod: node counts per reason, and the message of the FailedScheduling event."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NO_NODES = "no nodes available to schedule pods"
 @dataclass(slots=True)
 class Diagnosis:
     count: int
-    """How many nodes there are."""
+    """The number of nodes in the cluster."""
     codes: Codes = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
-    """A verdict for each row; 0 also for rows that are no node."""
+    """The verdict code of each row; 0 also for rows without a node."""
     verdicts: Verdicts = field(default_factory=Verdicts)
     pre_filter: str = ""
-    """What a plug-in said before any node was looked at."""
+    """The message of a PreFilter plug-in that rejected the pod."""
     post_filter: str = ""
     plugins: set[str] = field(default_factory=set)
-    """Those that refused nodes, or the pod altogether."""
+    """The plug-ins that rejected nodes or the pod as a whole."""
 
     def tallied(self) -> list[tuple[Verdict, int]]:
         numbers, counts = np.unique(self.codes, return_counts=True)

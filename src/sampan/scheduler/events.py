@@ -1,4 +1,4 @@
-"""The scheduler's events about pods, in the form of events.k8s.io: sent beside the loop, several at a time."""
+"""Events about pods in the form of events.k8s.io, sent concurrently with the scheduling loop."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MOST_WAITING = 10_000
 _SENDERS = 16
 _REMEMBERED = 4096
 _SERIES_S = 360.0
-"""The same event again within that time is counted on to the first."""
+"""An equal event within this time, in seconds, extends the series of the first one."""
 _LONGEST_NOTE = 1024
 
 
 class Events:
-    """`say` never waits and never raises; `run` sends. The same words about the same pod again are counted."""
+    """An event recorder: `say` neither blocks nor raises, `run` sends. Equal events about one pod become a series."""
 
     def __init__(self, *, client: Client, clock: Clock, host: str = "", activity: Activity | None = None) -> None:
         self._events, self._clock, self._host = client.of(Event), clock, host
@@ -94,7 +94,7 @@ class Events:
             self.dropped += 1
 
     async def _counted(self, key: tuple[str, ...]) -> bool:
-        """Count it on to one that was sent lately, if there is one."""
+        """Increment the series of an equal event that was sent recently; return whether there was one."""
         found = self._seen.get(key)
         if found is None or self._clock.monotonic() - found[2] > _SERIES_S:
             return False

@@ -1,4 +1,4 @@
-"""Making room: pods that preemption has chosen are told to go."""
+"""Eviction of the victims that preemption has chosen."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Evictions:
         self._nominations, self._waiting = nominations, waiting
 
     async def make_room(self, info: PodInfo, node: str, victims: Sequence[PodInfo], lower: Sequence[PodInfo]) -> bool:
-        """Evict the victims for the pod, and take the nominations back that it outranks; whether all went well.
+        """Evict the victims and clear the nominations of the pods in `lower`; return whether all evictions succeeded.
 
-        What cannot be done is left: the pod is to be tried again.
+        The first failed eviction ends the attempt; the pod has to be tried again.
         """
         self._nominations.evicting.add(info.uid)
         try:
@@ -70,7 +70,7 @@ class Evictions:
         return True
 
     async def _delete(self, victim: Pod, source: str) -> bool:
-        """Whether it was still there."""
+        """Set the DisruptionTarget condition and delete the pod; return whether it still existed."""
         patch = status_patch(
             victim,
             type=DISRUPTION_TARGET,

@@ -1,4 +1,4 @@
-"""Attempts that came to nothing: the pod goes back into the queue, and it is told why."""
+"""Failed scheduling attempts: the pod is requeued, and the reason is published as an event and a condition."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class Failures:
         newest: Callable[[PodInfo], PodInfo],
         beside: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        """`newest` gives a pod as it is now, `beside` starts what may take its time."""
+        """Take `newest`, which returns the current state of a pod, and `beside`, which starts a concurrent task."""
         self._queue, self._nominations, self._metrics = queue, nominations, metrics
         self._telling, self._writes, self._evictions = telling, writes, evictions
         self._newest, self._beside = newest, beside
 
     async def unplaced(self, queued: Queued, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> None:
-        """No node will do; perhaps one can be made to."""
+        """Handle a pod that fits no node: run the PostFilter plug-ins, publish the failure and requeue the pod."""
         result = await self.remedy(profile, cycle, diagnosis) if diagnosis.count else PostFilterResult()
         self.told(queued, cycle, diagnosis, result)
 
     async def remedy(self, profile: Profile, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """What plug-ins would do about it; nothing is done yet. One that fails can do nothing."""
+        """Return what the PostFilter plug-ins propose, without acting on it; a plug-in that raises proposes nothing."""
         self._metrics.preemptions.inc()
         try:
             result = await profile.post_filter(cycle, diagnosis)
@@ -61,7 +61,7 @@ class Failures:
         return result
 
     def told(self, queued: Queued, cycle: Cycle, diagnosis: Diagnosis, result: PostFilterResult) -> None:
-        """No node will do; with the remedy that there is, if any."""
+        """Publish that no node fits, requeue the pod, and start the evictions that `result` proposes."""
         self._telling.unplaced(queued, diagnosis, tuple(cycle.table.names), result.nominated or "")
         if result.nominated is not None:
             self._nominations.put(queued.info, result.nominated)
@@ -76,17 +76,17 @@ class Failures:
             self._nominations.drop(other.uid)
             self._queue.activate(other.uid)
         if not await self._evictions.make_room(info, node, tuple(victims), lower):
-            self._queue.activate(info.uid)  # nothing else may ever wake it
+            self._queue.activate(info.uid)  # no event may ever requeue it otherwise
 
     def refused(self, queued: Queued, status: Status) -> None:
-        """The node, by a plug-in that had to agree to it or failed to."""
+        """Handle a pod whose node was rejected, or that failed, at Reserve or later."""
         if status.is_rejected:
             self._back(queued, {status.plugin}, f"0/1 nodes are available: 1 {status.message}.", nominated="")
         else:
             self.errored(queued, status.message)
 
     def apart(self, queued: Queued, plugins: Collection[str], message: str, *, nominated: str = "") -> None:
-        """A pod that could have a node, but others that it belongs to cannot."""
+        """Handle a pod that fits a node while other pods of its group do not."""
         self._back(queued, plugins, message, nominated=nominated)
 
     def errored(self, queued: Queued, message: str) -> None:
@@ -104,13 +104,13 @@ class Failures:
         self._tell(queued, message, is_error=False, nominated=nominated)
 
     def _renew(self, queued: Queued) -> None:
-        """Changes of a pod that is counted on a node pass the queue by."""
+        """Take over changes of the pod during the attempt; the queue ignores changes of assumed pods."""
         self._queue.renew(queued, self._newest(queued.info))
 
     def _tell(self, queued: Queued, message: str, *, is_error: bool, nominated: str | None) -> None:
         info = queued.info
         if self._queue.get(info.uid) is not queued:
-            return  # it is gone, or somebody else has found it a node
+            return  # the pod was deleted or bound meanwhile
         self._telling.failed(info, message)
         self._beside(self._writes.unschedulable(info.pod, message, is_error=is_error, nominated=nominated))
 

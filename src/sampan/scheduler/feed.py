@@ -1,4 +1,4 @@
-"""What the informers tell, carried into the node table and the queue."""
+"""Event handlers that apply informer events to the node table and the scheduling queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sampan.scheduler.pod_info import PodInfo, PodTable
 from sampan.scheduler.queue import SchedulingQueue
 
 LIVING = Selection(fields="status.phase!=Succeeded,status.phase!=Failed")
-"""Pods that take room or want some."""
+"""Selects pods that are not terminated, which occupy resources or are pending."""
 
 _DONE = ("Succeeded", "Failed")
 
@@ -42,11 +42,11 @@ class Feed:
         self._table, self._pods, self._queue = table, pods, queue
         self._nominations, self._schedulers = nominations, schedulers
         self._node_of: dict[str, str] = {}
-        """The node of every pod that has one, or is assumed to."""
+        """The node of every pod that is bound or assumed, by UID."""
         self._assumed: set[str] = set()
 
     async def follow(self, informers: InformerFactory) -> list[Callable[[], None]]:
-        """Take in what is there, a part at a time, and every change; call what is returned to stop."""
+        """Deliver the existing objects in batches, then every change; return functions that end the subscriptions."""
         return [
             await informers.of(Namespace).follow(self.namespace),
             await informers.of(Node).follow(self.node),
@@ -55,20 +55,20 @@ class Feed:
 
     @property
     def assumed(self) -> int:
-        """How many pods count on a node that they are not bound to yet."""
+        """The number of pods that are assumed on a node but not yet known to be bound."""
         return len(self._assumed)
 
     # -- assumptions -------------------------------------------------------------------------------------------------
 
     def assume(self, info: PodInfo, node: str) -> None:
-        """The pod will be on the node."""
+        """Count the pod on the node before it is bound."""
         self._table.add_pod(info, node)
         self._node_of[info.uid] = node
         self._assumed.add(info.uid)
         self._nominations.drop(info.uid)
 
     def forget(self, uid: str) -> bool:
-        """It will not; whether that was not known yet."""
+        """Undo `assume`; return whether the pod was still assumed."""
         if uid not in self._assumed:
             return False
         self._assumed.discard(uid)
@@ -76,18 +76,18 @@ class Feed:
         return True
 
     def take_off(self, infos: Iterable[PodInfo], node: str) -> None:
-        """As if these pods had left the node, until they are put back."""
+        """Remove these pods from the node in the table until `put_back` is called."""
         for info in infos:
             self._table.remove_pod(info.uid, node)
 
     def put_back(self, infos: Iterable[PodInfo], node: str) -> None:
-        """Those that are still there as far as the cluster has told."""
+        """Restore the pods that are still on the node according to the informers."""
         for info in infos:
             if self._node_of.get(info.uid) == node and self._table.pod_on(info.uid, node) is None:
                 self._table.add_pod(info, node)
 
     def freed(self, info: PodInfo) -> None:
-        """Room that was kept for the pod is there again."""
+        """Requeue pods that the resources released by this pod may help."""
         self._queue.on_event(_POD_DELETE, info.pod, None, but=info.uid)
 
     # -- changes -----------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Feed:
         if before == node:
             self._renew(old, new)
             return
-        if before is not None:  # assumed elsewhere, but somebody else was faster
+        if before is not None:  # assumed elsewhere, but another client bound it first
             self._table.remove_pod(uid, before)
         self._assumed.discard(uid)
         self._node_of[uid] = node
@@ -157,7 +157,7 @@ class Feed:
                 self._queue.on_event(_POD_REQUESTS, old, new)
 
     def _settled(self, pod: Pod) -> None:
-        """The pod is on its node for all to see."""
+        """Handle a pod whose binding has been observed."""
         self._queue.remove(pod.metadata.uid)
         self._nominations.drop(pod.metadata.uid)
         self._queue.on_event(_POD_ADD, None, pod)
@@ -179,7 +179,7 @@ class Feed:
         self._queue.on_own_change(queued, changes, before, new)
 
     def _nominate(self, info: PodInfo, old: Pod | None) -> None:
-        """What the status says counts, unless we know better and have not written it yet."""
+        """Update the pod's nomination from its status, but keep one that has not been written to the status yet."""
         node = info.pod.status.nominatedNodeName
         if not node and (old is None or not old.status.nominatedNodeName):
             node = self._nominations.node_of(info.uid)

@@ -1,6 +1,6 @@
-"""What a pod takes of its node while it is being resized.
+"""The resources that a pod occupies while it is being resized in place.
 
-That is the most of what it asks for, what the kubelet has granted and what it has; of a resize that can never be, only
+That is the maximum of the requested, the allocated and the actual resources; for an infeasible resize, the maximum of
 the latter two.
 """
 
@@ -18,7 +18,7 @@ _Requests = Mapping[str, str]
 
 
 def spec_as_granted(pod: Pod) -> PodSpec:
-    """The pod's own spec unless what it takes is something else."""
+    """Return the spec with the occupied resources as requests; the pod's own spec if they are the same."""
     containers = _as_granted(pod, pod.spec.containers or (), pod.status.containerStatuses)
     sidecars = _as_granted(pod, pod.spec.initContainers, pod.status.initContainerStatuses, only_sidecars=True)
     own = _own_as_granted(pod)
@@ -33,7 +33,7 @@ def spec_as_granted(pod: Pod) -> PodSpec:
 
 
 def _own_as_granted(pod: Pod) -> ResourceRequirements | None:
-    """Of what the pod asks for as a whole; None if nothing differs."""
+    """Return the pod-level resources as occupied, or None if nothing differs."""
     asked, told = pod.spec.resources, pod.status.resources
     if asked is None or told is None or not asked.requests:
         return None
@@ -45,7 +45,7 @@ def _own_as_granted(pod: Pod) -> ResourceRequirements | None:
 def _as_granted(
     pod: Pod, containers: Sequence[Container], statuses: Sequence[ContainerStatus], *, only_sidecars: bool = False
 ) -> list[Container] | None:
-    """None if nothing differs."""
+    """Return the containers with their resources as occupied, or None if nothing differs."""
     told = {status.name: status for status in statuses if status.resources is not None}
     if not told:
         return None

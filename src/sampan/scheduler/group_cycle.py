@@ -1,8 +1,8 @@
-"""One attempt to find nodes for all pods of a group.
+"""One scheduling attempt for all pods of a group (gang scheduling).
 
-They are counted on their nodes one after the other, and stay there if there are enough of them; else all leave again,
-and nobody else has seen them there. Before that it is looked whether evicting others would make it enough, all taken
-together: nobody is evicted for a group that would still lack a pod.
+The pods are assumed on their nodes one after the other and stay there if there are enough of them; otherwise all are
+removed again before any binding starts. Before giving up, the cycle checks whether preemption for all unplaced pods
+together would suffice: no pod is evicted for a group that would still be incomplete.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Held(NamedTuple):
 
 
 class _Lost(NamedTuple):
-    """A pod that found no node, or was not allowed to have it."""
+    """A pod that fits no node, or whose node was rejected."""
 
     queued: Queued
     cycle: Cycle
@@ -43,7 +43,7 @@ class _Lost(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """A node for a pod that was lost, once others have left it."""
+    """A node for an unplaced pod once its victims are evicted."""
 
     lost: _Lost
     why: Diagnosis
@@ -78,7 +78,7 @@ class GroupCycle:
         cycle = profile.cycle(queued.info, scheduler.now())
         try:
             placed = await scheduler.placed(profile, cycle)
-        except Exception as fault:  # of one pod: the others must not be left between the queue and a node
+        except Exception as fault:  # an error for one pod must not leave the others stuck between queue and node
             is_surprise = not isinstance(fault, ExtenderError)
             log.warning("cannot schedule pod %s: %s", queued.info.full_name, fault, exc_info=is_surprise)
             self._lost.append(_Lost(queued, cycle, Status(Code.ERROR, (str(fault) or type(fault).__name__,))))
@@ -95,7 +95,7 @@ class GroupCycle:
             self._held.append(_Held(queued, cycle, placed, node))
 
     async def _go_on(self) -> None:
-        """There are enough, or those that lack are not to be had now."""
+        """Bind the placed pods; the group is complete, or its missing pods are not in this queue."""
         scheduler = self._scheduler
         if self._group.is_enough():
             scheduler.beside(self._group.tell(""))
@@ -117,10 +117,10 @@ class GroupCycle:
         self._scheduler.beside(self._group.tell(EVICTING if has_plan else UNSCHEDULABLE))
         self._tell(has_plan)
 
-    # -- evicting others ---------------------------------------------------------------------------------------------
+    # -- preemption --------------------------------------------------------------------------------------------------
 
     async def _plan(self) -> None:
-        """Until there would be enough: what evictions would give those a node that have none."""
+        """Plan preemption for unplaced pods until the group would be complete."""
         scheduler, table = self._scheduler, self._scheduler.table
         for lost in self._lost:
             if isinstance(lost.why, Status) or self._group.is_enough() or not lost.why.count:
@@ -134,7 +134,7 @@ class GroupCycle:
             scheduler.binder.hold(self._profile, lost.cycle, node)
 
     def _leave(self) -> None:
-        """Everything as it was before the attempt."""
+        """Restore the node table and reservations to the state before the attempt."""
         scheduler, reserved = self._scheduler, self._profile.commitment
         for plan in reversed(self._plans):
             node = plan.result.nominated or ""
@@ -146,7 +146,7 @@ class GroupCycle:
             scheduler.feed.forget(held.queued.uid)
 
     def _tell(self, has_plan: bool) -> None:
-        """Those that had a node wait for the same things as those that had none."""
+        """Publish the failure; pods that had a node wait for the same events as those that had none."""
         failures, nominations = self._scheduler.failures, self._scheduler.nominations
         plugins = set[str]().union(*(_plugins(lost.why) for lost in self._lost))
         message = EVICTING if has_plan else f"{UNSCHEDULABLE}, {self._group.waiting}"

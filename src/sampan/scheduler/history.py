@@ -1,4 +1,4 @@
-"""The last decisions, for `sampan why`: where a pod went, or why nowhere."""
+"""The most recent scheduling decisions, for `sampan why`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sampan.scheduler.diagnosis import Diagnosis
 
 _MOST = 2000
 _MOST_WITH_NODES = 200
-"""Of those that failed, so many keep every node's verdict."""
+"""How many failed decisions keep the verdict of every node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     uid: str
     pod: str
-    """namespace/name"""
+    """The pod as `namespace/name`."""
     time: float
     attempt: int
     node: str = ""
@@ -25,7 +25,7 @@ class Decision:
     message: str = ""
     diagnosis: Diagnosis | None = None
     names: tuple[str, ...] = ()
-    """The nodes' names by row, for the diagnosis."""
+    """The node names by row that the diagnosis refers to."""
     nominated: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Node labels as columns: for each key in use, every node's value as a small number."""
+"""Node labels as columns: for each label key in use, the value of every node as a small integer."""
 
 from collections.abc import Collection
 
@@ -10,18 +10,18 @@ MISSING = -1
 
 
 class LabelColumn:
-    """One label key. `codes[row]` is the number of the row's value, MISSING where the node has none."""
+    """The values of one label key: `codes[row]` is the code of the row's value, or MISSING if it has none."""
 
     def __init__(self, key: str, size: int) -> None:
         self.key = key
         self.codes: Codes = np.full(size, MISSING, dtype=np.int32)
         self.values: list[str] = []
-        """Values by their number; they are never forgotten, so that numbers stay valid."""
+        """Values by code; they are never removed, so that codes stay valid."""
         self._numbers: dict[str, int] = {}
         self._integers: tuple[Flags, Ints] | None = None
 
     def put(self, row: int, value: str | None) -> bool:
-        """Whether that was a change."""
+        """Set the value of a row and return whether it changed."""
         code = MISSING if value is None else self._number(value)
         if self.codes[row] == code:
             return False
@@ -32,7 +32,7 @@ class LabelColumn:
         self.codes = grown(self.codes, size, MISSING)
 
     def code(self, value: str) -> int:
-        """The value's number; one that no row has if it was never seen."""
+        """Return the code of the value; for an unknown value, a code that no row has."""
         return self._numbers.get(value, -2)
 
     def exists(self, rows: Rows) -> Flags:
@@ -48,11 +48,11 @@ class LabelColumn:
         return np.isin(codes, wanted) if wanted else np.zeros(len(codes), dtype=np.bool_)
 
     def compares(self, bound: int, *, greater: bool, rows: Rows) -> Flags:
-        """Whether the value is an integer above (or below) the bound."""
+        """Return for each row whether its value is an integer above (or below) the bound."""
         is_number, number = self._as_integers()
         chosen = self.codes[rows]
         holds = is_number & ((number > bound) if greater else (number < bound))
-        found: Flags = holds[chosen]  # MISSING is the last entry, which is no number
+        found: Flags = holds[chosen]  # MISSING (-1) selects the last entry, which is not a number
         return found
 
     def _number(self, value: str) -> int:

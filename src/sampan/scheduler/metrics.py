@@ -1,6 +1,6 @@
-"""What the scheduler measures, under the real one's names.
+"""The metrics of the scheduler, under the names of kube-scheduler (compare `pkg/scheduler/metrics`).
 
-Made once for a process; a scheduler that takes over after another (leader election) goes on counting here.
+They are created once per process; a scheduler that starts after a change of leader continues the same counters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SchedulerMetrics:
     def __init__(self, metrics: Metrics | None = None) -> None:
         made = metrics or Metrics()
         self.scheduler: Scheduler | None = None
-        """The one that gauges tell of."""
+        """The running scheduler that gauges report on."""
         self._attempts = made.counter(
             "scheduler_schedule_attempts_total", "Attempts to place pods.", ("result", "profile")
         )
@@ -113,7 +113,7 @@ class SchedulerMetrics:
         self._incoming.labels(queue, event).inc()
 
     def count(self, result: str) -> int:
-        """Attempts with that result, of all profiles."""
+        """Return the number of attempts with this result over all profiles."""
         profiles = self.scheduler.profiles if self.scheduler is not None else ()
         return int(sum(self._attempts.labels(result, name).value for name in profiles))
 

@@ -1,7 +1,7 @@
-"""What a pod asks of a node: the part of its spec that scheduling looks at, shared by all pods that ask the same.
+"""The part of a pod spec that is relevant to scheduling, shared by all pods for which it is equal.
 
-Pods of one Deployment differ in name, uid and the volume of their token; their `Needs` are one object. Whatever is
-found out about a Needs (its parsed affinity, the nodes that suit it) is found out once.
+Pods of one Deployment differ in name, UID and token volume; their `Needs` are one object. Everything derived from a
+Needs (parsed affinity, feasible nodes) is computed once.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 _ASSUMED = {CPU: "100m", MEMORY: "200Mi"}
-"""What a container without a request is taken to use when nodes are compared."""
+"""The requests assumed for containers without requests when nodes are scored."""
 
 _encode = msgspec.json.Encoder().encode
 _UNCONCERNING = ("projected", "secret", "configMap", "emptyDir", "downwardAPI", "hostPath")
-"""Volumes that are the same on every node."""
+"""Volume types that do not restrict the choice of a node."""
 _RESTART_ALL = "RestartAllContainers"
 
 
@@ -30,16 +30,16 @@ class Needs:
 
     def __init__(self, spec: PodSpec) -> None:
         self.spec = spec
-        """That of the first such pod: read only what is part of the key."""
+        """The spec of the first such pod; only fields that are part of the key may be read."""
         self.requests = amounts(spec)
-        """By resource; cpu in thousandths. What is asked for at zero is left out."""
+        """Requested amounts by resource, CPU in millicores; zero amounts are omitted."""
         assumed = effective_requests(spec, _ASSUMED)
         self.nonzero = (_amount(CPU, assumed.get(CPU)), _amount(MEMORY, assumed.get(MEMORY)))
-        """Cpu and memory as they count when nodes are compared."""
+        """CPU and memory requests for scoring, with defaults for containers without requests."""
         self._parsed: dict[str, Any] = {}
 
     def parsed(self, owner: str, parse: Callable[[PodSpec], T]) -> T:
-        """What `parse` makes of the spec, kept under the owner's name."""
+        """Return `parse(spec)`, cached under the owner's name."""
         try:
             found: T = self._parsed[owner]
         except KeyError:
@@ -60,7 +60,7 @@ def _amount(name: str, quantity: Any) -> int:
 
 
 class NeedsTable:
-    """Equal needs are the same object for as long as anybody holds it."""
+    """Interns Needs: equal ones are one object for as long as it is referenced."""
 
     def __init__(self) -> None:
         self._known: WeakValueDictionary[bytes, Needs] = WeakValueDictionary()
@@ -97,7 +97,7 @@ def _restarts_all(found: Container) -> bool:
 
 
 def declared_features(spec: PodSpec) -> frozenset[str]:
-    """What a kubelet must say it can do before it may have the pod."""
+    """Return the features that a node must declare in its status to run the pod."""
     found = set()
     containers = (*(spec.containers or ()), *spec.initContainers)
     if any(map(_restarts_all, containers)):
@@ -108,7 +108,7 @@ def declared_features(spec: PodSpec) -> frozenset[str]:
 
 
 def concerning_volumes(spec: PodSpec) -> Sequence[Volume]:
-    """Those that may bind a pod to some nodes."""
+    """Return the volumes that may restrict the choice of a node."""
     return [found for found in spec.volumes if not any(getattr(found, kind) for kind in _UNCONCERNING)]
 
 

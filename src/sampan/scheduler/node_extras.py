@@ -1,4 +1,4 @@
-"""What nodes have besides amounts: taints, images, ports in use."""
+"""Attributes of nodes other than resource amounts: taints, images and host ports in use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WILDCARD_IP = "0.0.0.0"
 
 
 class TaintSets:
-    """Every node's taints as the number of its set: nodes mostly have few sets between them."""
+    """The taints of each node as the number of its set of taints; a cluster usually has few distinct sets."""
 
     def __init__(self, size: int) -> None:
         self.codes: Codes = np.zeros(size, dtype=np.int32)
@@ -35,7 +35,7 @@ class TaintSets:
 
 
 class Images:
-    """Which nodes have which images, and how large they are there."""
+    """Which nodes have which images, and the size of each image there."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[int, int]] = {}
@@ -54,7 +54,7 @@ class Images:
                 self._nodes.setdefault(name, {})[row] = size
 
     def nodes_with(self, name: str) -> dict[int, int]:
-        """Rows that have the image, and its size there."""
+        """Return the rows that have the image, with its size there."""
         return self._nodes.get(name, {})
 
 
@@ -65,7 +65,7 @@ class HostPort(NamedTuple):
 
 
 def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """The ports of the node that the pod's containers take."""
+    """Return the host ports of the pod's containers and restartable init containers."""
     containers = [*(spec.containers or ()), *(c for c in spec.initContainers if c.restartPolicy == "Always")]
     return tuple(
         HostPort(port.hostIP or WILDCARD_IP, port.protocol or "TCP", port.hostPort)
@@ -78,7 +78,7 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 class UsedPorts:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
-        """By protocol and port, then address: how many pods of each row have it."""
+        """How many pods of each row use the port, by protocol and port, then by address."""
 
     def add(self, row: int, port: HostPort, by: int) -> None:
         rows = self._rows.setdefault((port.protocol, port.port), {}).setdefault(port.ip, {})
@@ -89,7 +89,7 @@ class UsedPorts:
             rows.pop(row, None)
 
     def taken(self, port: HostPort, rows: Rows) -> Flags:
-        """On which of the rows the port cannot be had."""
+        """Return for each row whether the port is in use."""
         by_ip = self._rows.get((port.protocol, port.port), {})
         busy: set[int] = set()
         for ip, found in by_ip.items():
@@ -101,7 +101,7 @@ class UsedPorts:
 
 
 def scattered(values: dict[int, int], size: int) -> Ints:
-    """A dense array of sparse values."""
+    """Return the sparse values as a dense array."""
     made: Ints = np.zeros(size, dtype=np.int64)
     if values:
         made[list(values)] = list(values.values())

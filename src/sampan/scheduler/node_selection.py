@@ -1,4 +1,4 @@
-"""Node selectors and node affinity, over the label columns."""
+"""Node selectors and node affinity, evaluated over the label columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = "metadata.name"
 
 
 def required_nodes(table: NodeTable, spec: PodSpec, rows: Rows) -> Flags:
-    """Which of the rows a pod's nodeSelector and required node affinity let in."""
+    """Return for each row whether it satisfies the pod's nodeSelector and required node affinity."""
     found = np.ones(count_of(rows), dtype=np.bool_)
     for key, value in spec.nodeSelector.items():
         found &= table.column(key).is_one_of((value,), rows)
@@ -42,7 +42,7 @@ def matches_any(table: NodeTable, terms: Sequence[NodeSelectorTerm], rows: Rows)
 
 
 def matches(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Flags:
-    """A term without requirements matches nothing, and so does one that makes no sense."""
+    """Return for each row whether it matches the term; empty and invalid terms match nothing."""
     if not term.matchExpressions and not term.matchFields:
         return np.zeros(count_of(rows), dtype=np.bool_)
     found = np.ones(count_of(rows), dtype=np.bool_)
@@ -82,7 +82,7 @@ def _matches_field(table: NodeTable, wanted: NodeSelectorRequirement, rows: Rows
 
 
 def named_nodes(spec: PodSpec) -> frozenset[str] | None:
-    """The nodes that required affinity names, if every term names some; None if any node may do."""
+    """Return the nodes that required affinity names if every term names nodes; None if other nodes may match."""
     terms = required_terms(spec)
     if not terms:
         return None

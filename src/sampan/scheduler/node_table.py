@@ -1,7 +1,7 @@
-"""The table of nodes: one row each, columns as numpy arrays, changed row by row.
+"""The node table: one row per node with columns as numpy arrays, updated row by row.
 
-Only the scheduler's loop touches it. A pod that was decided on is in it before it is bound (assumed); if the binding
-fails it is taken out again. Rows of nodes that went are used again; `valid` tells which rows are nodes.
+Only the scheduling loop accesses it. A pod is added when its node is selected, before it is bound (assumed), and
+removed again if the binding fails. Rows of deleted nodes are reused; `valid` marks the rows that hold a node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sampan.scheduler.used_claims import UsedClaims
 _FIRST_SIZE = 64
 _AMOUNTS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 CPU_AT, MEMORY_AT, STORAGE_AT, PODS_AT = range(4)
-"""Where the amounts that every node has are in `allocatable` and `requested`."""
+"""The indexes in `allocatable` and `requested` of the resources that every node has."""
 
 
 class NodeTable:
@@ -32,20 +32,20 @@ class NodeTable:
         size = _FIRST_SIZE
         self.size = size
         self.used = 0
-        """Rows from here on were never used."""
+        """The number of rows ever used; rows from here on are blank."""
         self.count = 0
-        """How many nodes there are."""
+        """The number of nodes."""
         self.rows: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
-        """The pods of each row by uid, assumed ones too."""
+        """The pods of each row by UID, including assumed pods."""
         self.valid: Flags = np.zeros(size, dtype=np.bool_)
         self.unschedulable: Flags = np.zeros(size, dtype=np.bool_)
         self.allocatable: Ints = np.zeros((len(_AMOUNTS), size), dtype=np.int64)
         self.requested: Ints = np.zeros((len(_AMOUNTS), size), dtype=np.int64)
         self.nonzero: Ints = np.zeros((2, size), dtype=np.int64)
-        """Cpu and memory asked for, where a container that does not say counts as a small one."""
+        """Requested CPU and memory, with defaults for containers without requests."""
         self.taints = TaintSets(size)
         self.images = Images()
         self.ports = UsedPorts()
@@ -53,14 +53,16 @@ class NodeTable:
         self.counts = PodCounts(pods, size)
         self.node_log, self.pod_log = ChangeLog(), ChangeLog()
         self.by_devices: frozenset[str] = frozenset()
-        """Resources that device classes serve: a node that has none of its own may have devices in their place."""
+        """Extended resources that device classes provide; a node without such a resource may have devices for it
+        instead.
+        """
         self.shape = 0
-        """Counts up when nodes come, go or change labels or taints."""
+        """A version that is incremented when nodes are added or removed, or change labels or taints."""
         self._resources = {name: at for at, name in enumerate(_AMOUNTS)}
         self._columns: dict[str, LabelColumn] = {}
         self._free: list[int] = []
         self._homeless: dict[str, dict[str, PodInfo]] = {}
-        """Pods on nodes that are not known, by node."""
+        """Pods on unknown nodes, by node name."""
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -69,7 +71,7 @@ class NodeTable:
         return slice(0, self.used)
 
     def column(self, key: str) -> LabelColumn:
-        """The nodes' values of a label; kept from the first use on."""
+        """Return the column of a label key, which is maintained from its first use on."""
         found = self._columns.get(key)
         if found is None:
             found = self._columns[key] = LabelColumn(key, self.size)
@@ -78,7 +80,7 @@ class NodeTable:
         return found
 
     def resource(self, name: str) -> int:
-        """Where a resource's amounts are."""
+        """Return the index of a resource in `allocatable` and `requested`."""
         found = self._resources.get(name)
         if found is None:
             found = self._resources[name] = len(self._resources)
@@ -90,7 +92,7 @@ class NodeTable:
         return found
 
     def request_items(self, needs: Needs) -> list[tuple[int, int]]:
-        """What the needs ask for, as places and amounts."""
+        """Return the requests as pairs of resource index and amount."""
         return needs.parsed(
             "columns", lambda spec: [(self.resource(name), amount) for name, amount in needs.requests.items()]
         )
@@ -102,14 +104,14 @@ class NodeTable:
         return node
 
     def serve_by_devices(self, resources: frozenset[str]) -> None:
-        """What was found out for pods that ask for them holds no longer."""
+        """Set the extended resources that device classes provide, and invalidate all cached results."""
         self.by_devices = resources
         self.node_log.forget()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> int:
-        """A node came or changed."""
+        """Add or update a node and return its row."""
         name = node.metadata.name
         row = self.rows.get(name)
         is_new = row is None
@@ -129,7 +131,7 @@ class NodeTable:
         return row
 
     def renew_node(self, node: Node) -> None:
-        """A newer state of a node in which nothing changed that matters here."""
+        """Replace the Node object after a change that is irrelevant to scheduling."""
         row = self.rows.get(node.metadata.name)
         if row is not None:
             self.nodes[row] = node
@@ -156,7 +158,7 @@ class NodeTable:
     # -- pods --------------------------------------------------------------------------------------------------------
 
     def add_pod(self, info: PodInfo, node: str) -> None:
-        """The pod is on the node, or will be."""
+        """Count a pod that is bound to the node or assumed there."""
         row = self.rows.get(node)
         if row is None:
             self._homeless.setdefault(node, {})[info.uid] = info
@@ -177,7 +179,7 @@ class NodeTable:
         return info
 
     def replace_pod(self, info: PodInfo, node: str) -> None:
-        """A newer state of a pod that is on the node already, or of one that is not."""
+        """Update a pod on the node, or add it if it is not there."""
         row = self.rows.get(node)
         old = self.pods[row].get(info.uid) if row is not None else None
         if row is not None and old is not None and old.counts_as(info):

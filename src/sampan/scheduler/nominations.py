@@ -1,4 +1,4 @@
-"""Pods for which a node is meant although they are not on it: preemption makes room there, or somebody else says so."""
+"""Pods with a nominated node, to which they are not bound: preemption makes room there, or another component set it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sampan.scheduler.pod_info import PodInfo
 @dataclass(slots=True)
 class Nominations:
     by_node: dict[str, dict[str, PodInfo]] = field(default_factory=dict)
-    """By node and uid."""
+    """Nominated pods by node and UID."""
     evicting: set[str] = field(default_factory=set)
-    """Pods whose victims are being told to go: they look for no others meanwhile."""
+    """UIDs of pods whose victims are being evicted; they are not eligible for another preemption meanwhile."""
     _node_of: dict[str, str] = field(default_factory=dict)
 
     def put(self, info: PodInfo, node: str) -> None:
@@ -34,7 +34,7 @@ class Nominations:
         return self._node_of.get(uid, "")
 
     def ahead_of(self, info: PodInfo, rows: Mapping[str, int]) -> list[tuple[int, list[PodInfo]]]:
-        """By row, the nominated pods that this one must leave room for."""
+        """Return, by row, the nominated pods of equal or higher priority, for which this pod has to leave room."""
         found = []
         for node, pods in self.by_node.items():
             before = [other for other in pods.values() if other.uid != info.uid and other.priority >= info.priority]
@@ -43,7 +43,7 @@ class Nominations:
         return found
 
     def behind(self, info: PodInfo, node: str) -> list[PodInfo]:
-        """Nominated pods that give way to this one on the node."""
+        """Return the pods nominated to the node whose priority is lower than that of this pod."""
         return [other for other in self.by_node.get(node, {}).values() if other.priority < info.priority]
 
 

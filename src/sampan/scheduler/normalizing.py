@@ -1,4 +1,4 @@
-"""Ways to bring scores of any size to 0..100."""
+"""Functions that normalize scores to 0..100."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ MAX_SCORE = 100
 
 
 def proportional(scores: Ints, *, reverse: bool = False) -> Ints:
-    """The highest score becomes 100, or 0 if the lowest is best. All zero: all 0, or all 100."""
+    """Scale scores so that the highest becomes 100, or 0 with `reverse`; if all are zero, all become 0, or 100."""
     highest = int(scores.max()) if len(scores) else 0
     if highest == 0:
         return np.full_like(scores, MAX_SCORE) if reverse else scores
@@ -17,7 +17,7 @@ def proportional(scores: Ints, *, reverse: bool = False) -> Ints:
 
 
 def stretched(scores: Ints) -> Ints:
-    """The lowest score becomes 0 and the highest 100; all equal: all 0."""
+    """Scale scores so that the lowest becomes 0 and the highest 100; equal scores all become 0."""
     if not len(scores):
         return scores
     lowest, highest = int(scores.min()), int(scores.max())

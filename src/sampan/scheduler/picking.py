@@ -1,4 +1,4 @@
-"""Which of the best nodes: in turn, or by a seed."""
+"""Tie-breaking between nodes with the same best score: round robin, or random with a seed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class InTurn:
-    """The next of them after the last one taken, in the order of their rows."""
+    """Picks the next row after the last one picked, in the order of rows."""
 
     def __init__(self) -> None:
         self._last = -1
@@ -21,7 +21,7 @@ class InTurn:
 
 
 class Seeded:
-    """At random, but the same in every run with the seed."""
+    """Picks at random, reproducibly for the same seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

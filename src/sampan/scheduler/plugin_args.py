@@ -1,4 +1,4 @@
-"""Plug-ins' arguments from the configuration, read into API types with errors that name the field."""
+"""Plug-in arguments from the configuration, converted to structures with errors that name the field."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -9,11 +9,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class ArgumentError(ValueError):
-    """Arguments that a plug-in cannot use."""
+    """The arguments of a plug-in are invalid."""
 
 
 def read_args(args: Mapping[str, Any], type: type[T]) -> T:
-    """The arguments as a Struct; `kind` and `apiVersion` say nothing here."""
+    """Convert the arguments to `type`, ignoring `kind` and `apiVersion`; raise ArgumentError if they are invalid."""
     given = {key: value for key, value in args.items() if key not in ("kind", "apiVersion")}
     try:
         return msgspec.convert(given, type)

@@ -1,4 +1,4 @@
-"""The counts that spreading and affinity between pods rest on, kept up to date pod by pod."""
+"""Incrementally maintained pod counts for topology spreading and inter-pod affinity."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class PodCounts:
         self.namespace_labels: dict[str, Mapping[str, str]] = {}
         self._tallies: WeakValueDictionary[Sort, Tally] = WeakValueDictionary()
         self._sorts: Buckets[Sort] = Buckets()
-        """Those that are counted."""
+        """The sorts of pods that are counted."""
         self._groups: Buckets[LabelGroup] = Buckets()
-        """Those with pods on nodes, each in every bucket that may concern it."""
+        """The label groups that have pods on nodes, each in every bucket that may match it."""
         self._carried: Buckets[Term] = Buckets()
-        """Terms that some pod has."""
+        """The affinity terms of pods on nodes."""
         self.version = 0
-        """Counts up when a term appears or goes, or a namespace's labels change."""
+        """A version that is incremented when a term appears or disappears, or the labels of a namespace change."""
 
     def tally(self, sort: Sort) -> Tally:
-        """How many such pods each node has; counted from then on for as long as somebody holds it."""
+        """Return the count of such pods per node; it is maintained for as long as the result is referenced."""
         found = self._tallies.get(sort)
         if found is None:
             bucket = bucket_of(sort.selectors)
@@ -69,7 +69,7 @@ class PodCounts:
                     self.version += 1
 
     def terms_about(self, group: LabelGroup) -> tuple[Term, ...]:
-        """The terms of pods on nodes that match the pods of the group."""
+        """Return the affinity terms of pods on nodes that match the pods of the group."""
         version, found = group.terms
         if version != self.version:
             labels = self.namespace_labels
@@ -87,7 +87,7 @@ class PodCounts:
                 term.carriers.grow(size)
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """A namespace came, changed or went: terms may choose by its labels."""
+        """Set the labels of a namespace, or remove it with None; namespace selectors of terms depend on them."""
         if self.namespace_labels.get(name) == labels:
             return
         if labels is None:
@@ -110,7 +110,7 @@ class PodCounts:
                 self._link(group, sort, tally)
 
     def _enter(self, group: LabelGroup) -> None:
-        """The first of its pods comes to a node."""
+        """Link a group to the tallies that count it when its first pod is added to a node."""
         buckets = list(buckets_of(group))
         for bucket in buckets:
             self._groups.add(bucket, group)
@@ -126,7 +126,7 @@ class PodCounts:
         group.tallies = []
 
     def _forget(self, sort: Sort) -> None:
-        """Nobody holds its tally any more; unless it is counted anew already."""
+        """Stop counting a sort whose tally is no longer referenced, unless a new tally exists already."""
         if sort not in self._tallies:
             self._sorts.remove(bucket_of(sort.selectors), sort)
 

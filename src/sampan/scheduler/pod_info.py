@@ -1,4 +1,4 @@
-"""A pod as the scheduler knows it, and the table that makes them, so that what pods have in common is shared."""
+"""A pod as the scheduler sees it, and the table that creates these objects so that pods share what is equal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PodInfo:
         return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
 
     def counts_as(self, other: PodInfo) -> bool:
-        """Whether a node is as full with one as with the other."""
+        """Whether both pods have the same effect on a node's resources, counts and priorities."""
         return self.needs is other.needs and self.group is other.group and self.priority == other.priority
 
 
@@ -49,7 +49,7 @@ class PodTable:
         return PodInfo(pod, needs, self._group(pod), self._terms(needs, namespace))
 
     def refreshed(self, info: PodInfo, pod: Pod) -> PodInfo:
-        """The info of a newer state of the pod. Most changes are of the status alone and cost next to nothing."""
+        """Return the info for a newer version of the pod; this is cheap for changes of the status alone."""
         old = info.pod.metadata
         new = pod.metadata
         if (

@@ -1,4 +1,4 @@
-"""Sorts of pods: what a selector with its namespaces means, and groups of pods that no selector tells apart."""
+"""Sorts of pods: a selector with its namespaces, and groups of pods that no selector can distinguish."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class LabelGroup:
-    """Pods with the same namespace and labels that are all being deleted or all not: every selector takes all or
-    none of them."""
+    """Pods with the same namespace and labels that are all terminating or all not: a selector matches all or none."""
 
     __slots__ = ("__weakref__", "is_terminating", "labels", "namespace", "rows", "tallies", "terms")
 
     def __init__(self, namespace: str, labels: Mapping[str, str], is_terminating: bool) -> None:
         self.namespace, self.labels, self.is_terminating = namespace, labels, is_terminating
         self.rows: dict[int, int] = {}
-        """How many of them each node has."""
+        """The number of these pods on each row."""
         self.tallies: list[weakref.ref[Tally]] = []
-        """Those that count these pods."""
+        """The tallies that count these pods."""
         self.terms: tuple[int, object] = (-1, None)
-        """The terms of other pods that match these, and as of which version of all terms."""
+        """The terms of other pods that match these, preceded by the version of all terms that they were computed for.
+        """
 
 
 class PodSelector(NamedTuple):
-    """Pods with some labels in some namespaces."""
+    """Selects pods by labels and namespaces."""
 
     selector: Selector
     namespaces: frozenset[str]
@@ -47,7 +47,7 @@ class PodSelector(NamedTuple):
 
 
 class Sort(NamedTuple):
-    """Pods that all the selectors match."""
+    """Pods that match all of the selectors."""
 
     selectors: tuple[PodSelector, ...]
     with_terminating: bool = True

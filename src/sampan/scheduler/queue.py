@@ -1,10 +1,10 @@
-"""The queue of pending pods: active, backing off, unschedulable, gated.
+"""The scheduling queue of pending pods: active, in backoff, unschedulable or gated (`pkg/scheduler/backend/queue`).
 
-- An active pod waits for its turn: by priority, then by the time since which it waits.
-- A pod that was tried in vain is unschedulable until something happens that a plug-in which refused it says may help;
-  then it is active, or backs off for what is left of its time. While nothing is active, pods that back off are tried
-  early; not those whose attempt failed by an error.
-- A gated pod is outside until the plug-in that keeps it there lets it in.
+- Active pods are ordered by priority, then by time in the queue.
+- A pod that failed is unschedulable until an event that may help, according to the queueing hints of the plug-ins that
+  rejected it; it then becomes active, or waits for the rest of its backoff. While no pod is active, pods in backoff are
+  tried early, except those whose attempt failed with an error.
+- A gated pod stays out of the queue until the PreEnqueue plug-in that gates it admits it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from sampan.scheduler.queued import (
 
 SortKey = Callable[[PodInfo, float], tuple[float, ...]]
 Gate = Callable[[PodInfo], Status | None]
-"""Why the pod may not enter; None if it may."""
+"""Returns why the pod may not enter the queue, or None if it may."""
 Hints = Mapping[ClusterEvent, Sequence[tuple[str, Hint | None]]]
 Incoming = Callable[[str, str], None]
-"""Told of every pod that comes into a part of the queue, and what brought it there."""
+"""Called with the name of the sub-queue and of the event for every pod that enters a sub-queue."""
 _CHANGED = -1
-"""As `Queued.moves`: something happened to the pod itself since its attempt began."""
+"""A value of `Queued.moves`: the pod itself changed since its attempt started."""
 
 
 class SchedulingQueue:
@@ -57,24 +57,24 @@ class SchedulingQueue:
         config: QueueConfig | None = None,
         incoming: Incoming = lambda queue, event: None,
     ) -> None:
-        """`by_anything` are plug-ins that do not tell what may help pods that they refuse: anything may."""
+        """Create the queue; `by_anything` are plug-ins without queueing hints, for which any event may help."""
         self._clock, self._sort_key, self._gate, self._hints = clock, sort_key, gate, hints
         self._by_anything, self._incoming = by_anything, incoming
         self._config = config or QueueConfig()
         self._pods: dict[str, Queued] = {}
-        """Every pending pod by uid, also those being tried."""
+        """Every pending pod by UID, including pods in a scheduling attempt."""
         self._active: list[tuple[tuple[float, ...], int, Queued]] = []
         self._backoff: list[tuple[float, int, Queued]] = []
         self._errors: list[tuple[float, int, Queued]] = []
-        """Those of the pods that back off whose attempt failed by an error."""
+        """Pods in backoff whose attempt failed with an error."""
         self._unschedulable: dict[str, Queued] = {}
-        """The one that waits longest first."""
+        """Unschedulable pods, longest waiting first."""
         self._gated: dict[str, Queued] = {}
         self._order = itertools.count()
         self._more = asyncio.Event()
         self._moves = 0
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -92,15 +92,15 @@ class SchedulingQueue:
     def pending(self) -> Iterable[Queued]:
         return list(self._pods.values())
 
-    # -- coming and going --------------------------------------------------------------------------------------------
+    # -- adding and removing -----------------------------------------------------------------------------------------
 
     def add(self, info: PodInfo) -> None:
-        """A new pending pod."""
+        """Add a new pending pod."""
         queued = self._pods[info.uid] = Queued(info, since=self._clock.monotonic(), first=self._clock.now())
         self._enter(queued, POD_ADDED)
 
     def update(self, info: PodInfo) -> Queued | None:
-        """A newer state of a pending pod; None if it is not known."""
+        """Store a newer version of a pending pod; return None if the pod is not in the queue."""
         queued = self._pods.get(info.uid)
         if queued is None:
             return None
@@ -110,7 +110,7 @@ class SchedulingQueue:
         return queued
 
     def renew(self, queued: Queued, info: PodInfo) -> None:
-        """What a pod whose attempt ends has become meanwhile."""
+        """Store the version of a pod at the end of its attempt, and note whether it changed during the attempt."""
         old, new = queued.info.pod.metadata, info.pod.metadata
         if (old.generation, old.labels) != (new.generation, new.labels):
             queued.moves = _CHANGED
@@ -124,13 +124,13 @@ class SchedulingQueue:
             queued.where = ""
 
     def pop(self) -> Queued | None:
-        """The next pod to try; None if there is none now. `done`, `failed` or `errored` ends the attempt."""
+        """Return the next pod to try, or None; end the attempt with `done`, `failed` or `errored`."""
         self._ripen()
         queued = self._next_active() or self._next_backing_off()
         return None if queued is None else self._taken(queued)
 
     def take(self, uids: Iterable[str]) -> list[Queued]:
-        """Those of the pods that are in the queue, to be tried now."""
+        """Take those of the pods that are in the queue out of turn and start their attempts."""
         found = []
         for uid in uids:
             queued = self._pods.get(uid)
@@ -146,16 +146,20 @@ class SchedulingQueue:
         return queued
 
     def done(self, uid: str) -> None:
-        """The pod has a node."""
+        """Remove a pod that was scheduled."""
         self._pods.pop(uid, None)
 
     def failed(self, queued: Queued, plugins: Iterable[str]) -> None:
-        """No node will do; these plug-ins say so."""
+        """Requeue a pod that fits no node because these plug-ins rejected it.
+
+        If an event moved pods or the pod changed during the attempt, that may have made the pod schedulable without the
+        attempt seeing it; the pod then goes to backoff instead of becoming unschedulable.
+        """
         queued.plugins, queued.is_error = frozenset(plugins), False
         self._return(queued, is_missed=queued.moves != self._moves)
 
     def errored(self, queued: Queued) -> None:
-        """The attempt failed for no fault of the pod's: again after its back-off."""
+        """Requeue a pod whose attempt failed with an error; it is retried after its backoff."""
         queued.plugins, queued.is_error = frozenset(), True
         self._return(queued, is_missed=True)
 
@@ -171,12 +175,12 @@ class SchedulingQueue:
             queued.where = UNSCHEDULABLE
             self._unschedulable[queued.uid] = queued
             self._incoming(UNSCHEDULABLE, ATTEMPT_FAILED)
-            self._more.set()  # the flush of what waits may have to be timed anew
+            self._more.set()  # the time of the next flush may have changed
 
     # -- events ------------------------------------------------------------------------------------------------------
 
     def on_event(self, event: ClusterEvent, old: Any | None, new: Any | None, *, but: str = "") -> int:
-        """Something happened: wake the pods that it may help, but not the one with that uid. Gives how many."""
+        """Requeue the pods that the event may help, except the one with the UID `but`; return how many."""
         concerned = self._hints.get(event, ())
         if not concerned and not self._by_anything:
             return 0
@@ -196,7 +200,7 @@ class SchedulingQueue:
         return len(woken)
 
     def on_own_change(self, queued: Queued, events: Sequence[ClusterEvent], old: Any, new: Any) -> None:
-        """The waiting pod itself was changed."""
+        """Handle a change of a pending pod: requeue it if that may make it schedulable."""
         if queued.where == TAKEN and events:
             queued.moves = _CHANGED
         if queued.where != UNSCHEDULABLE:
@@ -218,7 +222,7 @@ class SchedulingQueue:
     def _reconsider(
         self, event: ClusterEvent, concerned: Sequence[tuple[str, Hint | None]], old: Any, new: Any
     ) -> None:
-        """Pods that are kept out may be let in."""
+        """Run PreEnqueue again for gated pods that the event may help."""
         for queued in list(self._gated.values()):
             if queued.gated_by in self._by_anything or any(
                 plugin == queued.gated_by and (not hint or hint(queued.info, old, new)) for plugin, hint in concerned
@@ -226,7 +230,7 @@ class SchedulingQueue:
                 self._enter(queued, event.label)
 
     def activate(self, uid: str) -> None:
-        """Have the pod tried now."""
+        """Make the pod active regardless of its backoff."""
         queued = self._pods.get(uid)
         if queued is not None and queued.where in (UNSCHEDULABLE, BACKOFF):
             self._unschedulable.pop(uid, None)
@@ -242,7 +246,7 @@ class SchedulingQueue:
     # -- time --------------------------------------------------------------------------------------------------------
 
     async def wait(self) -> None:
-        """Until there may be a pod to try."""
+        """Wait until there may be a pod to try."""
         self._more.clear()
         if self._active:
             return
@@ -263,7 +267,7 @@ class SchedulingQueue:
         return min(times, default=None)
 
     def _ripen(self) -> None:
-        """Make active what has waited long enough."""
+        """Make pods active whose backoff or maximum waiting time has passed."""
         now = self._clock.monotonic()
         for heap in (self._backoff, self._errors):
             while heap and (heap[0][0] <= now or heap[0][2].where != BACKOFF):

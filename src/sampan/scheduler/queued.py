@@ -1,4 +1,4 @@
-"""A pending pod in the queue, where it may be there, and what brings it from one place to the next."""
+"""A pending pod in the scheduling queue, its possible positions and the events that move it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POD_ADDED = ClusterEvent(Resource.POD, Action.ADD).label
 POD_UPDATED = ClusterEvent(Resource.POD, Action.UPDATE).label
 ATTEMPT_FAILED, BACKOFF_COMPLETE, POPPED_EARLY = "ScheduleAttemptFailure", "BackoffComplete", "PopFromBackoffQ"
 ACTIVATED, FLUSHED = "ForceActivate", "UnschedulableTimeout"
-"""What else moves pods than events of the cluster, as metrics call it."""
+"""Names in metrics for moves that are not caused by cluster events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,33 +21,33 @@ class QueueConfig:
     first_backoff_s: float = 1.0
     most_backoff_s: float = 10.0
     flush_s: float = 300.0
-    """After that long an unschedulable pod is tried again whatever happened."""
+    """How long a pod stays unschedulable before it is retried without an event, in seconds."""
 
 
 @dataclass(slots=True, eq=False)
 class Queued:
     info: PodInfo
     since: float
-    """When it was last added."""
+    """The monotonic time at which the pod was last added to the queue."""
     first: float
-    """When it was first added."""
+    """The wall clock time at which the pod was first added to the queue."""
     entered: float | None = None
-    """When it first might be tried: nothing kept it out any more."""
+    """The monotonic time at which the pod first became active."""
     attempts: int = 0
     began: float = 0.0
-    """When the present attempt began, by the machine's own clock."""
+    """The start of the current attempt by `time.perf_counter()`."""
     failures: int = 0
-    """Attempts since which it backs off."""
+    """The number of failed attempts, which determines the backoff."""
     plugins: frozenset[str] = frozenset()
-    """Those that refused it last; none: there was no node, or an error."""
+    """The plug-ins that rejected the pod last; empty if there were no nodes or an error occurred."""
     gated_by: str = ""
     gate_message: str = ""
     where: str = ""
     moves: int = 0
-    """How many events had moved pods when its attempt began."""
+    """The number of events that had moved pods when the attempt started."""
     is_error: bool = False
     is_flushed: bool = False
-    """It is tried because it waited long, not because something happened."""
+    """Whether the pod is retried because of its waiting time, without an event."""
 
     @property
     def uid(self) -> str:

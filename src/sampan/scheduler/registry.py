@@ -1,4 +1,4 @@
-"""The table of plug-ins, and profiles made from a configuration."""
+"""The registry of plug-ins, and the creation of profiles from a configuration."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ PLUGINS: Mapping[str, str] = {
     "ServiceAffinity": f"{_PACKAGE}.service_affinity:ServiceAffinity",
     "SelectorSpread": f"{_PACKAGE}.selector_spread:SelectorSpread",
 }
-"""By name, `module:Class`."""
+"""The in-tree plug-ins by name, as `module:Class`."""
 
 ENTRY_POINTS = "sampan.scheduler.plugins"
-"""The group of entry points in which installed packages offer plug-ins."""
+"""The entry point group in which installed packages provide plug-ins."""
 
 
 class UnknownPlugin(ValueError):
-    """A plug-in that there is not; the message names it."""
+    """An unknown plug-in; the message names it."""
 
 
 def load(name: str) -> Callable[[Handle], Any]:
-    """A plug-in's class: one of the table, one that is installed, or `module:Class`."""
+    """Return the class of a plug-in: an in-tree plug-in, an installed one, or `module:Class`."""
     where = PLUGINS.get(name, name if ":" in name else "")
     if where:
         module, _, attribute = where.partition(":")
@@ -72,8 +72,10 @@ def load(name: str) -> Callable[[Handle], Any]:
 
 
 def preload() -> None:
-    """Have the modules of the default plug-ins loaded: for a thread, before a loop needs them. One of numpy's loads
-    itself in the midst of the first decision otherwise."""
+    """Import the modules of the default plug-ins; to be called in a thread before the event loop needs them.
+
+    Without it, numpy would import `numpy.ma` in the middle of the first scheduling cycle.
+    """
     import_module("numpy.ma")
     for choice in DEFAULT_PLUGINS:
         load(choice.name)
@@ -82,7 +84,7 @@ def preload() -> None:
 def make_profile(
     config: ProfileConfig, handle: Handle, picker: Picker, metrics: SchedulerMetrics | None = None
 ) -> Profile:
-    """Plug-ins that are named for a point go there before those that are named for all."""
+    """Create a profile; plug-ins enabled at a specific extension point run before those enabled at all points."""
     made: dict[str, Any] = {}
     weights: dict[str, int] = {}
 
@@ -136,7 +138,7 @@ def _is_off(name: str, choice: Any) -> bool:
 
 
 def hints_of(profiles: Iterable[Profile]) -> dict[ClusterEvent, list[tuple[str, Hint | None]]]:
-    """By event, the plug-ins that it may make think again."""
+    """Return the queueing hints of all plug-ins, by event."""
     found: dict[ClusterEvent, dict[str, Hint | None]] = {}
     for profile in profiles:
         for plugin in profile.plugins:
@@ -146,7 +148,7 @@ def hints_of(profiles: Iterable[Profile]) -> dict[ClusterEvent, list[tuple[str, 
 
 
 def silent_about_events(profiles: Iterable[Profile]) -> frozenset[str]:
-    """Plug-ins that may refuse a pod but do not tell what may change their minds."""
+    """Return the plug-ins that may reject a pod but have no queueing hints."""
     return frozenset(
         plugin.name
         for profile in profiles

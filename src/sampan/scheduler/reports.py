@@ -1,4 +1,4 @@
-"""Changes of objects that plug-ins read besides nodes and pods, told to the queue once, whoever asks for them."""
+"""Reports changes of objects other than nodes and pods to the queue, once per resource for all plug-ins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def followed(handle: Handle, type: type[T], resource: Resource) -> Informer[T]:
-    """The informer of these objects; their changes are events under the name of `resource` from now on."""
+    """Return the informer of the type and report its changes as events of `resource`."""
     informer = handle.informers.of(type)
     if resource not in handle.reported:
         handle.reported.add(resource)

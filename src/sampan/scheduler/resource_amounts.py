@@ -1,4 +1,4 @@
-"""Which resources count when nodes are compared, and what would be asked of them."""
+"""The resources that are used in scoring, and their requested and allocatable amounts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ DEFAULT_RESOURCES = (ResourceSpec(CPU), ResourceSpec(MEMORY))
 
 
 def considered(table: NodeTable, needs: Needs, name: str, rows: Rows, *, nonzero: bool) -> tuple[Ints, Ints]:
-    """What would be asked of a resource with the pod, and what there is. A special resource that the pod does not ask
-    for counts as absent."""
+    """Return the requested amount including the pod, and the allocatable amount, of each row.
+
+    Both are zero for an extended resource that the pod does not request.
+    """
     at = table.resource(name)
     allocatable: Ints = table.allocatable[at, rows]
     if nonzero and at in (CPU_AT, MEMORY_AT):

@@ -1,4 +1,4 @@
-"""What pods ask for and may use, pod by pod, as metrics: for whoever plans a cluster's size (`/metrics/resources`)."""
+"""Resource requests and limits of each pod as metrics, for capacity planning (`/metrics/resources`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAMILIES: tuple[tuple[str, str, Callable[[PodSpec], Amounts]], ...] = (
 
 
 async def resource_text(pods: Iterable[Pod]) -> str:
-    """Others have their turn on the loop meanwhile."""
+    """Return the metrics in text format, yielding to other tasks while collecting."""
     samples: dict[str, list[Sample]] = {name: [] for name, _, _ in _FAMILIES}
     began = time.perf_counter()
     for pod in pods:

@@ -1,6 +1,6 @@
-"""Scores by how full a node would be: least, most, and by a shape over the ratio. Amounts are arrays over nodes.
+"""Scores by utilization: least allocated, most allocated, and a shape over the ratio; amounts are arrays over nodes.
 
-A resource that a node does not have does not count for it.
+A resource that a node does not have is not counted for that node.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ _SHAPE_MAX = 10
 
 
 class Amounts(NamedTuple):
-    """Of one resource: what would be asked for, what there is, how much the resource counts."""
+    """The requested and allocatable amounts of one resource, and its weight."""
 
     requested: Ints
     allocatable: Ints
@@ -55,7 +55,7 @@ def _weighted(parts: Sequence[tuple[Amounts, Ints]]) -> Ints:
 
 
 class RequestedToCapacity:
-    """A broken line from utilization (0..100) to score (0..10 in the configuration)."""
+    """A piecewise linear function from utilization (0..100) to score (0..10 in the configuration)."""
 
     def __init__(self, points: Sequence[tuple[int, int]]) -> None:
         self._points = [(utilization, score * (MAX_SCORE // _SHAPE_MAX)) for utilization, score in points]
@@ -91,12 +91,12 @@ def _toward_zero(number: Ints, divisor: int) -> Ints:
 
 
 def _rounded(total: Ints, weights: Ints) -> Ints:
-    """Halves go up, as no score is negative."""
+    """Return the weighted mean rounded half up; scores are never negative."""
     return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
 
 
 def balanced(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
-    """100 where all resources would be equally full, less the more they differ."""
+    """Return 100 where all resources would be utilized equally, and less the more their utilization differs."""
     has = np.array([found > 0 for found in allocatable])
     fractions = np.array(
         [np.minimum(asked / np.maximum(there, 1), 1.0) for asked, there in zip(requested, allocatable, strict=True)]
@@ -109,7 +109,7 @@ def balanced(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
 
 
 def _deviation(fractions: Any, has: Any) -> Any:
-    """The standard deviation over the resources that a node has."""
+    """Return the standard deviation over the resources that a node has."""
     counted = has.sum(axis=0)
     number = np.maximum(counted, 1)
     mean = fractions.sum(axis=0) / number
@@ -117,7 +117,7 @@ def _deviation(fractions: Any, has: Any) -> Any:
     found = np.sqrt(squares / number)
     if len(fractions) > 2:
         pair = counted == 2
-        if pair.any():  # of two, half the difference: the same number but for rounding
+        if pair.any():  # the same as half the difference; computed that way to avoid rounding errors
             high = np.where(has, fractions, -np.inf).max(axis=0)
             low = np.where(has, fractions, np.inf).min(axis=0)
             found = np.where(pair, (high - low) / 2, found)

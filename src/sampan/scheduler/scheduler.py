@@ -1,7 +1,7 @@
-"""The scheduler: takes pods from the queue one by one, finds each a node, and binds them side by side.
+"""The scheduler: takes pods from the queue one by one, selects a node for each and binds them concurrently.
 
-A decision is pure and quick and happens on the loop; whatever waits (bindings, statuses, evictions, events) is a task
-beside it. A pod that was decided on is in the node table at once, so the next decision counts it.
+A scheduling cycle does not wait for the API server; bindings, status updates, evictions and events run as separate
+tasks. A pod enters the node table as soon as its node is selected (assumed), so that the next cycle counts it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Scheduler:
     ) -> None:
         self.config = config or SchedulerConfig()
         self.activity = activity or Activity()
-        """What a virtual clock waits for."""
+        """Work in progress that a virtual clock waits for before it advances."""
         self._clock = clock
         self.informers = InformerFactory(client=client, activity=self.activity)
         self.pods = PodTable()
@@ -141,7 +141,7 @@ class Scheduler:
     # -- running -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
+        """Schedule pods until cancelled."""
         try:
             async with self.looking(), asyncio.TaskGroup() as self._tasks:
                 self._tasks.create_task(self.events.run(), name="scheduler events")
@@ -152,7 +152,7 @@ class Scheduler:
 
     @asynccontextmanager
     async def looking(self) -> AsyncIterator[None]:
-        """Within the block the table is as the cluster is; nothing is decided or written."""
+        """Keep the node table in sync with the cluster within the block, without scheduling anything."""
         for kind in (Namespace, Node):
             self.informers.of(kind)
         self.informers.of(Pod, LIVING)
@@ -172,10 +172,11 @@ class Scheduler:
             await self._turns()
 
     async def _turns(self) -> None:
-        """Try pods until none is ready; others have their turn on the loop now and then."""
+        """Try pods until none is ready, yielding to other tasks now and then."""
         began = time.perf_counter()
         while (queued := self.queue.pop()) is not None:
-            self.activity.step()  # and not more: a server that cannot be reached is waited for on the clock
+            # not held during the attempt: retries against an unreachable server wait for the clock
+            self.activity.step()
             await self._guarded(queued)
             if time.perf_counter() - began > self.config.turn_s:
                 await asyncio.sleep(0)
@@ -193,7 +194,7 @@ class Scheduler:
     # -- one pod -----------------------------------------------------------------------------------------------------
 
     async def schedule(self, queued: Queued) -> None:
-        """Find the pod a node and have it bound, or say why there is none."""
+        """Select a node for the pod and start its binding, or publish why none fits."""
         info = queued.info
         queued.began = time.perf_counter()
         if info.pod.metadata.deletionTimestamp is not None:
@@ -218,7 +219,7 @@ class Scheduler:
         await self.binder.let_go(queued, profile, cycle, node)
 
     async def placed(self, profile: Profile, cycle: Cycle) -> Placed:
-        """A node for the pod: the one that is meant for it if it still will do, else the best."""
+        """Return the nominated node of the pod if it still fits, otherwise the best node."""
         with self.activity:
             await profile.prepare(cycle)
         nominated = self.nominations.ahead_of(cycle.info, self.table.rows) if self.nominations.by_node else []
@@ -235,7 +236,7 @@ class Scheduler:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _without_ignored(self, profile: ProfileConfig) -> ProfileConfig:
-        """Resources that extenders see to alone are nobody else's."""
+        """Exclude the resources that extenders manage alone from NodeResourcesFit."""
         ignored = self.extenders.ignored_resources
         if not ignored:
             return profile
@@ -244,14 +245,14 @@ class Scheduler:
         return replace(profile, args={**profile.args, "NodeResourcesFit": fit})
 
     def living_pods(self) -> Sequence[Pod]:
-        """Those that take room or want some, as they are known here."""
+        """Return the pods that are not terminated, from the informer cache."""
         return list(self.informers.of(Pod, LIVING).lister)
 
     def now(self) -> float:
         return self._clock.now()
 
     def gate(self, info: PodInfo) -> Status | None:
-        """Why the pod may not enter the queue; None if it may."""
+        """Return why PreEnqueue keeps the pod out of the queue, or None if it may enter."""
         for plugin in self._profile(info).points["preEnqueue"]:
             status: Status | None = plugin.pre_enqueue(info)
             if status is not None:
@@ -268,7 +269,7 @@ class Scheduler:
         return self.profiles[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have it done while decisions go on."""
+        """Run the coroutine as a task of the scheduler."""
         assert self._tasks is not None
         self._tasks.create_task(work)
 

@@ -1,4 +1,4 @@
-"""The services that a pod belongs to, kept until a service changes."""
+"""The services that select a pod, cached until a service changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ServiceLookup:
         informer.subscribe(self._changed)
 
     def selectors(self, info: PodInfo) -> tuple[Selector, ...]:
-        """Of the services that select the pod, in the order of their names."""
+        """Return the selectors of the services that select the pod, in the order of the services' names."""
         found = self._kept.get(info.group)
         if found is None:
             if len(self._kept) >= _MOST:

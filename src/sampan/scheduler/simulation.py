@@ -1,6 +1,6 @@
-"""Decisions without a cluster: nodes and pods in, a node or the reasons out. For experiments, tests and measures.
+"""Scheduling without a cluster: nodes and pods in, a node or a diagnosis out, for experiments, tests and benchmarks.
 
-Plug-ins that ask informers find them empty; nothing is ever sent.
+Informers that plug-ins use are empty, and no request is ever sent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Simulation:
         self.table.put_node(node)
 
     def add_pod(self, pod: Pod) -> PodInfo:
-        """A pod that is on a node."""
+        """Add a pod that is bound to a node."""
         info = self.pods.info(pod)
         self.table.add_pod(info, pod.spec.nodeName)
         return info
@@ -58,11 +58,11 @@ class Simulation:
         return self.profile.cycle(self.pods.info(pod), self.clock.now())
 
     def place(self, pod: Pod) -> Placed:
-        """Where the pod would go; nothing changes."""
+        """Return the node that the pod would get, without changing anything."""
         return self.profile.place(self.cycle(pod))
 
     def schedule(self, pod: Pod) -> str:
-        """The node that the pod is put on; empty if there is none."""
+        """Add the pod to the best node and return the node's name, or "" if none fits."""
         cycle = self.cycle(pod)
         placed = self.profile.place(cycle)
         if placed.diagnosis is not None:
@@ -73,7 +73,7 @@ class Simulation:
 
 
 class _Nowhere:
-    """A transport to no server."""
+    """A transport whose requests always fail."""
 
     async def send(self, request: Request) -> NoReturn:
         raise ConnectionFailed("a simulation has no server", may_have_happened=False)

@@ -1,7 +1,7 @@
-"""Which sorts of pods and which groups of pods can have to do with each other, found without looking at all of them.
+"""An index that finds the sorts and groups of pods that may match each other without checking all of them.
 
-A selector goes into one bucket: by the namespace that it is about, if it is one, and by a label that it asks for with
-that very value, if there is one. A group of pods is in every bucket whose selectors could match it.
+A selector is in one bucket: by its namespace if it has exactly one, and by a label that it requires with an exact value
+if there is one. A group of pods is in every bucket whose selectors could match it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from sampan.scheduler.pod_sorts import LabelGroup, PodSelector
 T = TypeVar("T")
 
 Bucket = tuple[str, str, str]
-"""Namespace, key and value of a label; empty where any will do."""
+"""A namespace and the key and value of a label; an empty string stands for any."""
 
 
 def bucket_of(selectors: Iterable[PodSelector]) -> Bucket:
-    """Of the first selector alone: what all of them match, it matches."""
+    """Return the bucket of the first selector; pods that match all selectors match the first one."""
     for found in selectors:
         is_one = len(found.namespaces) == 1 and found.namespace_selector.is_nothing
         namespace = next(iter(found.namespaces)) if is_one else ""
@@ -35,7 +35,7 @@ def buckets_of(group: LabelGroup) -> Iterator[Bucket]:
 
 
 class Buckets(Generic[T]):
-    """Things by bucket, each once, in the order in which they came."""
+    """Items by bucket, without duplicates and in the order of insertion."""
 
     def __init__(self) -> None:
         self._buckets: dict[Bucket, dict[T, None]] = {}

@@ -1,4 +1,4 @@
-"""Topology spread constraints: read from a spec, and what is known of each over the nodes."""
+"""Topology spread constraints, parsed from a spec, and their evaluation over the nodes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Constraint(NamedTuple):
 
 
 def read(found: Iterable[TopologySpreadConstraint], action: str, labels: Mapping[str, str]) -> tuple[Constraint, ...]:
-    """Those of a kind."""
+    """Return the constraints whose `whenUnsatisfiable` is `action`."""
     return tuple(
         Constraint(
             max_skew=one.maxSkew,
@@ -54,28 +54,28 @@ def _narrowed(selector: Selector, keys: Iterable[str], labels: Mapping[str, str]
 
 
 class Spread:
-    """One constraint over the nodes: which domains count, and how many pods that it selects each has."""
+    """A constraint over the nodes: the eligible domains, and how many matching pods each of them has."""
 
     def __init__(
         self, table: NodeTable, spec: PodSpec, namespace: str, constraint: Constraint, keys: tuple[str, ...]
     ) -> None:
-        """`keys` are the labels that a node must have to count."""
+        """Create the evaluation of a constraint; `keys` are the labels that an eligible node must have."""
         self.constraint = constraint
         self._table, self._spec, self._keys = table, spec, keys
         self.column = table.column(constraint.topology_key)
         counted = NOTHING if constraint.selector.is_everything else constraint.selector
-        """A selector of everything counts nothing."""
+        """A selector that matches everything counts nothing, as in Kubernetes."""
         sort = Sort((PodSelector(counted, frozenset((namespace,))),), with_terminating=False)
         self.tally = table.counts.tally(sort)
         self._sums: DomainSums | None = None
         self._present: Flags = np.zeros(0, dtype=np.bool_)
 
     def counts(self) -> Ints:
-        """Pods by domain, over nodes that count."""
+        """Return the matching pods per domain, over eligible nodes."""
         return self._fresh().values
 
     def smallest(self) -> int:
-        """The fewest pods in a domain."""
+        """Return the smallest number of matching pods in an eligible domain (the global minimum)."""
         values = self._fresh().values[self._present]
         if len(values) < self.constraint.min_domains:
             return 0

@@ -1,4 +1,4 @@
-"""Counts of pods: how many pods of some sort each node has, and each topology domain."""
+"""Counts of the pods of one sort per node and per topology domain."""
 
 import weakref
 
@@ -9,7 +9,7 @@ from sampan.scheduler.label_columns import MISSING, LabelColumn
 
 
 class Tally:
-    """Pods of one sort by node. The sums over domains that somebody holds follow every change."""
+    """The number of pods of one sort per node; referenced domain sums are updated with every change."""
 
     __slots__ = ("__weakref__", "_by_key", "_sums", "per_node", "total")
 
@@ -29,7 +29,7 @@ class Tally:
         self.per_node = grown(self.per_node, size)
 
     def by_domain(self, column: LabelColumn, shape: int) -> "DomainSums":
-        """The sums over all nodes with the label; kept as long as the tally is. `shape` is the table's."""
+        """Return the sums over all nodes with the label, for this shape of the table; kept as long as the tally."""
         found = self._by_key.get(column.key)
         if found is None:
             found = self._by_key[column.key] = DomainSums(self, column, None, shape)
@@ -42,7 +42,7 @@ class Tally:
 
 
 class DomainSums:
-    """A tally summed by the value of a label, over those nodes that the mask includes (None: all with the label)."""
+    """A tally summed by the value of a label, over the nodes in the mask (None for all nodes with the label)."""
 
     __slots__ = ("__weakref__", "_column", "_mask", "_tally", "shape", "values")
 
@@ -52,7 +52,7 @@ class DomainSums:
         self.rebuild(mask, shape)
 
     def rebuild(self, mask: Flags | None, shape: int) -> None:
-        """After nodes came, went or changed their labels."""
+        """Recompute the sums after nodes were added or removed, or changed their labels."""
         self._mask, self.shape = mask, shape
         codes = self._column.codes
         chosen = codes != MISSING
@@ -71,7 +71,10 @@ class DomainSums:
             self.values[code] += by
 
     def of_nodes(self, codes: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Ints:
-        """Each node's domain's sum; 0 for a node without the label, whose code MISSING finds the last entry."""
+        """Return the sum of each node's domain.
+
+        A node without the label has the code MISSING (-1), which selects the last entry, always 0.
+        """
         found: Ints = self.values[codes]
         return found
 

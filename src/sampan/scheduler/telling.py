@@ -1,4 +1,4 @@
-"""What the scheduler says about pods: events, the flight recorder, the last decisions."""
+"""Publishes scheduling outcomes: events, the flight recorder and the history of decisions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Telling:
         self._record(info, node)
 
     def unplaced(self, queued: Queued, diagnosis: Diagnosis, names: tuple[str, ...], nominated: str) -> None:
-        """`names` are the nodes' by row."""
+        """Record a pod that fits no node; `names` are the node names by row."""
         self._history.put(
             Decision(
                 queued.uid,

@@ -1,4 +1,4 @@
-"""Taints and tolerations: which sets of taints a pod puts up with."""
+"""Taints and tolerations: which sets of taints the tolerations of a pod cover."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def is_tolerated(taint: TaintKey, tolerations: Iterable[Toleration]) -> bool:
 
 
 def keeps_off(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> bool:
-    """Whether one of the taints keeps pods with these tolerations off the node."""
+    """Whether an untolerated NoSchedule or NoExecute taint is among the taints."""
     return any(taint[2] in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(taint, tolerations) for taint in taints)
 
 
 def disliked(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> int:
-    """How many of the taints speak against the node without keeping pods off it."""
+    """Return the number of untolerated PreferNoSchedule taints."""
     concerned = [found for found in tolerations if found.effect in ("", PREFER_NO_SCHEDULE)]
     return sum(taint[2] == PREFER_NO_SCHEDULE and not is_tolerated(taint, concerned) for taint in taints)
 
 
 def kept_off(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]) -> Flags:
-    """`keeps_off` of every set of taints."""
+    """Return the result of `keeps_off` for every set of taints."""
     return np.array([keeps_off(taints, tolerations) for taints in sets], dtype=np.bool_)
 
 

@@ -1,4 +1,4 @@
-"""Which nodes have pods that use a claim."""
+"""Which nodes have pods that use a PersistentVolumeClaim."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,7 +17,7 @@ def claiming_volumes(spec: PodSpec) -> Sequence[Volume]:
 class UsedClaims:
     def __init__(self) -> None:
         self._rows: dict[Key, dict[int, int]] = {}
-        """How many pods of each row use it."""
+        """How many pods of each row use a claim."""
 
     def add(self, info: PodInfo, row: int, by: int) -> None:
         for volume in info.needs.parsed("claiming volumes", claiming_volumes):
@@ -32,7 +32,7 @@ class UsedClaims:
                     del self._rows[key]
 
     def rows(self, claim: Key) -> Collection[int]:
-        """Those with pods that use it."""
+        """Return the rows with pods that use the claim."""
         return self._rows.get(claim, {}).keys()
 
 

@@ -1,6 +1,6 @@
-"""Pods that have a node but are not bound yet: plug-ins asked to wait (Permit), or prepare something there (PreBind).
+"""Pods with a node that are not bound yet, because plug-ins delay them in Permit or prepare them in PreBind.
 
-Until it is bound a pod can be told to give its node back without anything being deleted.
+Until it is bound, a pod can be preempted in memory, without deleting anything.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _LONGEST_S = 15 * 60.0
 
 class Stoppable(Protocol):
     def preempt(self, plugin: str) -> bool:
-        """Give the node back and be tried again; False if it is too late for that."""
+        """Release the node and requeue the pod; return False if it is too late for that."""
         ...
 
 
 class WaitingPod:
-    """Held back by `permit`."""
+    """A pod that waits in Permit."""
 
     def __init__(self, info: PodInfo, node: str, waits: Mapping[str, float]) -> None:
         self.info, self.node = info, node
         self.pending = set(waits)
-        """The plug-ins that have not allowed it yet."""
+        """The plug-ins that have not allowed the pod yet."""
         self.timeout_s = min(min(waits.values(), default=0.0), _LONGEST_S)
         self._result: asyncio.Future[Status | None] = asyncio.get_running_loop().create_future()
 
@@ -45,7 +45,7 @@ class WaitingPod:
         return self._end(Status(Code.ERROR, ("waiting on permit for pod: preempted",), plugin))
 
     async def wait(self, clock: Clock) -> Status | None:
-        """None when all have allowed it; else why not."""
+        """Wait for the plug-ins; return None when all have allowed the pod, otherwise the rejection."""
         plugin = next(iter(sorted(self.pending)), "")
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(clock.sleep(self.timeout_s))
@@ -64,7 +64,7 @@ class WaitingPod:
 
 
 class PreparedPod:
-    """For which `pre_bind` is at work."""
+    """A pod in PreBind."""
 
     def __init__(self) -> None:
         self._work: asyncio.Task[Status | None] | None = None
@@ -77,7 +77,7 @@ class PreparedPod:
         return self._work.cancel()
 
     async def ready(self, work: Coroutine[Any, Any, Status | None]) -> Status | None:
-        """What the work says, unless the pod is told to go meanwhile."""
+        """Return the status of the PreBind work, or an error if the pod is preempted meanwhile."""
         async with asyncio.TaskGroup() as group:
             self._work = group.create_task(work)
         if self._work.cancelled():
@@ -97,7 +97,7 @@ class WaitingPods:
         return self._pods.get(uid)
 
     def unbound(self, uid: str) -> Stoppable | None:
-        """The pod if it has a node that it can give back."""
+        """Return the pod if it is in Permit or PreBind, so that it can be preempted in memory."""
         return self._pods.get(uid) or self._prepared.get(uid)
 
     def put(self, pod: WaitingPod) -> None:

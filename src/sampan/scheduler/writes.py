@@ -1,4 +1,4 @@
-"""What the scheduler writes on pods besides bindings: why they wait, and the node that is meant for them."""
+"""Writes to the status of pods other than bindings: the PodScheduled condition and the nominated node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PodWrites:
         self._pods, self._clock = client.of(Pod), clock
 
     async def unschedulable(self, pod: Pod, message: str, *, is_error: bool, nominated: str | None) -> None:
-        """Tell on the pod why it waits."""
+        """Set the PodScheduled condition to False with the reason; log errors instead of raising them."""
         patch = status_patch(
             pod,
             type=POD_SCHEDULED,
@@ -33,12 +33,12 @@ class PodWrites:
         await self._tried(pod, patch)
 
     async def nominate(self, pod: Pod, node: str) -> None:
-        """Tell on the pod which node is meant for it; none any more if that is empty."""
+        """Set or, with an empty name, clear the nominated node of the pod; log errors instead of raising them."""
         if pod.status.nominatedNodeName != node:
             await self._tried(pod, {"status": {"nominatedNodeName": node or None}})
 
     async def patch(self, pod: Pod, patch: dict[str, Any] | None) -> bool:
-        """Whether the pod is still there; errors of the API as they are."""
+        """Patch the pod's status; return whether the pod still exists, and let other API errors propagate."""
         if patch is None:
             return True
         meta = pod.metadata

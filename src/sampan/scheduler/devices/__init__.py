@@ -1,8 +1,9 @@
-"""Dynamic resources: which devices there are for a node, which of them suit a claim, and how claims share them out.
+"""Dynamic resource allocation: which devices a node can use and how they are allocated to claims.
 
-What there is: slices (`stock`) make pools (`pools`), and a node sees some of them (`views`). What is taken: `ledger`.
-What is asked for: `wants`, with selectors, capacity, constraints and taints in a file each; extended resources that
-device classes serve become a claim (`classes`, `extended`). `search` decides for one node, `answers` keeps that for
-all nodes and pods that ask the same, `results` says it in the words of the API. `binding` and `readiness` write claims
-and wait for devices; the plug-in DynamicResources puts it all together.
+The counterpart is `k8s.io/dynamic-resource-allocation/structured`. Resource slices (`stock`) form pools (`pools`), of
+which each node sees some (`views`); `ledger` records allocated devices. `wants` holds the requests of claims;
+selectors, capacity, constraints and taints have a module each. Extended resources that a device class provides become a
+claim (`classes`, `extended`). `search` allocates for one node, `answers` caches the outcome for all nodes and equal
+claims, `results` converts it to API types. `binding` and `readiness` write claims and wait for devices. The
+DynamicResources plug-in uses all of them.
 """

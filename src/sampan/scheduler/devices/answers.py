@@ -1,7 +1,8 @@
-"""What was found out for claims that ask the same: whether the devices of a node will do, and which of them.
+"""Cached outcomes of allocating devices to claims with equal requests: whether the devices of a node suffice, and
+which.
 
-Kept until a pool changes that matters. Nodes on which the same pools matter share one answer: those with none that
-matter, and those that see nothing but pools that are offered to many.
+An outcome is kept until a relevant pool changes. Nodes with the same relevant pools share one outcome: nodes without
+relevant pools, and nodes that see only pools which are offered to several nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sampan.scheduler.devices.wants import Refusal, Wanted, Wants
 FITS, _UNKNOWN = 0, -1
 _MOST_SPARE = 256
 _TURN = 16
-"""Devices that are looked at between two pauses."""
+"""The number of devices to examine between two yields."""
 
 
 class Answers:
@@ -36,41 +37,41 @@ class Answers:
 
     def _forget_all(self) -> None:
         self.refusals: list[Refusal] = []
-        """By verdict, less one."""
+        """Distinct refusals; the verdict of a node is the index of its refusal plus one."""
         self._of_view: Ints = np.full(self._views.count, _UNKNOWN, dtype=np.int64)
-        """By the number of a view, that of its answer."""
+        """The number of the outcome for each view number."""
         self._verdicts: Ints = np.full(64, _UNKNOWN, dtype=np.int64)
         self._ranks: Ints = np.zeros(64, dtype=np.int64)
         self._found: list[Found | None] = []
-        """All by the number of the answer."""
+        """The allocated devices, indexed by the number of the outcome, like `_verdicts` and `_ranks`."""
         self._numbers: dict[tuple[PoolView, ...], int] = {}
         self._mattering: list[tuple[PoolView, ...]] = []
-        """By number, the pools that an answer rests on."""
+        """The pools that an outcome depends on, indexed by the number of the outcome."""
         self._by_pool: dict[PoolId, set[int]] = {}
         self._using: dict[PoolId, set[int]] = {}
-        """Answers that give devices of the pool."""
+        """Outcomes that allocate devices of the pool."""
         self._offered: dict[PoolView, Offered | None] = {}
         self._most_offered = _MOST_SPARE
         self._view_at, self._ledger_at = self._views.log.position, self._ledger.position
 
-    # -- reading: of rows that `catch_up` has gone through -----------------------------------------------------------
+    # -- reading: for rows that `catch_up` has processed -------------------------------------------------------------
 
     def verdicts(self, rows: NDArray[np.intp]) -> Ints:
-        """FITS, or the place of a refusal from 1 on."""
+        """Return, for each row, FITS or the index of its refusal plus one."""
         found: Ints = self._verdicts[self._numbered(rows)]
         return found
 
     def ranks(self, rows: NDArray[np.intp]) -> Ints:
-        """The higher, the better the alternatives that were found."""
+        """Return a rank for each row, higher for better alternatives."""
         found: Ints = self._ranks[self._numbered(rows)]
         return found
 
     def found(self, row: int) -> Found | None:
-        """The devices for the claims, if those of the node will do."""
+        """Return the devices for the claims if those of the node suffice."""
         return self._found[int(self._of_view[self._views.numbers[row]])]
 
     def catch_up(self, rows: NDArray[np.intp]) -> Generator[None, None, None]:
-        """Find out what is not known of these rows; a pause now and then."""
+        """Compute the missing outcomes of these rows, yielding now and then so that other tasks can run."""
         self._forget_stale()
         yield
         for view in self._unplaced(rows):
@@ -93,7 +94,7 @@ class Answers:
         found: Ints = self._of_view[self._views.numbers[rows]]
         return found
 
-    # -- forgetting --------------------------------------------------------------------------------------------------
+    # -- invalidation ------------------------------------------------------------------------------------------------
 
     def _forget_stale(self) -> None:
         self._views.refresh()
@@ -114,7 +115,7 @@ class Answers:
                 self._put(number, None)
 
     def _forget_gone(self) -> None:
-        """Pools as nobody sees them any more: those that matter to nobody may change often."""
+        """Drop entries of pool views that no longer exist; pools that are irrelevant to the claims may change often."""
         there = set(self._views.pools())
         self._offered = {pool: offered for pool, offered in self._offered.items() if pool in there}
         self._most_offered = 2 * len(self._offered) + _MOST_SPARE
@@ -134,7 +135,7 @@ class Answers:
             for pool_id in {one.candidate.id.pool_id for claim in said for one in claim}:
                 self._using.setdefault(pool_id, set()).add(number)
 
-    # -- finding out -------------------------------------------------------------------------------------------------
+    # -- computation -------------------------------------------------------------------------------------------------
 
     def _unplaced(self, rows: NDArray[np.intp]) -> list[int]:
         views = self._views.numbers[rows]
@@ -155,7 +156,7 @@ class Answers:
         self._of_view[view] = number
 
     def _offer(self, pool: PoolView) -> Offered | None:
-        """None if nothing of the pool can be meant."""
+        """Return None if no device of the pool can match any request."""
         if pool not in self._offered:
             for _ in self._look_at(pool):
                 pass
@@ -189,7 +190,7 @@ class Answers:
         search = Search(wants=self.wants, offered=offered, ledger=self._ledger, most_steps=self._most_steps)
         said = yield from search.run()
         is_out_of_date = self._ledger_at != began or self._mattering[number : number + 1] != [mattering]
-        if not is_out_of_date:  # nobody has looked meanwhile
+        if not is_out_of_date:  # another task may have invalidated or renumbered the outcome while the search yielded
             self._put(number, said)
         yield
 

@@ -1,4 +1,4 @@
-"""From devices that were found to claims that say so: written before a pod is bound, and taken back if it is not."""
+"""Writes of ResourceClaims: allocations are written before a pod is bound and rolled back if it is not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEADLINE = "device binding timeout: context deadline exceeded"
 
 
 class BindingFailed(Exception):
-    """The message is the event's."""
+    """A claim cannot be bound. The message becomes the text of the event."""
 
 
 class ClaimWrites:
@@ -38,7 +38,7 @@ class ClaimWrites:
     # -- before a pod is bound ---------------------------------------------------------------------------------------
 
     async def make(self, claim: ResourceClaim) -> ResourceClaim:
-        """Write a claim that was made up."""
+        """Create the in-memory claim for extended resources on the server and return it."""
         fresh = copy_of(claim)
         fresh.metadata.name = fresh.metadata.uid = ""
         namespace = fresh.metadata.namespace
@@ -47,7 +47,7 @@ class ClaimWrites:
         return made
 
     async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
-        """Write devices, if the claim has none yet, and that the pod uses it."""
+        """Write the allocation, if the claim has none yet, and reserve the claim for the pod."""
         written = await self._again_on_conflict(claim, lambda fresh: self._reserve(fresh, allocation, pod))
         self._ledger.wrote(written.metadata.uid, written.metadata.resourceVersion)
         return written
@@ -72,7 +72,7 @@ class ClaimWrites:
         return await _saying(f"{doing} to claim {whole}", self._client.update_status(changed))
 
     async def tell(self, pod: Pod, claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]) -> None:
-        """Write into the pod's status which claim stands for its extended resources."""
+        """Write the claim that provides the pod's extended resources to the pod's status."""
         status = PodExtendedResourceClaimStatus(requestMappings=list(mappings), resourceClaimName=claim.metadata.name)
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid}, "status": {"extendedResourceClaimStatus": status}}
@@ -83,7 +83,7 @@ class ClaimWrites:
         )
 
     async def wait(self, claims: Sequence[ResourceClaim], timeout_s: float) -> None:
-        """Until the devices of all claims are ready."""
+        """Wait until the devices of all claims are ready; raise BindingFailed on failure or timeout."""
         changed = asyncio.Event()
         self._waiting.add(changed)
         is_over = False
@@ -101,7 +101,7 @@ class ClaimWrites:
             raise BindingFailed(fault or _DEADLINE)
 
     def _judged(self, claims: Sequence[ResourceClaim], timeout_s: float) -> str | None:
-        """What went wrong, empty if all is ready, None while it is not."""
+        """Return an error message, an empty string if all devices are ready, or None while they are not."""
         for claim in claims:
             known = self._claims.get(claim.metadata.name, claim.metadata.namespace)
             if known is None or int(known.metadata.resourceVersion) < int(claim.metadata.resourceVersion):
@@ -115,10 +115,10 @@ class ClaimWrites:
             return f"device binding timeout: claim={claim.metadata.name}" if is_too_late else None
         return ""
 
-    # -- when it is not ----------------------------------------------------------------------------------------------
+    # -- when a pod is not bound -------------------------------------------------------------------------------------
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> None:
-        """The pod does not use the claim. Its devices stay, until somebody gives them back."""
+        """Remove the reservation for the pod; the claim stays allocated until it is deallocated."""
         if claim.status.allocation is None or not is_reserved_for(claim, pod):
             return
         entry = {"$patch": "delete", "uid": pod.metadata.uid}
@@ -133,7 +133,7 @@ class ClaimWrites:
         await self._client.update_status(changed)
 
     async def remove(self, claim: ResourceClaim) -> None:
-        """With its devices, whoever protects it."""
+        """Delete the claim together with its allocation, after removing the finalizer that protects it."""
         await self._again_on_conflict(claim, self._unprotect)
         await self._client.delete(claim.metadata.name, claim.metadata.namespace)
 

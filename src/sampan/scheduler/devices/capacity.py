@@ -1,7 +1,8 @@
-"""What of a device's capacity a request takes, and whether there is as much left. Pure.
+"""How much of a device's capacity a request consumes, and whether that much is left. Pure.
 
-A device that may be allocated several times gives each claim a part of its capacity. How large a part may be is the
-device's policy: a request is rounded up to what is valid, and one without an amount gets the default, or all there is.
+A device that allows multiple allocations gives each claim a share of its capacity. The request policy of the device
+limits the size of a share: a request is rounded up to a valid amount, and a request without an amount gets the default,
+or the whole capacity.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ NOTHING: Consumed = {}
 
 
 def taken_of(device: Device, wanted: Consumed) -> dict[str, Quantity] | None:
-    """Of every capacity that the device has; None if the request does not suit it."""
+    """Return the amount that the request consumes of each capacity of the device, or None if the device cannot serve
+    it.
+    """
     if any(name not in device.capacity for name in wanted):
         return None
     found = {name: _taken(wanted.get(name), capacity) for name, capacity in device.capacity.items()}
@@ -26,7 +29,7 @@ def taken_of(device: Device, wanted: Consumed) -> dict[str, Quantity] | None:
 
 
 def has_room(device: Device, taken: Consumed, *others: Consumed) -> bool:
-    """Whether that much is left besides what others have."""
+    """Whether the device has that much capacity left besides what `others` consume."""
     return all(
         sum((other[name] for other in others if name in other), start=amount) <= parse(device.capacity[name].value)
         for name, amount in taken.items()
@@ -47,7 +50,7 @@ def _taken(wanted: Quantity | None, capacity: DeviceCapacity) -> Quantity:
 
 
 def _stepped(wanted: Quantity, valid: CapacityRequestPolicyRange) -> Quantity:
-    """The least amount of the range that is enough, whatever its end is."""
+    """Return the smallest amount of the range that satisfies the request, regardless of the range's maximum."""
     least = parse(valid.min or "0")
     if wanted < least:
         return least

@@ -1,4 +1,4 @@
-"""The resource claims of a pod: which they are, and for whom they are reserved."""
+"""The ResourceClaims of a pod and their reservations."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ FINALIZER = "resource.kubernetes.io/delete-protection"
 MOST_RESERVED = 256
 
 Find = Callable[[str, str], ResourceClaim | None]
-"""By name and namespace."""
+"""Returns the claim with this name and namespace, or None."""
 
 
 class ClaimAmiss(Exception):
-    """Why a pod cannot be scheduled yet; the message is the event's."""
+    """A pod cannot be scheduled because of a claim. The message becomes the text of the event."""
 
 
 def claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
-    """In the order of the spec; a claim that none was needed for is left out. Raises ClaimAmiss."""
+    """Return the pod's claims in the order of the spec, without those that turned out not to be needed; raise
+    ClaimAmiss.
+    """
     found = []
     for name, is_made in _names(pod):
         claim = find(name, pod.metadata.namespace)
@@ -38,7 +40,7 @@ def claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
 
 
 def _names(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """With whether it was made for the pod."""
+    """Yield the name of each claim, and whether the claim was generated for the pod."""
     for one in pod.spec.resourceClaims:
         if one.resourceClaimName:
             yield one.resourceClaimName, False

@@ -1,4 +1,4 @@
-"""Which device classes serve extended resources: by a name that a class gives, and one that each of them has."""
+"""Device classes that provide extended resources, by `extendedResourceName` and by the implicit name of each class."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREFIX = "deviceclass.resource.kubernetes.io/"
 
 class ServingClasses:
     def __init__(self, classes: Informer[DeviceClass], *, on_change: Callable[[frozenset[str]], None]) -> None:
-        """`on_change` is told the resources that are served, when they are others than before."""
+        """Call `on_change` with the set of provided resources whenever it changes."""
         self._classes, self._on_change = classes.lister, on_change
         self._by_resource: Mapping[str, DeviceClass] = {}
         classes.subscribe(self._changed)
@@ -30,7 +30,11 @@ class ServingClasses:
 
 
 def served(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Of classes that give the same name the newest serves it, then the one whose own name comes first."""
+    """Return the device class for each extended resource.
+
+    If several classes declare the same `extendedResourceName`, the newest provides it; among those of the same age, the
+    one whose name sorts first.
+    """
     found: dict[str, DeviceClass] = {}
     by_name = sorted(classes, key=lambda one: one.metadata.name)
     for one in sorted(by_name, key=lambda one: one.metadata.creationTimestamp or "", reverse=True):

@@ -1,4 +1,4 @@
-"""Constraints of a claim: attributes that all of its devices have in common, or that all have different. Pure."""
+"""Constraints of a claim: attributes that must be equal, or distinct, across all of its devices. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Given(NamedTuple):
 
 
 class Constraint:
-    """Holds for what was added to it. What is added last is taken back first."""
+    """A constraint over the devices that were added to it. Devices are removed in the reverse order of adding."""
 
     def __init__(self, said: DeviceConstraint) -> None:
         self._name = said.matchAttribute or said.distinctAttribute or ""
@@ -26,7 +26,7 @@ class Constraint:
         self._values: list[Value] = []
 
     def add(self, given: Given) -> bool:
-        """Whether it still holds; if not, nothing was added."""
+        """Add the device if the constraint still holds with it, and return whether it does."""
         if not self._is_about(given.wanted):
             return True
         value = attribute(given.candidate, self._name)
@@ -44,7 +44,10 @@ class Constraint:
 
 
 def attribute(candidate: Candidate, name: str) -> Value | None:
-    """By its full name; the driver's own may leave the domain out in the slice."""
+    """Return the device's attribute of this fully qualified name.
+
+    In a slice the driver's own attributes may omit the domain.
+    """
     attributes = candidate.device.attributes
     domain, _, own = name.partition("/")
     found = attributes.get(name) or (attributes.get(own) if domain == candidate.id.driver else None)

@@ -1,7 +1,8 @@
-"""The claim that stands for the extended resources of a pod where devices serve them. Pure.
+"""The special claim for extended resources of a pod that devices provide (KEP-5004). Pure.
 
-It is made up for each node, and written when the pod is bound: one request for every container and resource. A
-container that runs to its end before others start uses what those have, and only asks for what it needs besides.
+The claim is created in memory for each node and written when the pod is bound, with one request per container and
+resource. An init container that completes before other containers start may use their devices, and requests only what
+it needs in addition.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from sampan.api.types.resource_v1 import (
 
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 MADE_UP = "<extended-resources>"
-"""No claim can have that name."""
+"""A placeholder that is not a valid object name, so that no real claim can have it."""
 
 
 class Special(NamedTuple):
     claim: ResourceClaim
     mappings: Sequence[ContainerExtendedResourceRequest]
-    """Which request serves which resource of which container."""
+    """Which request provides which resource of which container."""
 
 
 class _Part(NamedTuple):
@@ -38,7 +39,7 @@ class _Part(NamedTuple):
 
 
 def is_special(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether it was made for the extended resources of the pod."""
+    """Whether the claim was generated for the pod's extended resources."""
     meta = claim.metadata
     return meta.annotations.get(ANNOTATION) == "true" and any(
         owner.controller and (owner.name, owner.uid) == (pod.metadata.name, pod.metadata.uid)
@@ -47,7 +48,7 @@ def is_special(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def special_claim(pod: Pod, resources: Iterable[str], class_of: Callable[[str], DeviceClass | None]) -> Special:
-    """For the resources that devices serve on a node."""
+    """Return the claim for the resources that devices provide on a node."""
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource in sorted(resources):
@@ -102,7 +103,9 @@ def _requests(pod: Pod, resource: str, class_name: str) -> _Part:
 def _request(
     at: int, container: Container, resource: str, class_name: str, others: Sequence[DeviceRequest]
 ) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
-    """What a container asks for besides the requests of others that it may use."""
+    """Return the request for what the container needs in addition to the other requests, and the mappings to all of
+    them.
+    """
     asked = container.resources.requests
     left = parse(asked[resource]).value() if resource in asked else 0
     mapped: list[ContainerExtendedResourceRequest] = []

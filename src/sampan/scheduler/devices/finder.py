@@ -1,4 +1,4 @@
-"""What the nodes have for a pod's claims. Answers are kept for pods that ask the same."""
+"""Device allocation for a pod's claims across nodes; outcomes are cached for pods with equal requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Finder:
         self._kept: OrderedDict[bytes, Answers] = OrderedDict()
 
     def parts(self, state: PodState, pod: Pod, rows: NDArray[np.intp]) -> Iterator[tuple[Flags | slice, Part]]:
-        """Which of the rows have to give what; rows that need not give anything are left out."""
+        """Yield groups of rows with the claims to allocate there; rows without anything to allocate are omitted."""
         if not state.extended:
             part = self.part(state, pod, ())
             if part is not None:
@@ -61,7 +61,7 @@ class Finder:
         return state.parts[names]
 
     def catch_up(self, state: PodState, pod: Pod, rows: NDArray[np.intp]) -> Generator[None, None, None]:
-        """Find out what is not known of these rows; a pause now and then."""
+        """Compute the missing outcomes of these rows, yielding now and then so that other tasks can run."""
         for among, part in list(self.parts(state, pod, rows)):
             yield from part.answers.catch_up(rows[among])
 

@@ -1,4 +1,4 @@
-"""What there is of devices and what is taken: one for all profiles of a scheduler, as they share the devices too."""
+"""The devices of the cluster and their allocations: one instance for all profiles of a scheduler, which share them."""
 
 from __future__ import annotations
 

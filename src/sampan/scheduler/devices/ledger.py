@@ -1,5 +1,4 @@
-"""Which devices are taken, and how much of those that several may have: by claims that say so, and by claims that are
-about to."""
+"""The record of allocated devices and consumed capacity, from claims that are allocated and claims about to be."""
 
 from __future__ import annotations
 
@@ -18,36 +17,36 @@ _MOST_CHANGES = 4096
 
 @dataclass(slots=True)
 class Use:
-    """Of one device."""
+    """The use of one device."""
 
     owners: int = 0
-    """Claims that have it for themselves."""
+    """The number of claims that hold the device exclusively."""
     shares: int = 0
-    """Parts that claims have of it."""
+    """The number of shares that claims hold of the device."""
     consumed: dict[str, Quantity] = field(default_factory=dict)
-    """By all of these parts."""
+    """The capacity that all shares consume together."""
 
 
 class Change(NamedTuple):
     pool: PoolId
     is_freed: bool
-    """Some device of the pool is less used than before; else some are only more."""
+    """Whether a device of the pool became less used; otherwise devices of the pool only became more used."""
 
 
 @dataclass(slots=True)
 class _Promise:
     allocation: AllocationResult
     version: int | None = None
-    """Of the claim as it was written; None while it is not."""
+    """The resource version in which the allocation was written; None before it is written."""
 
 
 class Ledger:
     def __init__(self, claims: Informer[ResourceClaim]) -> None:
         self._pools: dict[PoolId, dict[str, Use]] = {}
         self._told: dict[str, AllocationResult] = {}
-        """By the uid of the claim, as informers know it."""
+        """Allocations in the informer cache, by claim UID."""
         self._promised: dict[str, _Promise] = {}
-        """Decided on, not yet seen as written."""
+        """Allocations that were decided but are not in the informer cache yet, by claim UID."""
         self._changes: list[Change] = []
         self._base = 0
         claims.subscribe(self._changed)
@@ -77,7 +76,7 @@ class Ledger:
         return self._base + len(self._changes)
 
     def since(self, position: int) -> list[Change] | None:
-        """What changed since then; None if that is too long ago to know."""
+        """Return the changes since the position, or None if the record no longer reaches back that far."""
         return self._changes[position - self._base :] if position >= self._base else None
 
     # -- promises ----------------------------------------------------------------------------------------------------
@@ -88,7 +87,7 @@ class Ledger:
             self._count(allocation, 1)
 
     def rename(self, uid: str, new: str) -> None:
-        """A claim that was made up has been written and has a uid of its own."""
+        """Replace the placeholder UID of an in-memory claim by the UID of the claim created on the server."""
         promise = self._promised.pop(uid, None)
         if promise is None:
             return
@@ -98,12 +97,12 @@ class Ledger:
             self._promised[new] = promise
 
     def wrote(self, uid: str, version: str) -> None:
-        """The promise is kept; it counts until informers know of it, or of something newer."""
+        """Record that the allocation was written; it counts until the informer delivers that version or a newer one."""
         if uid in self._promised:
             self._promised[uid].version = int(version)
 
     def withdraw(self, uid: str) -> None:
-        """Nothing comes of a promise that was not written."""
+        """Withdraw an allocation that was not written."""
         promise = self._promised.get(uid)
         if promise is not None and promise.version is None:
             self._drop(uid)
@@ -125,12 +124,12 @@ class Ledger:
             self._drop(uid)
 
     def _is_over(self, uid: str, version: int) -> bool:
-        """Whether this state of the claim is as new as the one in which a promise was written."""
+        """Whether this version of the claim is at least as new as the one in which the allocation was written."""
         promise = self._promised.get(uid)
         return promise is not None and promise.version is not None and version >= promise.version
 
     def _keep(self, uid: str, allocation: AllocationResult) -> None:
-        """The claim says what it has, which may be what was promised."""
+        """Record the allocation in the claim's status, which may be the one that was promised."""
         promise = self._promised.pop(uid, None)
         if promise is not None and uid not in self._told:
             if _same(promise.allocation, allocation):
@@ -170,7 +169,7 @@ class Ledger:
 
 
 def _counted(allocation: AllocationResult) -> Iterator[DeviceRequestAllocationResult]:
-    """Who administers a device does not take it from others."""
+    """Return the results that count as use: devices with admin access remain available to others."""
     return (one for one in allocation.devices.results if not one.adminAccess)
 
 

@@ -1,4 +1,4 @@
-"""What is known of one pod's claims during one attempt to find it a node."""
+"""The state of one pod's claims during one scheduling attempt."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sampan.scheduler.devices.extended import Special
 
 
 class Part(NamedTuple):
-    """What some of the nodes have to give."""
+    """The claims that have to be allocated on some of the nodes."""
 
     claims: Sequence[ResourceClaim]
-    """Those without devices; the one for extended resources comes last."""
+    """Unallocated claims; the claim for extended resources comes last."""
     special: Special | None
     answers: Answers
 
@@ -23,21 +23,21 @@ class Part(NamedTuple):
 @dataclass(slots=True)
 class PodState:
     claims: list[ResourceClaim]
-    """Those that the pod names, as they were last written."""
+    """The claims that the pod refers to, as last written."""
     extended: tuple[str, ...] = ()
-    """Resources that the pod asks for and device classes serve."""
+    """Extended resources that the pod requests and that device classes provide."""
     stale: ResourceClaim | None = None
-    """One for extended resources, of an attempt that failed."""
+    """A claim for extended resources that was left behind by a failed attempt."""
     parts: dict[tuple[str, ...], Part | None] = field(default_factory=dict)
-    """By the extended resources that a node must give as devices; None if it need give nothing."""
+    """Claims to allocate, by the extended resources that a node must provide as devices; None if there are none."""
     unavailable: set[str] = field(default_factory=set)
-    """Uids of claims whose devices some node cannot use."""
+    """UIDs of allocated claims whose devices some node cannot use."""
     promised: dict[str, AllocationResult] = field(default_factory=dict)
-    """By uid of the claim, since `reserve`."""
+    """Allocations promised by `reserve`, by claim UID."""
     special: Special | None = None
-    """On the node that was chosen."""
+    """The claim for extended resources on the selected node."""
     made: ResourceClaim | None = None
-    """What became of it on the server."""
+    """The claim for extended resources as created on the server."""
 
     @property
     def open(self) -> list[ResourceClaim]:

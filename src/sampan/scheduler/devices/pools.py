@@ -1,7 +1,8 @@
-"""What a pool of devices is to a node: the devices that it can use, in the pool's newest state, or why it can use none.
+"""A resource pool as a node sees it: the devices of its latest generation that the node can use, or why it can use
+none.
 
-A slice is offered to one node, to nodes that a selector means, or to all of them; with `perDeviceNodeSelection` each of
-its devices is. What several nodes are offered alike is one object for all of them.
+A slice is offered to one node, to the nodes that match a selector, or to all nodes; with `perDeviceNodeSelection` this
+holds for each of its devices. Nodes with the same offers share one object.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ class DeviceId(NamedTuple):
 
 
 Amounts = tuple[tuple[tuple[str, str], Quantity], ...]
-"""Of counters, by the name of the set and of the counter."""
+"""Counter amounts, keyed by the names of the counter set and the counter."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Offer:
-    """Devices of one slice, to the same nodes."""
+    """Devices of one slice that are offered to the same nodes."""
 
     slice: ResourceSlice
     devices: Sequence[Device]
     node: str
-    """The only node that has them; empty if others may."""
+    """The only node that can use the devices; empty if several may."""
     selector: NodeSelector | None
-    """Nodes that have them; None with an empty `node`: all."""
+    """Selects the nodes that can use the devices; None with an empty `node` stands for all nodes."""
     place: int = 0
-    """Of the first of them in the slice."""
+    """The index in the slice of the first device."""
 
 
 class Candidate:
@@ -66,7 +67,7 @@ class Candidate:
         self.is_shared = bool(device.allowMultipleAllocations)
         self.consumed = consumed(device)
         self.matched: dict[str, bool | str] = {}
-        """By expression, whether it is about this device, or why that cannot be told."""
+        """For each CEL expression, whether it matches this device, or the error message of its evaluation."""
 
 
 @dataclass(eq=False, slots=True)
@@ -75,19 +76,19 @@ class PoolView:
 
     id: PoolId
     fault: str = ""
-    """Why nothing is to be had from it at the moment."""
+    """Why no device of the pool can be allocated at the moment."""
     candidates: list[Candidate] = field(default_factory=list)
     counters: Mapping[tuple[str, str], Quantity] = field(default_factory=dict)
-    """What devices share, if none of them is taken."""
+    """The shared counters of the pool while none of its devices is allocated."""
     consumers: Mapping[str, Amounts] = field(default_factory=dict)
-    """What devices of the pool take of that, those of other nodes too."""
+    """What each device of the pool consumes of the counters, including devices of other nodes."""
 
     has_conditions: bool = False
-    """Some device of these slices has to be made ready."""
+    """Whether a device of these slices has binding conditions."""
 
     @property
     def order(self) -> tuple[bool, PoolId]:
-        """Pools with devices that have to be made ready come last."""
+        """The sort key of pools: those with binding conditions come last."""
         return self.has_conditions, self.id
 
 
@@ -106,7 +107,11 @@ def offers(one: ResourceSlice) -> Iterator[Offer]:
 
 
 def viewed(id: PoolId, every: Iterable[ResourceSlice], offered: Sequence[Offer]) -> PoolView | None:
-    """The pool, of all whose slices these are, by what of it is offered to a node; None if that is about to go."""
+    """Return a node's view of the pool.
+
+    `every` holds all slices of the pool and `offered` what is offered to the node. Return None if the offered slices
+    are incomplete and belong to an outdated generation.
+    """
     slices = list(every)
     newest = max(
         [offer.slice.spec.pool.generation for offer in offered]

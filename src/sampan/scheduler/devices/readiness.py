@@ -1,4 +1,4 @@
-"""Whether the devices of a claim are ready for a pod: by the conditions that their driver promised to set. Pure."""
+"""Whether the devices of a claim are ready for a pod, according to their binding conditions. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sampan.api.types.resource_v1 import AllocatedDeviceStatus, DeviceRequestAll
 
 
 class NotReady(Exception):
-    """They will never be; the message is the event's."""
+    """The devices can never become ready. The message becomes the text of the event."""
 
 
 def has_conditions(claim: ResourceClaim) -> bool:
@@ -18,7 +18,7 @@ def has_conditions(claim: ResourceClaim) -> bool:
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Raises NotReady if a driver says that it failed."""
+    """Whether all binding conditions are true; raise NotReady if a binding failure condition is."""
     for one in _results(claim):
         if not one.bindingConditions:
             continue
@@ -42,7 +42,7 @@ def is_late(claim: ResourceClaim, now: float, timeout_s: float) -> bool:
 
 
 def is_hopeless(claim: ResourceClaim, now: float, timeout_s: float) -> bool:
-    """Other devices had better be tried."""
+    """Whether the binding conditions failed or timed out, so that other devices should be tried."""
     try:
         return not is_ready(claim) and is_late(claim, now, timeout_s)
     except NotReady:

@@ -1,4 +1,4 @@
-"""What a claim's status says of the devices that were found for it. Pure."""
+"""Conversion of an allocation to the status of a ResourceClaim. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def allocation(claim: ClaimWants, found: Sequence[Taken], node: str) -> Allocati
 
 
 def rank(claim: ClaimWants, found: Sequence[Taken]) -> int:
-    """The higher, the earlier in their lists the alternatives are."""
+    """Return a rank that is higher the earlier the chosen alternatives are in their `firstAvailable` lists."""
     given = {one.wanted for one in found}
     return sum(
         MOST_ALTERNATIVES - place
@@ -52,7 +52,7 @@ def _result(one: Taken) -> DeviceRequestAllocationResult:
 
 
 def _of_classes(found: Sequence[Taken]) -> Iterator[DeviceAllocationConfiguration]:
-    """Once for all requests of a class."""
+    """Yield the configurations of the device classes, each once for all requests of its class."""
     requests: dict[str, list[str]] = {}
     classes = {}
     for wanted in dict.fromkeys(one.wanted for one in found):
@@ -73,7 +73,7 @@ def _of_claim(claim: ClaimWants, found: Sequence[Taken]) -> Iterator[DeviceAlloc
 
 
 def _where(candidates: Sequence[Candidate], node: str) -> NodeSelector | None:
-    """Nodes from which all of the devices can be used; None: all of them."""
+    """Return a selector for the nodes that can use all of the devices, or None for all nodes."""
     if any(one.node or one.device.bindsToNode for one in candidates):
         field = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
         return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])])

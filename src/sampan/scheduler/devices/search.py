@@ -1,8 +1,8 @@
-"""Devices for claims: every request gets as many as it asks for, no device is given twice, and constraints hold.
+"""Allocation of devices to claims: every request gets its devices, no device is allocated twice, all constraints hold.
 
-A search that takes a step back when it gets no further: devices are tried in the order of pools and slices, the
-alternatives of a request in the order in which they are listed; the first that will do for all claims is it. It is a
-generator, so that who runs it can let others have their turn.
+A backtracking search: devices are tried in the order of pools and slices, the alternatives of a request in the order of
+its list, and the first solution for all claims is taken. The search is a generator, so that its caller can let other
+tasks run.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ TOO_FEW = Refusal("cannot allocate all claims")
 TOO_LONG = Refusal("timed out trying to allocate devices")
 INVALID_POOLS = Refusal("invalid resource pools were encountered")
 _TURN = 200
-"""Steps between two pauses."""
+"""The number of steps between two yields."""
 
 
 class Suited(NamedTuple):
-    """A device that a request's selectors are about, or may be."""
+    """A device that matches the selectors of a request, or may match them."""
 
     candidate: Candidate
     fault: Refusal | None = None
-    """Why that cannot be told."""
+    """The error if the selectors could not be evaluated."""
 
 
 class Offered(NamedTuple):
-    """A pool of the node, with what of it suits."""
+    """A pool of the node with the devices in it that match."""
 
     view: PoolView
     suited: Sequence[Sequence[Suited]]
-    """For each of `Wants.every`."""
+    """The matching devices for each entry of `Wants.every`."""
 
 
 class Taken(NamedTuple):
-    """A device that a request gets."""
+    """A device allocated to a request."""
 
     wanted: Wanted
     candidate: Candidate
     consumed: dict[str, Quantity]
-    """Of a device that others may have too."""
+    """The consumed capacity of a device that allows multiple allocations; empty for others."""
 
 
 Found = list[list[Taken]]
-"""By claim."""
+"""The allocated devices of each claim."""
 
 
 class Refused(Exception):
@@ -68,12 +68,12 @@ class Search:
         self._constraints = [[Constraint(one) for one in claim.devices.constraints] for claim in wants.claims]
         self._found: Found = [[] for _ in wants.claims]
         self._holders: Counter[DeviceId] = Counter()
-        """Devices that are taken, and by how many of the claims."""
+        """Allocated devices, and how many claims hold each of them."""
         self._held: set[tuple[DeviceId, int]] = set()
-        """With the claim that has it."""
+        """Allocated devices, each with the index of the claim that holds it."""
         self._shares: dict[DeviceId, list[Taken]] = {}
         self._counters: dict[PoolId, dict[tuple[str, str], Quantity]] = {}
-        """What is left of those that were looked at."""
+        """What is left of the counters of the pools examined so far."""
         self._steps = 0
         self._suited: dict[Wanted, Sequence[Suited]] = {}
 
@@ -88,10 +88,12 @@ class Search:
             return fault.why
         return INVALID_POOLS if any(offer.view.fault == INVALID for offer in self._offered) else TOO_FEW
 
-    # -- before ------------------------------------------------------------------------------------------------------
+    # -- preparation -------------------------------------------------------------------------------------------------
 
     def _suiting(self, at: int, claim: int, wanted: Wanted) -> Sequence[Suited]:
-        """What may be given to a request; all that there is, if it asks for that."""
+        """Return the devices that may be allocated to a request; for the allocation mode "All", exactly those to
+        allocate.
+        """
         if wanted.device_class is None:
             raise Refused(Refusal(f", request {wanted.label}: could not retrieve device class", claim))
         if not wanted.takes_all:
@@ -158,7 +160,7 @@ class Search:
         return False
 
     def _step(self) -> bool:
-        """Whether it is time for a pause."""
+        """Count a step, raise Refused if there were too many, and return whether to yield."""
         self._steps += 1
         if self._most_steps and self._steps > self._most_steps:
             raise Refused(TOO_LONG)
@@ -192,7 +194,7 @@ class Search:
         return candidate.id in self._holders or self._ledger.is_taken(candidate.id)
 
     def _part(self, wanted: Wanted, candidate: Candidate) -> dict[str, Quantity] | None:
-        """What of the device's capacity the request takes; None if there is not as much."""
+        """Return how much of the device's capacity the request consumes, or None if that much is not left."""
         device = candidate.device
         if not device.capacity and not wanted.capacity:
             return {}
@@ -238,8 +240,10 @@ class Search:
     # -- counters ----------------------------------------------------------------------------------------------------
 
     def _has_counters(self, wanted: Wanted, candidate: Candidate) -> bool:
-        """Whether what the device takes of its pool's counters is left. Who administers it takes nothing, and a device
-        that somebody shares in has taken it already."""
+        """Whether the shared counters that the device consumes are available.
+
+        Admin access consumes nothing, and a device with existing shares has consumed its counters already.
+        """
         if not candidate.consumed or wanted.is_admin or self._has_shares(candidate.id):
             return True
         left = self._left(candidate.id.pool_id)

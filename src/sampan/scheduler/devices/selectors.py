@@ -1,4 +1,4 @@
-"""Which devices a selector in CEL is about."""
+"""Evaluation of CEL device selectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sampan.scheduler.devices.pools import Candidate
 from sampan.scheduler.devices.wants import Refusal, Wanted
 
 _MOST_MATCHED = 64
-"""Expressions of which a device remembers whether they are about it: everybody can write others."""
+"""How many results of expressions a device caches. It is limited because every user can write new expressions."""
 
 
 class Selectors:
@@ -20,13 +20,13 @@ class Selectors:
         self._is_ready = False
 
     def ready(self) -> Iterator[None]:
-        """To be gone through before the first question: a pause now and then."""
+        """Load the CEL environment, yielding now and then; to be exhausted before the first call of `suits`."""
         if not self._is_ready:
             yield from loading()
             self._is_ready = True
 
     def suits(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool | Refusal:
-        """Whether class and request are about the device; a refusal if that cannot be told."""
+        """Whether the selectors of class and request match the device; a Refusal if they cannot be evaluated."""
         if wanted.device_class is not None:
             said = self._all(wanted.device_class.spec.selectors, candidate)
             if isinstance(said, str):
@@ -62,12 +62,15 @@ class Selectors:
             return f"CEL compile error: {fault}"
         try:
             return made.matches(device_value(candidate.id.driver, candidate.device))
-        except ValueError as error:  # a failed evaluation, or an attribute that is not a version
+        except ValueError as error:  # evaluation failed, or an attribute is not a valid version
             return f"CEL runtime error: {error}"
 
 
 def device_value(driver: str, device: Device) -> dict[str, Any]:
-    """The device as expressions see it: attributes and capacity by domain, the driver's own where none is named."""
+    """Return the `device` variable of expressions.
+
+    Attributes and capacities are grouped by domain; names without a domain belong to the driver.
+    """
     from sampan.machinery.cel.library.quantities import quantity_value
 
     attributes: dict[str, dict[str, Any]] = {driver: {}}

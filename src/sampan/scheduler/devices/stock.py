@@ -1,4 +1,4 @@
-"""Which devices there are, and where: every pool's slices, by the nodes that they are offered to."""
+"""The resource slices of the cluster, by pool and by the nodes that they are offered to."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sampan.scheduler.devices.pools import Offer, PoolId, offers
 class Stock:
     def __init__(self, slices: Informer[ResourceSlice]) -> None:
         self.slices: dict[PoolId, dict[str, ResourceSlice]] = {}
-        """Of each pool by name, also those of generations that are about to go."""
+        """Slices of each pool by name, including those of outdated generations."""
         self.local: dict[str, dict[PoolId, dict[str, list[Offer]]]] = {}
-        """By node, pool and slice: what only one node has."""
+        """Offers to a single node, by node, pool and slice."""
         self.wide: dict[PoolId, dict[str, list[Offer]]] = {}
-        """By pool and slice: what several nodes may have."""
+        """Offers to several nodes, by pool and slice."""
         self.changed: set[PoolId] = set()
-        """Pools that changed since somebody has emptied this."""
+        """Pools that changed since the reader last cleared this set."""
         self.moved: set[str] = set()
-        """Nodes that something was offered to, or no longer, since then."""
+        """Nodes that gained or lost an offer since the reader last cleared this set."""
         self.is_wide_changed = False
         slices.subscribe(self._changed)
 
     def nodes(self, pool: PoolId) -> set[str]:
-        """Those that alone have some of its devices."""
+        """Return the nodes that devices of the pool are offered to exclusively."""
         slices = self.slices.get(pool, {}).values()
         return {offer.node for one in slices for offer in offers(one) if offer.node}
 

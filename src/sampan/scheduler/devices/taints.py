@@ -1,4 +1,4 @@
-"""Whether a request may have a device in spite of its taints. Pure."""
+"""Whether a request tolerates the taints of a device. Pure."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""What each node sees of all pools, as a number for each row: nodes that see the same have the same number.
+"""The pools that each node sees, encoded as a number for each row: nodes with the same number see the same pools.
 
-A node without devices has number 0. Nodes with devices of their own have a number each; those that see nothing but
-what is offered to many share one.
+Number 0 stands for no devices. Nodes with exclusive devices have a number each; nodes that see only devices which are
+offered to several nodes share one.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class Views:
     def __init__(self, *, table: NodeTable, stock: Stock) -> None:
         self._table, self._stock = table, stock
         self.numbers: Ints = np.zeros(table.size, dtype=np.int64)
-        """By row."""
+        """The view number of each row."""
         self._offered: list[_Offered] = [{}]
-        """By number, what is offered to the nodes that have it."""
+        """The offers to the nodes with a view number, indexed by that number."""
         self._seen: dict[int, Seen] = {}
         self.log = ChangeLog()
-        """Numbers that mean something else than before."""
+        """View numbers whose meaning changed."""
         self._free: list[int] = []
         self._owned: dict[int, int] = {}
-        """By row: the number that no other row has."""
+        """For each row, the view number that it shares with no other row."""
         self._patterns: dict[_Wide, int] = {}
-        """Numbers of what several nodes see, and nothing else."""
+        """View numbers of nodes that see only devices which are offered to several nodes."""
         self._known_wide: dict[_Wide, _Wide] = {}
-        """Equal ones are one object."""
+        """Interned values: equal ones are one object."""
         self._of_row: list[_Wide] = []
-        """What is offered to many, by row; empty if nothing is."""
+        """The offers to several nodes that apply to each row; empty if there are none."""
         self._pool_views: dict[PoolId, dict[tuple[int, ...], PoolView | None]] = {}
         self._node_at, self._shape = -1, -1
 
     @property
     def count(self) -> int:
-        """Numbers are less than that."""
+        """The exclusive upper bound of view numbers."""
         return len(self._offered)
 
     def seen(self, number: int) -> Seen:
-        """Worked out when somebody asks for it: that takes a while for many nodes."""
+        """Return the pools of a view; they are computed on demand because that is slow for many nodes."""
         found = self._seen.get(number)
         if found is None:
             views = [self._pool_view(pool, given) for pool, given in self._offered[number].items()]
@@ -61,11 +61,11 @@ class Views:
         return found
 
     def pools(self) -> Iterator[PoolView]:
-        """All that somebody has asked for and that are still so."""
+        """Yield the pool views that were requested and are still valid."""
         return (one for views in self._pool_views.values() for one in views.values() if one is not None)
 
     def refresh(self) -> None:
-        """Look again at what changed."""
+        """Recompute what changed in the node table and the resource slices."""
         table, stock = self._table, self._stock
         noted = table.node_log.since(self._node_at) if self._node_at >= 0 else None
         rows = set(noted.tolist()) if noted is not None else self._every_row()
@@ -86,12 +86,12 @@ class Views:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _every_row(self) -> set[int]:
-        """That there is something to see from, or was."""
+        """Return every row that has devices or had some."""
         there = {self._table.rows[name] for name in self._stock.local if name in self._table.rows}
         return there.union(self._owned, range(len(self._of_row)), np.flatnonzero(self.numbers).tolist())
 
     def _look_wide(self) -> set[int]:
-        """The rows to which something else is offered that is offered to many."""
+        """Return the rows for which the offers to several nodes changed."""
         before, now = self._of_row, self._wide_by_row()
         stale = {wide for wide in self._patterns if any(pool in self._stock.changed for pool, _ in wide)}
         for wide in stale:
@@ -106,7 +106,7 @@ class Views:
         }
 
     def _wide_by_row(self) -> list[_Wide]:
-        """Empty if nothing is offered to many."""
+        """Return the offers to several nodes by row; empty if there are none."""
         offered = [
             (pool, offer) for pool, slices in self._stock.wide.items() for given in slices.values() for offer in given
         ]

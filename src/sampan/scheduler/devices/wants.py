@@ -1,4 +1,4 @@
-"""What claims ask for, without their names: claims that ask the same share what is found out for them."""
+"""The requests of claims without the names of the claims, so that claims with equal requests share cached outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sampan.api.types.resource_v1 import (
 
 ALL = "All"
 MOST_RESULTS = 32
-"""Devices of one claim."""
+"""The maximum number of devices in one claim."""
 MOST_ALTERNATIVES = 8
 FindClass = Callable[[str], DeviceClass | None]
 
@@ -29,11 +29,11 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class Refusal(NamedTuple):
-    """Why the devices of a node will not do."""
+    """Why the devices of a node do not satisfy the claims."""
 
     text: str
     claim: int | None = None
-    """Which of the claims the text is about: it goes on after the claim's name."""
+    """The index of the claim that the text refers to; the text is then appended to the claim's name."""
 
     def said(self, claims: Sequence[ResourceClaim]) -> str:
         if self.claim is None:
@@ -44,13 +44,13 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Wanted:
-    """One request, or one alternative of it."""
+    """A request, or one alternative of it."""
 
     name: str
-    """With the alternative's behind a slash."""
+    """The name of the request; for an alternative, followed by a slash and the alternative's name."""
     parent: str
     label: str
-    """The request's own name, or the alternative's."""
+    """The plain name of the request or of the alternative."""
     device_class: DeviceClass | None
     selectors: Sequence[DeviceSelector]
     amount: int
@@ -64,7 +64,7 @@ class Wanted:
 class ClaimWants:
     devices: DeviceClaim
     requests: Sequence[Sequence[Wanted]]
-    """Of each request its alternatives, the best first."""
+    """The alternatives of each request, best first."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,7 +73,7 @@ class Wants:
 
     @property
     def every(self) -> Iterator[tuple[int, Wanted]]:
-        """With the number of the claim."""
+        """Yield every request with the index of its claim."""
         for at, claim in enumerate(self.claims):
             for request in claim.requests:
                 for wanted in request:
@@ -81,7 +81,7 @@ class Wants:
 
 
 def wants_key(claims: Sequence[ResourceClaim], find: FindClass) -> bytes:
-    """Equal if the same is asked for, of the same classes."""
+    """Return a key that is equal for claims with the same requests of the same versions of device classes."""
     devices = [claim.spec.devices for claim in claims]
     names = {name for claim in devices for request in claim.requests or () for _, name in class_names(request)}
     classes = [(name, found.metadata.resourceVersion) for name in sorted(names) if (found := find(name)) is not None]
@@ -93,7 +93,7 @@ def wants_of(claims: Sequence[ResourceClaim], find: FindClass) -> Wants:
 
 
 def class_names(request: DeviceRequest) -> Iterator[tuple[str, str]]:
-    """With the names of the request, or of its alternatives."""
+    """Yield the full name and the device class of the request, or of each of its alternatives."""
     if request.exactly is not None:
         yield request.name, request.exactly.deviceClassName
     for one in request.firstAvailable:

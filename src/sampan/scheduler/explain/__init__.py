@@ -1,5 +1,6 @@
-"""Why a pod is where it is, or nowhere: every plug-in's verdict on every node, and the scores.
+"""Explanations of scheduling: the verdict of every plug-in on every node, and the scores. Kubernetes has no
+counterpart.
 
-`inspection` asks the plug-ins about all nodes, `report` is what is told of it, `asking` answers for one scheduler. The
-decision that was made is in the scheduler's history; the verdicts are those of now.
+`inspection` runs the plug-ins on all nodes, `report` defines the response, `asking` explains a pod for one scheduler.
+The last decision comes from the scheduler's history; the verdicts reflect the current state.
 """

@@ -1,4 +1,4 @@
-"""Answers for one scheduler: a pod that it knows, or one that might come."""
+"""Explanations by one scheduler, for a pod that it knows or for a hypothetical pod."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from sampan.scheduler.scheduler import Scheduler
 
 MOST_NODES = 200
-"""Of which is told one by one, the best first."""
+"""The default maximum number of nodes that are reported individually, best first."""
 
 
 def known_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
-    """As the scheduler knows it; pods that have ended are none of its business."""
+    """Return the pod from the informer cache, which does not contain terminated pods."""
     found: Pod | None = scheduler.informers.of(Pod, LIVING).lister.get(name, namespace)
     return found
 
 
 async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
-    """Why the pod is where it is, or where it would go; nothing changes by it."""
+    """Explain why the pod is on its node, or which node it would get; this changes nothing."""
     profile = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
     if profile is not None:
         await profile.prepare(profile.cycle(scheduler.pods.info(_unplaced(pod)), now))
@@ -45,7 +45,7 @@ async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int
 def explain_by_plugins(
     scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES
 ) -> tuple[Explanation, dict[str, Fitting]]:
-    """What the plug-ins say, and all the nodes that they leave."""
+    """Return the explanation by the plug-ins, and all nodes that pass their filters."""
     name = pod.spec.schedulerName or DEFAULT_SCHEDULER
     info = scheduler.pods.info(_unplaced(pod))
     told = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
@@ -83,7 +83,7 @@ def _tell(told: Explanation, found: Inspection, profile: Profile, cycle: Cycle, 
 
 
 def _chosen(told: Explanation, found: Inspection, cycle: Cycle, most: int) -> list[int]:
-    """The pod's own node, then those that will do by their scores, then those with the fewest refusals."""
+    """Return the pod's own node, then feasible nodes by score, then the others by the number of rejections."""
     names, own = cycle.table.names, cycle.table.rows.get(told.node, -1)
     score = dict(zip(found.rows.tolist(), found.total.tolist(), strict=True))
     refusals = np.zeros(cycle.table.used, dtype=np.int64)
@@ -112,7 +112,7 @@ def _node(row: int, found: Inspection, profile: Profile, cycle: Cycle) -> NodeRe
 
 
 def _message(found: Inspection, cycle: Cycle) -> str:
-    """In the words of the event: of each node the first plug-in that refuses it."""
+    """Return the message of the event, which counts for each node the first plug-in that rejects it."""
     if not cycle.table.count:
         return NO_NODES
     codes = np.zeros(cycle.table.used, dtype=np.int32)
@@ -124,7 +124,7 @@ def _message(found: Inspection, cycle: Cycle) -> str:
 
 @contextmanager
 def _taken_off(scheduler: Scheduler, uid: str, node: str) -> Iterator[None]:
-    """As if the pod were not on its node."""
+    """Remove the pod from its node in the table for the duration of the context."""
     there = scheduler.table.remove_pod(uid, node) if node else None
     try:
         yield
@@ -134,7 +134,7 @@ def _taken_off(scheduler: Scheduler, uid: str, node: str) -> Iterator[None]:
 
 
 def _unplaced(pod: Pod) -> Pod:
-    """The pod as it was before it had a node."""
+    """Return the pod as it was before it was bound."""
     if not pod.spec.nodeName:
         return pod
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, nodeName=""))

@@ -1,4 +1,4 @@
-"""Every plug-in asked about every node, whether or not another has refused it already."""
+"""Runs every plug-in on every node, including nodes that another plug-in has rejected already."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sampan.scheduler.framework.contract import Code, Cycle, Narrowed
 from sampan.scheduler.framework.profile import KeptRoom, Profile
 
 NOMINATED = "NominatedPods"
-"""Stands where a plug-in's name is for room that is kept."""
+"""Takes the place of the plug-in name in rejections due to nominated pods."""
 
 
 @dataclass(slots=True)
 class Inspection:
     codes: dict[str, Codes] = field(default_factory=dict)
-    """By plug-in in their order, a verdict for each row."""
+    """Verdict codes of each row, by plug-in in the order of the profile."""
     skipped: list[str] = field(default_factory=list)
     scores: dict[str, Ints] = field(default_factory=dict)
-    """By plug-in, of the rows that will do, from 0 to 100."""
+    """Scores of the feasible rows from 0 to 100, by plug-in."""
     rows: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    """Those that will do."""
+    """The feasible rows."""
     total: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def refusals(self, row: int) -> list[int]:
@@ -62,12 +62,14 @@ def _filter(found: Inspection, profile: Profile, cycle: Cycle) -> None:
 
 
 def _asked_before(profile: Profile, cycle: Cycle) -> dict[str, Any]:
-    """What plug-ins say before nodes are looked at. All are asked, so that all are ready to filter."""
+    """Run all PreFilter plug-ins, even after a rejection, because Filter plug-ins depend on the state that they
+    prepare.
+    """
     return {plugin.name: plugin.pre_filter(cycle) for plugin in profile.points.get("preFilter", ())}
 
 
 def _outside(codes: Codes, plugin: str, narrowed: Narrowed, cycle: Cycle) -> Codes:
-    """Nodes that the plug-in does not name are refused, unless it has said why already."""
+    """Reject nodes outside the plug-in's PreFilter result, unless its filter has already rejected them."""
     inside = np.zeros(len(codes), dtype=np.bool_)
     for name in narrowed.names:
         if name in cycle.table.rows:

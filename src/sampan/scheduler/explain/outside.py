@@ -1,4 +1,4 @@
-"""What extenders say, added to an explanation: they are asked about the nodes that the plug-ins leave."""
+"""Adds the results of extenders, which are asked about the nodes that pass all plug-ins, to an explanation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from sampan.scheduler.extenders.chain import ExtenderChain, Opinions
 
 REFUSED = "node(s) refused by the extender"
-"""Where it does not say why."""
+"""The reason for a node that an extender rejects without a message."""
 
 
 class Fitting(NamedTuple):
-    """A node that will do for all plug-ins."""
+    """A node that passes all plug-ins."""
 
     node: Node
     total: int

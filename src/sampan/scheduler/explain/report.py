@@ -1,4 +1,4 @@
-"""What is told about a pod: plain values that go over the wire as JSON."""
+"""The explanation of a pod, as plain structures that are sent as JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ class Verdict(msgspec.Struct, omit_defaults=True):
     plugin: str
     reasons: list[str]
     isFinal: bool = False
-    """Removing pods from the node would not help."""
+    """Whether preemption on the node would not help."""
 
 
 class Score(msgspec.Struct):
     plugin: str
     score: int
-    """0 to 100."""
+    """The normalized score, from 0 to 100."""
     weight: int
 
 
@@ -33,50 +33,50 @@ class LastDecision(msgspec.Struct, omit_defaults=True):
     node: str = ""
     feasible: int = 0
     score: int = 0
-    """Of the plug-ins that told nodes apart."""
+    """The weighted score of the node; plug-ins that cannot distinguish nodes may be left out."""
     message: str = ""
     nominated: str = ""
 
 
 class Waiting(msgspec.Struct, omit_defaults=True):
-    """A pod that has no node yet."""
+    """The queue state of a pod without a node."""
 
     queue: str
-    """active, backoff, unschedulable, gated, taken."""
+    """One of active, backoff, unschedulable, gated, taken."""
     since: float
     attempts: int = 0
     plugins: list[str] = []
-    """Those that refused it: it is tried again when something happens that may change their minds."""
+    """The plug-ins that rejected the pod; it is retried after an event that may change their result."""
     gate: str = ""
 
 
 class Explanation(msgspec.Struct, omit_defaults=True):
     pod: str
-    """namespace/name"""
+    """The pod as `namespace/name`."""
     scheduler: str
     time: float
     node: str = ""
-    """Where it is."""
+    """The node that the pod is bound to."""
     isFamiliar: bool = True
-    """Whether some scheduler of this process is responsible for it."""
+    """Whether a profile of this scheduler is responsible for the pod."""
     decision: LastDecision | None = None
     waiting: Waiting | None = None
     gate: str = ""
-    """What would keep it out of the queue, if it is not there yet."""
+    """The message of the gate that would keep the pod out of the queue, if it is not queued yet."""
     message: str = ""
-    """In the words of the event, as of now; empty if a node would do."""
+    """The current text of the FailedScheduling event; empty if a node is feasible."""
     best: str = ""
-    """Where it would go now."""
+    """The node that the pod would get now."""
     count: int = 0
-    """How many nodes there are; `nodes` may have fewer."""
+    """The number of nodes in the cluster; `nodes` may contain fewer."""
     feasible: int = 0
     filters: list[str] = []
-    """Those that were asked, in their order."""
+    """The filter plug-ins that were run, in their order."""
     skipped: list[str] = []
-    """Those that have nothing to say about such a pod."""
+    """The plug-ins that skipped this pod."""
     nodes: list[NodeReport] = []
     notes: list[str] = []
-    """What could not be found out."""
+    """Errors that leave the explanation incomplete."""
 
 
 __all__ = ["Explanation", "LastDecision", "NodeReport", "Score", "Verdict", "Waiting"]

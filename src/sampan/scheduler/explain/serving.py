@@ -1,7 +1,7 @@
-"""Explanations and decisions for whoever asks over HTTP, whatever server brings the question.
+"""The HTTP API for explanations and decisions, independent of the server that receives the requests.
 
-`GET /debug/scheduler/why?namespace=NS&name=NAME` tells about a pod that there is, `POST` with a Pod about one that
-might come; `GET /debug/scheduler/decisions` gives the last decisions, oldest first, one to a line.
+`GET /debug/scheduler/why?namespace=NS&name=NAME` explains an existing pod, `POST` with a Pod explains a hypothetical
+one; `GET /debug/scheduler/decisions` returns the last decisions as JSON lines, oldest first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
 class Desk:
     def __init__(self, scheduler: Callable[[], Scheduler | None], now: Callable[[], float]) -> None:
-        """`scheduler` gives the one that works at present: None while another process leads."""
+        """Answer from the scheduler that `scheduler()` returns, which is None while another process is the leader."""
         self._scheduler, self._now = scheduler, now
 
     async def answer(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> Answer:

@@ -1,5 +1,5 @@
-"""HTTP extenders: servers that have a say in filtering, scoring, preemption and binding.
+"""HTTP extenders, which take part in filtering, scoring, preemption and binding (compare `pkg/scheduler/extender.go`).
 
-`extender_config` reads what configuration files say of them, `messages` is what goes over the wire, `http_extender`
-asks one, `chain` asks all of them in the course of a decision.
+`extender_config` reads their configuration, `messages` defines the wire format, `http_extender` calls one extender and
+`chain` calls all of them during a scheduling cycle.
 """

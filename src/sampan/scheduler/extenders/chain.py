@@ -1,4 +1,4 @@
-"""All extenders in the course of a decision: each is asked about the nodes that those before it have left."""
+"""Calls all extenders during a scheduling cycle: each filters the nodes that the previous ones have left."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from sampan.scheduler.pod_info import PodInfo
 log = logging.getLogger(__name__)
 
 NAME = "Extender"
-"""In verdicts, where the plug-in's name is otherwise."""
+"""Takes the place of the plug-in name in verdicts."""
 _HIGHEST = 10
-"""The best score that an extender gives."""
+"""The maximum score that an extender returns."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Opinions:
-    """Of all extenders, by their addresses and by node."""
+    """The results of all extenders, by the URL of the extender and by node."""
 
     refused: dict[str, dict[str, tuple[str, bool]]] = field(default_factory=dict)
-    """The reason, and whether evicting pods would not help."""
+    """The reason, and whether preemption would not help."""
     scores: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
-    """From 0 to 100, and the weight."""
+    """The score from 0 to 100, and the weight."""
     failures: dict[str, str] = field(default_factory=dict)
 
 
@@ -49,7 +49,7 @@ class ExtenderChain:
         self.ignored_resources = frozenset[str]().union(*(config.ignored_resources for config in configs))
 
     def has_say(self, pod: Pod) -> bool:
-        """Whether one of them filters or scores nodes for the pod."""
+        """Whether an extender filters or scores nodes for the pod."""
         return any(
             (one.config.filter_verb or one.config.prioritize_verb) and one.concerns(pod) for one in self.extenders
         )
@@ -58,10 +58,12 @@ class ExtenderChain:
         for extender in self.extenders:
             await extender.close()
 
-    # -- a node ------------------------------------------------------------------------------------------------------
+    # -- node selection ----------------------------------------------------------------------------------------------
 
     async def place(self, profile: Profile, cycle: Cycle, nominated: KeptRoom = ()) -> Placed:
-        """As `Profile.place`, with a say of the extenders. The table may change while they think."""
+        """Select a node like `Profile.place`, with the extenders. The table may change while their requests are in
+        flight.
+        """
         rows, diagnosis = profile.feasible(cycle, nominated)
         if diagnosis is not None:
             return Placed(diagnosis=diagnosis)
@@ -77,12 +79,12 @@ class ExtenderChain:
         return profile.best(cycle, rows, extra)
 
     async def lets(self, cycle: Cycle, row: int) -> bool:
-        """Whether they agree to a node that is meant for the pod."""
+        """Whether the extenders accept the node nominated for the pod."""
         names, _ = await self._filtered(cycle, np.array([row], dtype=np.intp))
         return bool(names)
 
     async def _filtered(self, cycle: Cycle, rows: NDArray[np.intp]) -> tuple[list[str], dict[str, tuple[str, bool]]]:
-        """The names of the nodes that are left, and by name why others are not."""
+        """Return the names of the remaining nodes, and for each rejected node the reason and whether it is final."""
         nodes = [cycle.table.node_of(int(row)) for row in rows]
         refused: dict[str, tuple[str, bool]] = {}
         for extender in self._concerned(cycle.pod, "filter_verb"):
@@ -94,7 +96,9 @@ class ExtenderChain:
         return [node.metadata.name for node in nodes], refused
 
     async def _scores(self, cycle: Cycle, nodes: Sequence[Node]) -> dict[str, int]:
-        """What extenders add to the nodes' scores. One that fails adds nothing, whether or not it may."""
+        """Return what the extenders add to the scores of nodes; one that fails adds nothing, even if it is not
+        ignorable.
+        """
         concerned = self._concerned(cycle.pod, "prioritize_verb")
         answers = await asyncio.gather(*(_scores_of(one, cycle.pod, nodes) for one in concerned))
         total: dict[str, int] = {}
@@ -118,7 +122,9 @@ class ExtenderChain:
     # -- explanations ------------------------------------------------------------------------------------------------
 
     async def asked(self, pod: Pod, nodes: Sequence[Node]) -> Opinions:
-        """What each of them says of nodes that plug-ins have nothing against; nobody's failure is an error."""
+        """Return the results of each extender for nodes that pass all plug-ins; failures are recorded instead of
+        raised.
+        """
         found = Opinions()
         for extender in self._concerned(pod, "filter_verb"):
             try:
@@ -141,12 +147,14 @@ class ExtenderChain:
             }
         return found
 
-    # -- preemption, binding -----------------------------------------------------------------------------------------
+    # -- preemption and binding --------------------------------------------------------------------------------------
 
     async def preempt(
         self, cycle: Cycle, victims: Mapping[str, tuple[Sequence[PodInfo], int]]
     ) -> Mapping[str, tuple[Sequence[PodInfo], int]]:
-        """The candidates that extenders leave, with the victims that they choose. ExtenderError if one fails."""
+        """Return the candidates that the extenders accept, with the victims they choose; raise ExtenderError if one
+        fails.
+        """
         for extender in self._concerned(cycle.pod, "preempt_verb"):
             if not victims:
                 break
@@ -164,7 +172,7 @@ class ExtenderChain:
         return victims
 
     async def bind(self, cycle: Cycle, node: str) -> Status | None:
-        """SKIP if binding is left to the plug-ins."""
+        """Bind the pod through an extender; return a SKIP status if binding is left to the plug-ins."""
         for extender in self._concerned(cycle.pod, "bind_verb"):
             try:
                 await extender.bind(cycle.pod, node)
@@ -182,7 +190,7 @@ class ExtenderChain:
         return [one for one in self.extenders if getattr(one.config, verb) and one.concerns(pod)]
 
     async def _asked(self, extender: HttpExtender, ask: Callable[[], Awaitable[T]]) -> T | None:
-        """None if it failed and may."""
+        """Return the response, or None if an ignorable extender failed."""
         try:
             return await ask()
         except ExtenderError as error:

@@ -1,4 +1,4 @@
-"""Extenders as configuration files describe them, the same in KubeSchedulerConfiguration and in a classic policy."""
+"""Extender configuration, which has the same form in KubeSchedulerConfiguration and in a legacy policy file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ExtenderConfig:
     tls: TlsSettings | None = None
     timeout_s: float = _TIMEOUT_S
     is_node_cache_capable: bool = False
-    """It knows the nodes: names are enough."""
+    """Whether the extender caches nodes, so that requests carry only their names."""
     managed_resources: frozenset[str] = frozenset()
-    """Only pods that ask for one of these concern it; empty: all."""
+    """The extender is called only for pods that request one of these resources; empty stands for all pods."""
     ignored_resources: frozenset[str] = frozenset()
-    """Those of them that the scheduler itself does not count."""
+    """The managed resources that the scheduler itself does not check."""
     is_ignorable: bool = False
-    """If it fails, decisions go on without it."""
+    """Whether scheduling continues without the extender if it fails."""
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True):
@@ -73,7 +73,7 @@ class _Extender(_Strict):
 
 
 def read_extenders(given: Sequence[Any], error: Callable[[str], Exception]) -> list[ExtenderConfig]:
-    """What is wrong is raised as the caller's kind of error, with the field's name."""
+    """Parse the extenders; raise `error` with the name of the invalid field."""
     path = Path("extenders")
     read = [_read(one, path[at], error) for at, one in enumerate(given)]
     faults = _faults(read, path)
@@ -144,7 +144,7 @@ def _made(given: _Extender, path: Path, error: Callable[[str], Exception]) -> Ex
 
 
 def _tls(given: _Extender) -> TlsSettings | None:
-    """With `enableHTTPS` and no CA the server's certificate is not looked at."""
+    """Return the TLS settings; with `enableHTTPS` and no CA the server's certificate is not verified."""
     found = given.tlsConfig
     if found is None and not given.enableHTTPS:
         return None

@@ -1,4 +1,4 @@
-"""One extender, asked over HTTP."""
+"""Requests to one extender."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ExtenderError(Exception):
-    """An extender that does not answer, or says that it failed."""
+    """An extender is unreachable, sends an invalid response or reports an error."""
 
 
 class HttpExtender:
@@ -33,11 +33,11 @@ class HttpExtender:
 
     @property
     def _server_name(self) -> str | None:
-        """What the server's certificate is to be for, where the address does not say."""
+        """The name to verify the server's certificate against, if it differs from the host in the URL."""
         return (self.config.tls.server_name or None) if self.config.tls is not None else None
 
     def concerns(self, pod: Pod) -> bool:
-        """Whether the pod asks for something that is the extender's to manage."""
+        """Whether the pod requests or limits a resource that the extender manages."""
         wanted = self.config.managed_resources
         if not wanted:
             return True
@@ -85,7 +85,7 @@ class HttpExtender:
             self._session = None
 
     async def _post(self, verb: str, body: bytes) -> Any:
-        import aiohttp  # only where there are extenders
+        import aiohttp  # imported only if there are extenders
 
         url = f"{self.name.rstrip('/')}/{verb}"
         try:

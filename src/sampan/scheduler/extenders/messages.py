@@ -1,4 +1,4 @@
-"""What goes to and fro between the scheduler and an extender: Go's field names, of which the case does not count."""
+"""The wire format of extenders: JSON with the field names of the Go types, read case-insensitively."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sampan.scheduler.pod_info import PodInfo
 
 class FilterResult(msgspec.Struct):
     nodes: list[str] | None = None
-    """The names of those that will do; None if the extender did not say."""
+    """The names of the feasible nodes; None if the response does not contain any list."""
     failed: Mapping[str, str] = {}
     unresolvable: Mapping[str, str] = {}
     error: str = ""
@@ -26,7 +26,7 @@ class Victims(msgspec.Struct):
 
 
 def node_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
-    """ExtenderArgs."""
+    """Encode ExtenderArgs."""
     listed: Any = None
     names: Any = None
     if names_only:
@@ -37,7 +37,7 @@ def node_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
 
 
 def preemption_args(pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]], *, names_only: bool) -> bytes:
-    """ExtenderPreemptionArgs; by node the victims and how many budgets they would break."""
+    """Encode ExtenderPreemptionArgs from the victims and the number of PDB violations of each node."""
     whole = {node: _victims(infos, count, names_only) for node, (infos, count) in victims.items()}
     return msgspec.json.encode(
         {
@@ -59,7 +59,7 @@ def binding_args(pod: Pod, node: str) -> bytes:
 
 
 def filter_result(value: Any, *, names_only: bool) -> FilterResult:
-    """Names count only of an extender that is asked with names."""
+    """Decode ExtenderFilterResult; node names are read only if the request carried names."""
     found = _lowered(value)
     names, listed = found.get("nodenames") if names_only else None, found.get("nodes")
     if names is None and listed is not None:
@@ -73,7 +73,7 @@ def filter_result(value: Any, *, names_only: bool) -> FilterResult:
 
 
 def priorities(value: Any) -> dict[str, int]:
-    """Scores by node."""
+    """Decode HostPriorityList to scores by node."""
     return {found["host"]: int(found.get("score") or 0) for found in map(_lowered, value or ())}
 
 

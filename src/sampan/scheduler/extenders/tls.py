@@ -1,4 +1,4 @@
-"""How an extender is reached over TLS."""
+"""TLS settings for connections to an extender."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ class TlsSettings:
 
 
 def context_of(url: str, tls: TlsSettings) -> ssl.SSLContext | bool:
-    """What aiohttp takes as `ssl`. ValueError for settings that contradict each other, OSError for a file that cannot
-    be read or is not what it should be."""
+    """Return the value of aiohttp's `ssl` parameter.
+
+    Raise ValueError for contradictory settings and OSError for a file that cannot be read or is malformed.
+    """
     access = Access(
         server=url,
         ca_pem=tls.ca_data or _file(tls.ca_file),

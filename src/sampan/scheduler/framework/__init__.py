@@ -1,8 +1,8 @@
-"""The scheduling framework: what a plug-in may be (`contract`), and what runs them (`profile`, `kinds`).
+"""The scheduling framework: the plug-in contract (`contract`) and its runtime (`profile`, `kinds`, `commitment`).
 
-A plug-in is any object with a `name` and the methods of the extension points that it takes part in. It says what its
-verdicts depend on (`scope`); the framework keeps them as long as that stays the same. The names of plug-ins are stamped
-on verdicts and metrics here, never by the plug-ins.
+The counterpart is `pkg/scheduler/framework`. A plug-in is any object with a `name` and the methods of the extension
+points that it implements. It declares what its results depend on (`scope`), and the framework caches them until that
+changes. The framework adds the names of plug-ins to verdicts and metrics; plug-ins never do.
 """
 
 from sampan.scheduler.framework.contract import (

@@ -1,7 +1,7 @@
-"""The points that a pod passes once a node is chosen, from Reserve on: one runner for those that answer at once, one
-for those that wait.
+"""The extension points after a node is selected, from Reserve on, with one runner for synchronous plug-ins and one for
+asynchronous ones.
 
-A plug-in that raises has failed, and that is an answer like another: the pod gives everything back and is tried again.
+An exception in a plug-in becomes an Error status, so that the pod releases its reservations and is retried.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Commitment:
         self._post_bind = tuple(points.get("postBind", ()))
 
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
-        """None if all agree; what is reserved is given back otherwise."""
+        """Run the Reserve plug-ins; return None on success, otherwise undo the reservations and return the status."""
         with self._metrics.point("Reserve") as outcome:
             for plugin in self._reserve:
                 status = self._asked("Reserve", plugin, plugin.reserve, cycle, node)
@@ -52,7 +52,7 @@ class Commitment:
                 await self._awaited("Unreserve", plugin, plugin.take_back, cycle, node)
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status | None, dict[str, float]]:
-        """A rejection, or for how long which plug-ins want the pod to wait."""
+        """Run the Permit plug-ins; return a rejection, or how many seconds each plug-in wants the pod to wait."""
         waits: dict[str, float] = {}
         with self._metrics.point("Permit") as outcome:
             for plugin in self._permit:
@@ -66,7 +66,7 @@ class Commitment:
         return None, waits
 
     def has_pre_bind(self, cycle: Cycle, node: str) -> bool:
-        """Whether some plug-in has to do before the pod is bound. One that cannot tell may have."""
+        """Whether any PreBind plug-in has work to do for the pod; one without `has_pre_bind` is assumed to."""
         return any(_may_prepare(plugin, cycle, node) for plugin in self._pre_bind)
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
@@ -79,7 +79,7 @@ class Commitment:
         return None
 
     async def bind(self, cycle: Cycle, node: str) -> Status | None:
-        """By the first plug-in that does not leave it to the next."""
+        """Bind the pod through the first Bind plug-in that does not return SKIP."""
         with self._metrics.point("Bind") as outcome:
             for plugin in self._bind:
                 status = await self._awaited("Bind", plugin, plugin.bind, cycle, node)
@@ -135,7 +135,7 @@ def _may_prepare(plugin: Any, cycle: Cycle, node: str) -> bool:
 
 
 def _stamped(point: str, plugin: Any, status: Status) -> Status:
-    """With the plug-in's name; of a failure also where."""
+    """Return the status with the name of the plug-in; an error also gets the extension point."""
     if status.code is Code.ERROR:
         status = replace(status, reasons=(f'running {point} plugin "{plugin.name}": {status.message}',))
     return replace(status, plugin=plugin.name)

@@ -1,28 +1,28 @@
-"""What plug-ins are given and what they give: the extension points of the scheduling framework.
+"""The plug-in contract: the extension points of the scheduling framework and the types that plug-ins exchange with it.
 
 A plug-in implements the points that it needs and no others:
 
-    pre_enqueue(info) -> Status | None          may the pod enter the queue?
-    less(first, second) -> bool                 which pod goes first (one plug-in per scheduler)
-    together(info) -> Together | None           pods that get nodes in one go with this one, or not at all
-    prepare(cycle) -> Awaitable | None          work for `filter` that takes long, in turns: others run meanwhile, so
-                                                that what is found out must be kept, and looked at again by `filter`
-    pre_filter(cycle) -> Status | Narrowed | None   once per pod: SKIP leaves out `filter`, a rejection ends the cycle
-    filter(cycle, rows) -> codes                0 where the node will do, else a code of `cycle.refuse(...)`
-    async post_filter(cycle, diagnosis) -> PostFilterResult    no node will do: can something be done?
-    pre_score(cycle, rows) -> Status | None     SKIP leaves out `score`
+    pre_enqueue(info) -> Status | None          whether the pod may enter the queue
+    sort_key(info, since) -> tuple              the order of the queue (one plug-in per scheduler)
+    together(info) -> Together | None           pods that are scheduled in one group cycle with this one
+    prepare(cycle) -> Awaitable | None          long-running work for `filter`; other tasks run meanwhile, so that its
+                                                results must be cached and validated again by `filter`
+    pre_filter(cycle) -> Status | Narrowed | None   once per pod: SKIP omits `filter`, a rejection ends the cycle
+    filter(cycle, rows) -> codes                0 where the node fits, else a code of `cycle.refuse(...)`
+    async post_filter(cycle, diagnosis) -> PostFilterResult    no node fits: can the pod be made schedulable?
+    pre_score(cycle, rows) -> Status | None     SKIP omits `score`
     score(cycle, rows) -> int64 array
-    normalize(cycle, scores) -> int64 array     to 0..100, over all nodes that are possible
+    normalize(cycle, scores) -> int64 array     to 0..100, over all feasible nodes
     reserve(cycle, node) -> Status | None, unreserve(cycle, node)
-    permit(cycle, node) -> Status | None        WAIT with `wait_s` holds the pod back before it is bound
+    permit(cycle, node) -> Status | None        WAIT with `wait_s` delays the binding of the pod
     async pre_bind(cycle, node) -> Status | None
-    async take_back(cycle, node)                what `pre_bind` wrote, if the pod is not bound; after `unreserve`
-    has_pre_bind(cycle, node) -> bool           whether `pre_bind` has anything to do for this pod; without it, always
-    async bind(cycle, node) -> Status | None    SKIP leaves it to the next plug-in
+    async take_back(cycle, node)                undo `pre_bind` if the pod is not bound; called after `unreserve`
+    has_pre_bind(cycle, node) -> bool           whether `pre_bind` has work to do for this pod; without it, always
+    async bind(cycle, node) -> Status | None    SKIP leaves binding to the next plug-in
     post_bind(cycle, node)
-    events() -> [(ClusterEvent, hint)]          what may make a pod schedulable that this plug-in has refused
+    events() -> [(ClusterEvent, hint)]          events that may make a pod schedulable that this plug-in rejected
 
-`filter` and `score` get rows as a slice or an array of numbers, and work on the columns of `cycle.table`.
+`filter` and `score` receive rows as a slice or an array of row numbers and operate on the columns of `cycle.table`.
 """
 
 from __future__ import annotations
@@ -52,14 +52,17 @@ MAX_SCORE = 100
 
 
 class Scope(IntEnum):
-    """What a plug-in's filter and score look at besides the pod's needs. The narrower, the less is computed again."""
+    """What the results of a plug-in's filter and score depend on besides the pod's needs.
+
+    The narrower the scope is, the longer the framework can cache the results.
+    """
 
     NODE = 0
-    """The Node object."""
+    """The results depend on the Node object only."""
     PODS = 1
-    """Also the pods on that node."""
+    """The results also depend on the pods on that node."""
     CLUSTER = 2
-    """Anything: other nodes, the pod's labels, time. Computed for every pod anew."""
+    """The results depend on anything else: other nodes, the pod's labels, time. They are computed for every pod."""
 
 
 class Code(Enum):
@@ -77,7 +80,7 @@ class Status:
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
-    """Stamped by the framework."""
+    """The name of the plug-in, set by the framework."""
     wait_s: float = 0
 
     @property
@@ -93,38 +96,41 @@ SKIP = Status(Code.SKIP)
 
 
 class Narrowed(NamedTuple):
-    """Of `pre_filter`: only these nodes need be looked at."""
+    """A result of `pre_filter` that restricts the cycle to these nodes."""
 
     names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """`nominated` is a node that will do soon, "" to take a nomination back, None to leave it as it is."""
+    """The result of `post_filter`.
+
+    `nominated` is the node to nominate, "" to clear an existing nomination, or None to leave it unchanged.
+    """
 
     nominated: str | None = None
     message: str = ""
     is_success: bool = False
     victims: tuple[PodInfo, ...] = ()
-    """Pods to be evicted from the nominated node."""
+    """Pods to evict from the nominated node."""
 
 
 class Together(NamedTuple):
-    """Pods that are to have nodes all at once."""
+    """Pods that must be scheduled together."""
 
     uids: Sequence[str]
-    """Of those that have none yet."""
+    """The UIDs of the group's pods that are not bound."""
     is_enough: Callable[[], bool]
-    """Whether those that a node is reserved for will do."""
+    """Whether enough pods of the group have a node reserved."""
     waiting: str
-    """What those wait for that have a node while others have none."""
+    """The message for pods that have a node while the group is incomplete."""
     tell: Callable[[str], Coroutine[Any, Any, None]]
-    """To be called when an attempt has ended: why it failed, "" if it did not."""
+    """Publishes the outcome of an attempt: the reason for its failure, or "" for success."""
 
 
 class Resource(Enum):
     POD = "UnschedulablePod"
-    """Itself, while it waits."""
+    """The pending pod itself."""
     ASSIGNED_POD = "AssignedPod"
     NODE = "Node"
     NAMESPACE = "Namespace"
@@ -161,7 +167,7 @@ class ClusterEvent(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As metrics name it."""
+        """The name of the event in metrics."""
         action = self.action.value
         if self.action is Action.UPDATE_LABELS:
             action = _LABELS_CHANGED.get(self.resource, Action.UPDATE.value)
@@ -176,7 +182,7 @@ _LABELS_CHANGED = {
 
 
 Hint = Callable[[PodInfo, Any | None, Any | None], bool]
-"""With a waiting pod, the object as it was and as it is: may that make the pod schedulable?"""
+"""Whether a change (old object, new object) may make the pending pod schedulable."""
 
 Events = list[tuple[ClusterEvent, Hint | None]]
 
@@ -189,7 +195,7 @@ class Cycle:
     def __init__(self, *, info: PodInfo, table: NodeTable, verdicts: Verdicts, profile: Profile, now: float) -> None:
         self.info, self.table, self.verdicts, self.profile, self.now = info, table, verdicts, profile, now
         self.memo: dict[str, Any] = {}
-        """What plug-ins carry from one point to the next, under their names."""
+        """State that plug-ins keep between extension points, keyed by plug-in name."""
 
     @property
     def pod(self) -> Pod:
@@ -200,12 +206,12 @@ class Cycle:
         return self.info.needs
 
     def refuse(self, plugin: str, *reasons: str, is_final: bool = False) -> int:
-        """The code of a verdict; `is_final` if removing pods from the node would not help."""
+        """Return the code of a verdict; `is_final` means that preemption on the node would not help."""
         return self.verdicts.code(plugin, *reasons, is_final=is_final)
 
 
 class Plugin(Protocol):
-    """The least that a plug-in is."""
+    """The attributes that every plug-in has."""
 
     @property
     def name(self) -> str: ...
@@ -216,7 +222,7 @@ class Plugin(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """What plug-ins are made from."""
+    """What plug-in factories receive."""
 
     table: NodeTable
     clock: Clock
@@ -224,20 +230,20 @@ class Handle:
     client: Client
     nominations: Nominations
     waiting: WaitingPods
-    """Pods that a `permit` holds back: plug-ins allow or reject them here."""
+    """Pods that wait in Permit; plug-ins allow or reject them here."""
     on_event: Callable[[ClusterEvent, Any | None, Any | None], int]
-    """Tell the queue of a change that may make waiting pods schedulable."""
+    """Reports a change that may make pending pods schedulable to the queue, and returns how many it requeued."""
     args: Mapping[str, Any] = field(default_factory=dict)
-    """The plug-in's arguments from the configuration."""
+    """The arguments of the plug-in from the configuration."""
     scheduler_name: str = ""
     extenders: ExtenderChain | None = None
-    """Those that have a say besides the plug-ins."""
+    """The extenders of the scheduler."""
     say: Callable[[PodInfo, str, str, str, str], None] = lambda *told: None
-    """An event about a pod: its type, reason, action and note."""
+    """Publishes an event about a pod with this type, reason, action and note."""
     shared: dict[type[Any], Any] = field(default_factory=dict)
-    """What plug-ins of several profiles have in common, by its type."""
+    """Objects that plug-ins of several profiles share, by type."""
     reported: set[Resource] = field(default_factory=set)
-    """Kinds whose changes somebody passes on to `on_event` already."""
+    """Resources whose changes are already passed to `on_event`."""
 
 
 Factory = Callable[[Handle], Any]

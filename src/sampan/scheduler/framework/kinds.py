@@ -1,7 +1,7 @@
-"""What a profile has found out about pods of equal needs, node by node, and keeps until a node changes.
+"""Cached per-node results for pods with equal needs, recomputed only for nodes that change.
 
-`total` holds for every row the weighted scores of the plug-ins that look at one node at a time, REFUSED where one of
-them refuses it. Plug-ins that look further (Scope.CLUSTER) are asked for every pod anew.
+`total` holds for every row the weighted scores of the plug-ins whose scope is a single node, or REFUSED where one of
+them rejects the node. Plug-ins with Scope.CLUSTER run for every pod.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Scorer(NamedTuple):
 class Kind:
     def __init__(self, cycle: Cycle, filters: Sequence[Any], scorers: Sequence[Scorer]) -> None:
         self.narrowed: frozenset[str] | None = None
-        """The only nodes that need be looked at."""
+        """The only nodes to consider; None for all nodes."""
         self.narrowing: set[str] = set()
-        """The plug-ins that say so."""
+        """The plug-ins that restricted the nodes."""
         self.rejection: Status | None = None
-        """Why no node will ever do."""
+        """The PreFilter status that rejects such pods on every node."""
         self.skipped: set[str] = set()
-        """Filters that have nothing to say about such pods."""
+        """Filter plug-ins that skip such pods."""
         for plugin in filters:
             if plugin.scope is not Scope.CLUSTER and hasattr(plugin, "pre_filter"):
                 self._take(plugin, plugin.pre_filter(cycle))
@@ -55,10 +55,10 @@ class Kind:
         elif said is not None:
             self.rejection = self.rejection or Status(said.code, said.reasons, plugin.name)
 
-    # -- over all nodes, kept ----------------------------------------------------------------------------------------
+    # -- over all nodes, cached --------------------------------------------------------------------------------------
 
     def refresh(self, cycle: Cycle) -> None:
-        """Look again at the rows that changed."""
+        """Recompute the rows that changed."""
         table = cycle.table
         nodes, pods = table.node_log.since(self._node_at), table.pod_log.since(self._pod_at)
         self._node_at, self._pod_at = table.node_log.position, table.pod_log.position
@@ -90,7 +90,7 @@ class Kind:
         self.total[rows] = np.where(ok, self._node_part[rows] + _score(cycle, self._pod_scorers, rows), REFUSED)
 
     def _telling(self, cycle: Cycle) -> list[tuple[Scorer, Ints]]:
-        """Scores that are the same on all nodes tell nothing."""
+        """Return the normalizing scorers whose scores differ between nodes; equal scores do not affect the choice."""
         valid = cycle.table.valid[cycle.table.every_row]
         found = []
         for scorer, raw in zip(self._relative, self.raw, strict=True):
@@ -99,10 +99,10 @@ class Kind:
                 found.append((scorer, raw))
         return found
 
-    # -- over some nodes, anew ---------------------------------------------------------------------------------------
+    # -- over some nodes, not cached ---------------------------------------------------------------------------------
 
     def totals(self, cycle: Cycle, rows: Rows) -> Ints:
-        """The scores of rows that are known to do."""
+        """Return the summed scores of feasible rows."""
         return _score(cycle, [*self._node_scorers, *self._pod_scorers], rows)
 
     def relatives(self, cycle: Cycle, rows: Rows) -> list[tuple[Scorer, Ints]]:

@@ -1,7 +1,7 @@
-"""How long plug-ins take, by extension point: stamped by the runner, so that no plug-in needs to.
+"""Durations of plug-ins by extension point, recorded by the framework so that plug-ins do not have to.
 
-What comes after a decision (preemption, reserving, binding) is always measured. The plug-ins of a decision are many and
-quick: they are measured in one of `EVERY` decisions, for which their methods are wrapped; the others pay nothing.
+PostFilter and the points from Reserve on are always measured. The plug-ins of a scheduling cycle are many and fast:
+they are measured in one of `EVERY` cycles, in which their methods are wrapped; the other cycles have no overhead.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ _SAMPLED = {
     "ScoreExtensionNormalize": ("score", "normalize"),
 }
 _COUNTED = ("PreFilter", "Filter", "PreScore", "Score")
-"""Points of which it is counted how often plug-ins are asked there: each that was in a decision that is measured stands
-for as many as are not."""
+"""Points whose plug-in evaluations are counted; each evaluation in a measured cycle counts `EVERY` times."""
 
 
 class Outcome:
@@ -38,7 +37,7 @@ class Outcome:
 
 
 class _Timed:
-    """Of a block that never raises but for being cancelled; what came of it is put into what `with` gives."""
+    """Times a block that raises nothing but cancellation; the block stores its status in the Outcome of the `with`."""
 
     __slots__ = ("_began", "_outcome", "_tell")
 
@@ -61,11 +60,11 @@ class PointMetrics:
         self._turn = 0
 
     def point(self, name: str) -> _Timed:
-        """All plug-ins of a point."""
+        """Time all plug-ins of an extension point."""
         return _Timed(None if self._metrics is None else partial(self._point_took, name))
 
     def plugin(self, point: str, name: str) -> _Timed:
-        """One plug-in at a point."""
+        """Time one plug-in at an extension point."""
         return _Timed(None if self._metrics is None else partial(self._plugin_took, point, name))
 
     def _point_took(self, point: str, status: str, seconds: float) -> None:
@@ -77,7 +76,7 @@ class PointMetrics:
         self._metrics.plugins.labels(plugin, point, status).observe(seconds)
 
     def is_turn(self) -> bool:
-        """Whether this decision is one to measure."""
+        """Count a scheduling cycle and return whether to measure it."""
         if self._metrics is None:
             return False
         self._turn += 1
@@ -85,7 +84,7 @@ class PointMetrics:
 
     @contextmanager
     def sampled(self, points: Mapping[str, Sequence[Any]]) -> Iterator[None]:
-        """The plug-ins' methods are wrapped for the length of the block, in which nothing may wait."""
+        """Wrap the plug-ins' methods for the duration of the block, which must not await."""
         spent: dict[str, float] = {}
         undo = [
             _wrap(plugin, method, self._timed(getattr(plugin, method), point, plugin.name, spent))
@@ -126,7 +125,7 @@ class PointMetrics:
 
 
 def _wrap(plugin: Any, method: str, wrapped: Callable[..., Any]) -> Callable[[], None]:
-    """What undoes it."""
+    """Replace the method and return a function that restores it."""
     own = vars(plugin).get(method)
     setattr(plugin, method, wrapped)
     if own is None:

@@ -1,4 +1,4 @@
-"""A profile: the plug-ins of one scheduler name in their order, and how they find a node."""
+"""A profile: the plug-ins of one scheduler name in their order, and the scheduling cycle that runs them."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ POINTS = {
     "bind": "bind",
     "postBind": "post_bind",
 }
-"""The extension points as the configuration names them, and the methods that they call."""
+"""The extension points as named in the configuration, with the plug-in methods that they call."""
 
 _KINDS_KEPT = 1024
 
 KeptRoom = Sequence[tuple[int, Sequence[PodInfo]]]
-"""By row, pods that are not there yet but for which the node's room is kept."""
+"""Nominated pods by row: they are not on the node yet, but its resources are kept for them."""
 
 
 class Placed:
-    """A node that will do, or why there is none."""
+    """The selected node, or the diagnosis if no node fits."""
 
     __slots__ = ("diagnosis", "feasible", "row", "score")
 
@@ -64,13 +64,13 @@ class Profile:
         picker: Picker | None = None,
         metrics: PointMetrics | None = None,
     ) -> None:
-        """`points` has for each point its plug-ins in order."""
+        """Create a profile; `points` maps each extension point to its plug-ins in order."""
         self.name, self.table, self.points, self.weights = name, table, points, weights
         self.verdicts = Verdicts()
         self.picker: Picker = picker or InTurn()
         self.metrics = metrics or PointMetrics()
         self.commitment = Commitment(points, self.metrics)
-        """The runners of the points after a decision."""
+        """Runs the extension points from Reserve on."""
         self._filters = points.get("filter", ())
         self._scorers = [Scorer(found, weights.get(found.name) or 1) for found in points.get("score", ())]
         self._far_filters = [found for found in self._filters if found.scope is Scope.CLUSTER]
@@ -98,13 +98,13 @@ class Profile:
         return None
 
     async def prepare(self, cycle: Cycle) -> None:
-        """What takes long, before `place`."""
+        """Run the long-running preparations of plug-ins, to be awaited before `place`."""
         for plugin in self._preparing:
             work = plugin.prepare(cycle)
             if work is not None:
                 await work
 
-    # -- finding a node ----------------------------------------------------------------------------------------------
+    # -- node selection ----------------------------------------------------------------------------------------------
 
     def place(self, cycle: Cycle, nominated: KeptRoom = ()) -> Placed:
         if not self.metrics.is_turn():
@@ -128,7 +128,7 @@ class Profile:
         return self._place_anywhere(cycle, kind, far, nominated)
 
     def _quick(self, cycle: Cycle, kind: Kind) -> Placed:
-        """Nothing but what is kept decides."""
+        """Select a node from the cached totals alone."""
         total = kind.total[: self.table.used]
         best = int(total.max()) if len(total) else REFUSED
         if best < 0:
@@ -172,7 +172,7 @@ class Profile:
         return fitting
 
     def feasible(self, cycle: Cycle, nominated: KeptRoom = ()) -> tuple[NDArray[np.intp], Diagnosis | None]:
-        """The rows that will do, or why there are none: `place` up to the scores, for those who have a say between."""
+        """Return the feasible rows, or the diagnosis if there are none; extenders run between this and `best`."""
         rejection, narrowed, _ = self._pre_filter(cycle, self._kind(cycle))
         if rejection is not None:
             return np.zeros(0, dtype=np.intp), self._rejected(rejection)
@@ -181,7 +181,7 @@ class Profile:
         return rows, None if len(rows) else self.diagnose(cycle, names=narrowed, nominated=nominated)
 
     def best(self, cycle: Cycle, rows: NDArray[np.intp], extra: Ints) -> Placed:
-        """The best of rows that will do, with what others add to their scores."""
+        """Select the best of the feasible rows, with `extra` added to their scores."""
         kind = self._kind(cycle)
         return self._best(cycle, rows, kind.totals(cycle, rows) + extra, kind.relatives(cycle, rows))
 
@@ -210,11 +210,11 @@ class Profile:
                 ok[row] = self.fits_with(cycle, row, pods)
 
     def fits_beside(self, cycle: Cycle, row: int, nominated: KeptRoom) -> bool:
-        """Whether the node will do, and still does when those come that its room is kept for."""
+        """Whether the pod fits the node now, and still does with the pods that are nominated to it."""
         return self.fits(cycle, row) and all(self.fits_with(cycle, at, pods) for at, pods in nominated if at == row)
 
     def fits_with(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> bool:
-        """Whether the node will do even with these pods on it."""
+        """Whether the pod fits the node with these pods on it."""
         return not self._code_with(cycle, row, pods)
 
     def fits(self, cycle: Cycle, row: int) -> bool:
@@ -223,8 +223,10 @@ class Profile:
     # -- filters in their order --------------------------------------------------------------------------------------
 
     def codes(self, cycle: Cycle, rows: Rows, *, again: bool = False) -> Codes:
-        """The verdict of the first plug-in that refuses each row. `again`: the table is not what it was when the cycle
-        began, so plug-ins are asked anew whether they have a say."""
+        """Return, for each row, the verdict of the first plug-in that rejects it.
+
+        `again` is set if the table changed since the cycle started, so that PreFilter has to run again.
+        """
         kind = self._kind(cycle)
         skipped: set[str] = cycle.memo.get(_SKIPPED, kind.skipped)
         if again:
@@ -246,7 +248,7 @@ class Profile:
         names: frozenset[str] | None = None,
         nominated: KeptRoom = (),
     ) -> Diagnosis:
-        """Why each node will not do."""
+        """Return why each node does not fit."""
         table = self.table
         codes = self.codes(cycle, table.every_row)
         valid = table.valid[table.every_row]
@@ -289,7 +291,7 @@ class Profile:
     def _code_of(self, status: Status) -> int:
         return self.verdicts.code(status.plugin, *status.reasons, is_final=status.code is Code.UNRESOLVABLE)
 
-    # -- before ------------------------------------------------------------------------------------------------------
+    # -- PreFilter ---------------------------------------------------------------------------------------------------
 
     def _kind(self, cycle: Cycle) -> Kind:
         found = self._kinds.get(cycle.needs)
@@ -302,7 +304,7 @@ class Profile:
         return found
 
     def _pre_filter(self, cycle: Cycle, kind: Kind) -> tuple[Status | None, frozenset[str] | None, set[str]]:
-        """A rejection, the only nodes that need be looked at, and the filters that have nothing to say."""
+        """Return a rejection, the only nodes to consider, and the names of the filters to skip."""
         skipped, narrowed = kind.skipped, kind.narrowed
         narrowing = set(kind.narrowing)
         if kind.rejection is not None:
@@ -325,10 +327,10 @@ class Profile:
         rows = self.table.rows
         return np.array(sorted(rows[name] for name in names if name in rows), dtype=np.intp)
 
-    # -- after -------------------------------------------------------------------------------------------------------
+    # -- PostFilter --------------------------------------------------------------------------------------------------
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """The first plug-in that can help; else what all of them say."""
+        """Return the result of the first plug-in that succeeds, otherwise the messages of all of them."""
         with self.metrics.point("PostFilter") as outcome:
             found = await self._post_filter(cycle, diagnosis)
             outcome.code = Code.SUCCESS if found.is_success else Code.UNSCHEDULABLE

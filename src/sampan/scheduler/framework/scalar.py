@@ -1,4 +1,4 @@
-"""Plug-ins that look at one node at a time: simpler to write, slower to run."""
+"""A base class for plug-ins that evaluate one node at a time: simpler to write, slower to run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sampan.scheduler.node_table import NodeTable
 
 
 class NodeView:
-    """One node with what is on it; read-only."""
+    """A read-only view of one node and its pods."""
 
     __slots__ = ("_row", "_table", "node")
 
@@ -34,7 +34,7 @@ class NodeView:
         return [info.pod for info in self._table.pods[self._row].values()]
 
     def allocatable(self, resource: str) -> int:
-        """Cpu in thousandths, the rest in units."""
+        """The allocatable amount of a resource: CPU in millicores, others in whole units."""
         return int(self._table.allocatable[self._table.resource(resource), self._row])
 
     def requested(self, resource: str) -> int:
@@ -42,9 +42,10 @@ class NodeView:
 
 
 class ScalarPlugin:
-    """Subclass it, give it a name, and write `filter_node`, `score_node` or both.
+    """Base class for plug-ins: set `name` and override `filter_node`, `score_node` or both.
 
-    `filter_node(pod, node)` returns why the node will not do, "" if it will. `score_node(pod, node)` returns 0 to 100.
+    `filter_node(pod, node)` returns why the pod does not fit the node, or "" if it does. `score_node(pod, node)`
+    returns 0 to 100.
     """
 
     name = ""

@@ -1,4 +1,4 @@
-"""Why a node was refused, as small numbers that fit into an array. 0 is: it was not."""
+"""Reasons for rejecting a node, interned as small integers that fit into an array; 0 means not rejected."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 class Verdict(NamedTuple):
     plugin: str
     is_final: bool
-    """Removing pods from the node would not help."""
+    """Whether preemption on the node would not help."""
     reasons: tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""DefaultBinder: tells the API server which node the pod is on."""
+"""DefaultBinder: binds the pod by creating its `binding` subresource."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""DefaultPreemption: where no node will do, find one that would if pods of lower priority left it.
+"""DefaultPreemption: finds a node that would fit the pod if pods of lower priority were evicted from it.
 
-The plan is made on the node table itself: pods are taken off a row, the filters asked, and the pods put back. Nothing
-is evicted here; the scheduler's shell does that.
+The search works on the node table itself: it removes pods from a row, runs the filters and adds the pods again. The
+plug-in evicts nothing; the scheduler acts on its result.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class PreemptionArgs(msgspec.Struct, forbid_unknown_fields=True):
 class Candidate(NamedTuple):
     row: int
     victims: tuple[PodInfo, ...]
-    """The most important first."""
+    """The pods to evict, most important first."""
     violations: int
-    """How many of them a disruption budget would protect."""
+    """The number of victims whose eviction violates a PodDisruptionBudget."""
 
 
 class DefaultPreemption:
@@ -87,7 +87,7 @@ class DefaultPreemption:
         return TERMINATING if any(is_going_by_preemption(info.pod) for info in going) else ""
 
     async def _candidates(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[list[Candidate], Any]:
-        """Nodes that would do without some pods, and what speaks against the others that were looked at."""
+        """Return the nodes that would fit without some pods, and the verdict codes of the other nodes examined."""
         rows = self._hopeful(diagnosis)
         codes = np.zeros(len(diagnosis.codes), dtype=np.int32)
         wanted = max(len(rows) * self._args.minCandidateNodesPercentage // 100, self._args.minCandidateNodesAbsolute)
@@ -117,7 +117,7 @@ class DefaultPreemption:
         return np.flatnonzero(np.isin(diagnosis.codes, wanted))
 
     def _hopeless(self, cycle: Cycle, codes: Any) -> str:
-        """Nodes that were not looked at count as not helped."""
+        """Return the message without candidates; nodes that were not examined count as not helped by preemption."""
         table = cycle.table
         codes = codes.copy()
         rest = table.valid[: len(codes)] & (codes == 0)
@@ -126,7 +126,7 @@ class DefaultPreemption:
 
 
 async def agreed(cycle: Cycle, found: list[Candidate], extenders: ExtenderChain | None) -> list[Candidate]:
-    """The candidates that extenders leave, with the victims that they choose."""
+    """Return the candidates that the extenders accept, with the victims they choose."""
     if extenders is None or not extenders.extenders:
         return found
     names = cycle.table.names
@@ -141,7 +141,9 @@ async def agreed(cycle: Cycle, found: list[Candidate], extenders: ExtenderChain 
 
 
 def victims_on(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -> Candidate | int:
-    """The fewest and least important pods whose going makes room on the node; or the verdict that remains."""
+    """Return the minimal victims on the node, least important pods first, or the verdict code if evicting all does not
+    help.
+    """
     table, profile, node = cycle.table, cycle.profile, cycle.table.names[row]
     lower = [info for info in table.pods[row].values() if info.priority < cycle.info.priority]
     if not lower:
@@ -183,14 +185,14 @@ def _code(cycle: Cycle, row: int, ahead: Sequence[PodInfo]) -> int:
 
 
 def importance(info: PodInfo) -> tuple[Any, ...]:
-    """The most important pod first: by priority, then the one that runs longer."""
+    """The sort key of pods, most important first: by priority, then by start time."""
     return (-info.priority, info.pod.status.startTime or "9", info.full_name)
 
 
 def split_by_budget(
     pods: Iterable[PodInfo], budgets: Sequence[PodDisruptionBudget]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Those whose eviction a budget would not allow, and the others, in their order."""
+    """Return the pods whose eviction would violate a budget, and the others, both in their original order."""
     left = [budget.status.disruptionsAllowed for budget in budgets]
     violating: list[PodInfo] = []
     others: list[PodInfo] = []
@@ -214,7 +216,11 @@ def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def choose(found: Sequence[Candidate]) -> Candidate:
-    """The least disruption: few budgets broken, unimportant pods, few of them, those that run the shortest time."""
+    """Return the candidate with the least disruption.
+
+    The criteria are, in order: fewest PDB violations, lowest maximum priority, lowest sum of priorities, fewest
+    victims, latest start time of the most important victims.
+    """
     return min(found, key=_disruption)
 
 
@@ -229,7 +235,7 @@ def _disruption(candidate: Candidate) -> tuple[Any, ...]:
 
 
 class _Latest(str):
-    """Sorts later times first."""
+    """A timestamp that sorts in reverse order."""
 
     def __lt__(self, other: str) -> bool:
         return str.__gt__(self, other)

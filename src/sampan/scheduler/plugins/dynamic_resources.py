@@ -1,7 +1,6 @@
-"""DynamicResources: devices for the resource claims of a pod, found by what they say of themselves.
+"""DynamicResources: allocates devices to the resource claims of a pod.
 
-Where device classes serve extended resources that a pod asks for, and a node has none of its own, they count as one
-more claim of the pod.
+Extended resources that device classes provide, and the node itself does not, are treated as one more claim.
 """
 
 from __future__ import annotations
@@ -60,14 +59,14 @@ UNAVAILABLE = "resourceclaim not available on the node"
 STALE = "cannot schedule extended resource claim"
 NOTHING_TO_DO, STILL_NOT = "no new claims to deallocate", "still not schedulable"
 _STEPS_PER_S = 20_000
-"""A search is bounded by its steps and not by a clock: the same cluster has the same outcome."""
+"""A search is limited by its number of steps, not by a clock, so that its outcome is reproducible."""
 _TURN_S = 0.005
 _MOST_ROUNDS = 10
 
 
 class DeviceArgs(msgspec.Struct, forbid_unknown_fields=True):
     filterTimeout: str | None = None
-    """Of the search on one node, counted in its steps; zero: none."""
+    """The time limit of the search on one node, converted to a number of steps; zero for no limit."""
     bindingTimeout: str | None = None
     """How long devices may take to become ready."""
 
@@ -89,7 +88,7 @@ class DynamicResources:
             client=handle.client, clock=handle.clock, claims=inventory.claims, ledger=inventory.ledger
         )
 
-    # -- before ------------------------------------------------------------------------------------------------------
+    # -- before filtering --------------------------------------------------------------------------------------------
 
     def pre_enqueue(self, info: PodInfo) -> Status | None:
         if not info.pod.spec.resourceClaims:
@@ -101,7 +100,7 @@ class DynamicResources:
         return None
 
     def prepare(self, cycle: Cycle) -> Awaitable[None] | None:
-        """Look at nodes that are not known yet; None if that is soon done."""
+        """Allocate for nodes without a cached outcome; return None if that takes no longer than one turn."""
         if not self._has_say(cycle):
             return None
         state = self._state(cycle)
@@ -113,7 +112,7 @@ class DynamicResources:
 
     async def _go_on(self, state: PodState, pod: Pod, work: Generator[None, None, None]) -> None:
         for _ in range(_MOST_ROUNDS):
-            while not _is_done(work):  # noqa: ASYNC110 - there is nothing to wait for but the others' turn
+            while not _is_done(work):  # noqa: ASYNC110 - nothing to wait for; this only lets other tasks run
                 await asyncio.sleep(0)
             rows = np.flatnonzero(self._table.valid[self._table.every_row])
             if self._finder.is_known(state, pod, rows):
@@ -129,7 +128,7 @@ class DynamicResources:
         cycle.memo[self.name] = state
         return None
 
-    # -- nodes -------------------------------------------------------------------------------------------------------
+    # -- filtering and scoring ---------------------------------------------------------------------------------------
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         state: PodState = cycle.memo[self.name]
@@ -157,7 +156,7 @@ class DynamicResources:
     def _keep_near(
         self, cycle: Cycle, state: PodState, claim: ResourceClaim, rows: NDArray[np.intp], found: Codes
     ) -> None:
-        """Refuse the nodes that cannot use the devices that the claim has."""
+        """Reject the nodes that cannot use the devices allocated to the claim."""
         where = claim.status.allocation.nodeSelector if claim.status.allocation is not None else None
         if is_hopeless(claim, self._clock.now(), self._binding_s):
             far = found == 0
@@ -170,7 +169,9 @@ class DynamicResources:
             found[far] = cycle.refuse(self.name, UNAVAILABLE, is_final=True)
 
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Devices that some node cannot use, and nobody else has, are given back: others may do."""
+        """Deallocate a claim that some node cannot use and no other pod has reserved, so that other devices can be
+        tried.
+        """
         state: PodState | None = cycle.memo.get(self.name)
         if state is None:
             return PostFilterResult(message=NOTHING_TO_DO)
@@ -192,7 +193,7 @@ class DynamicResources:
         return None if has_choice else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """Alternatives that come first in their list are better."""
+        """Rank nodes by their alternatives: earlier entries of a `firstAvailable` list score higher."""
         state: PodState = cycle.memo[self.name]
         numbers = numbers_of(rows)
         found = np.zeros(len(numbers), dtype=np.int64)
@@ -204,7 +205,7 @@ class DynamicResources:
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
         return proportional(scores)
 
-    # -- after -------------------------------------------------------------------------------------------------------
+    # -- reserving and binding ---------------------------------------------------------------------------------------
 
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
         state: PodState | None = cycle.memo.get(self.name)
@@ -232,9 +233,9 @@ class DynamicResources:
         return state is not None and bool(state.claims or state.special is not None)
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
-        """Write devices and reservations to the claims, and wait until the devices are ready."""
+        """Write allocations and reservations to the claims and wait until the devices are ready."""
         state: PodState | None = cycle.memo.get(self.name)
-        if state is None:  # another plug-in has something to do
+        if state is None:  # PreBind runs for another plug-in
             return None
         try:
             for at, claim in enumerate(state.claims):
@@ -260,7 +261,7 @@ class DynamicResources:
         await self._writes.tell(pod, state.made, state.special.mappings)
 
     async def take_back(self, cycle: Cycle, node: str) -> None:
-        """What was written for a pod that is not bound: nobody uses its claims."""
+        """Release the claims that were reserved for a pod that is not bound."""
         state: PodState | None = cycle.memo.get(self.name)
         if state is None:
             return
@@ -269,7 +270,7 @@ class DynamicResources:
                 await self._writes.release(claim, cycle.pod)
             if state.made is not None:
                 await self._writes.remove(state.made)
-        except (errors.ApiError, ConnectionFailed) as fault:  # the next attempt comes here again
+        except (errors.ApiError, ConnectionFailed) as fault:  # the next attempt tries again
             log.warning("cannot allocate the resource claims of pod %s: %s", cycle.info.full_name, fault)
 
     def events(self) -> Events:
@@ -326,7 +327,7 @@ class DynamicResources:
         return None
 
     def _concerns(self, info: PodInfo, old: Any, new: Any) -> bool:
-        """The pod's own claim came or changed, or devices of another are free again."""
+        """Whether a claim of the pod was added or changed, or another claim was deallocated."""
         try:
             own = claims_of(info.pod, self._claims.get)
         except ClaimAmiss:
@@ -339,11 +340,11 @@ class DynamicResources:
 
 
 def _gives_free(info: PodInfo, old: Any, new: Any) -> bool:
-    """Devices, or the pod from what an attempt has left behind."""
+    """Whether the deleted claim frees devices, or was the leftover extended resource claim of the pod."""
     return old.status.allocation is not None or is_special(old, info.pod)
 
 
 def _is_done(work: Generator[None, None, None]) -> bool:
-    """Whether a turn was enough for all of it."""
+    """Run the work for one turn and return whether it is complete."""
     began = time.perf_counter()
     return all(time.perf_counter() - began <= _TURN_S for _ in work)

@@ -1,10 +1,10 @@
-"""GangScheduling: pods of one group get nodes all together, or none of them.
+"""GangScheduling: the pods of a PodGroup are scheduled all together or not at all.
 
-A pod waits outside the queue until its group is there and has as many pods as it needs. Then all of them are tried in
-one go, so that no group holds a part of the cluster that another waits for. Where some are not to be had (another
-scheduler has them), those with a node wait for them before they are bound, for a time.
+A pod stays out of the queue until its PodGroup exists and has `minCount` pods. All of them are then tried in one group
+cycle, so that two groups cannot deadlock by each holding nodes that the other needs. If pods of the group are not in
+this queue (because of another scheduler), those with a node wait for them in Permit, for a limited time.
 
-PodGroups are followed from the first pod on that names one: a server that does not serve them drops that field.
+The PodGroup informer starts with the first pod that refers to a group: a server without that API drops the field.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def by_group(pod: Pod) -> Iterable[Hashable]:
 
 
 def condition_patch(group: PodGroup, failure: str, now: str) -> dict[str, Any] | None:
-    """What makes the group say how the attempt went; None if it says so."""
+    """Return the patch that sets the PodGroupScheduled condition, or None if it needs no change."""
     old = next((one for one in group.status.conditions if one.type == SCHEDULED), None)
     status, reason = ("False", "Unschedulable") if failure else ("True", "Scheduled")
     if old is not None and (old.status == "True" or (old.status, old.message) == (status, failure)):
@@ -91,7 +91,7 @@ class GangScheduling:
         self._handle = handle
         self._groups: Lister[PodGroup] | None = None
         self._placed: dict[Key, set[str]] = {}
-        """By group, the pods that have a node, bound or not."""
+        """The UIDs of pods with a reserved or bound node, by group."""
         pods = handle.informers.of(Pod, LIVING)
         self._pods = pods.lister
         pods.subscribe(self._pod_changed)
@@ -110,7 +110,7 @@ class GangScheduling:
         return None
 
     def together(self, info: PodInfo) -> Together | None:
-        """A group that has not enough pods on nodes yet gets them in one go."""
+        """Return the unbound pods of the pod's group unless the group already has enough pods on nodes."""
         key = group_of(info.pod)
         if key is None or self._is_complete(key):
             return None
@@ -119,7 +119,7 @@ class GangScheduling:
         return Together(uids, lambda: self._is_complete(key), WAITING, partial(self._tell, key))
 
     async def _tell(self, key: Key, failure: str) -> None:
-        """On the group, whether it has its nodes. One that had them once does not lose that."""
+        """Write the outcome to the PodGroupScheduled condition, which never changes back from "True"."""
         group = self._group(key)
         if group is None:
             return
@@ -181,7 +181,7 @@ class GangScheduling:
         return gang is None or len(self._placed.get(key, ())) >= gang.minCount
 
     def _dissolve(self, key: Key) -> None:
-        """Those that wait give their nodes back."""
+        """Reject the pods of the group that wait in Permit."""
         for uid in tuple(self._placed.get(key, ())):
             if (waiting := self._handle.waiting.get(uid)) is not None:
                 waiting.reject(self.name, APART)

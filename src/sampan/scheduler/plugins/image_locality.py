@@ -1,4 +1,4 @@
-"""ImageLocality: nodes that have the pod's images already, and large ones, are better."""
+"""ImageLocality: prefers nodes that already have the pod's images, weighted by size."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ImageLocality:
 
 
 def image_names(spec: PodSpec) -> tuple[str, ...]:
-    """Of every container and image volume, with the tag that is meant."""
+    """Return the images of all containers and image volumes, with the default tag added."""
     found = [container.image for container in (*spec.initContainers, *(spec.containers or ()))]
     found += [volume.image.reference for volume in spec.volumes if volume.image is not None]
     return tuple(normalized(name) for name in found)

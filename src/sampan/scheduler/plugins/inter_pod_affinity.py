@@ -1,4 +1,4 @@
-"""InterPodAffinity: pods near or away from other pods, by their own terms and by those of pods that are there."""
+"""InterPodAffinity: pod affinity and anti-affinity, by the terms of the incoming pod and of existing pods."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class AffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Own(NamedTuple):
-    """A pod's own terms, with the pods that they are about counted."""
+    """The terms of a pod with the counts of the pods that they select."""
 
     required: tuple[Term, ...]
     together: Tally | None
-    """Pods that match all required terms."""
+    """Counts of the pods that match all required terms."""
     anti: tuple[tuple[Term, Tally], ...]
     preferred: tuple[tuple[Term, Tally, int], ...]
-    """With the weight, negative for those to be away from."""
+    """Preferred terms with their weights, which are negative for anti-affinity."""
 
 
 class InterPodAffinity:
@@ -107,13 +107,16 @@ class InterPodAffinity:
         ]
 
     def _may_help_by_coming(self, info: PodInfo, old: Any, new: Any) -> bool:
-        """Another pod helps one that wants to be near it; to one that wants to be away it is no help."""
+        """Whether the new pod matches a required affinity term; a new pod cannot help with anti-affinity."""
         labels = new.metadata.labels
         return any(term.pods.selector.matches(labels) for term in of_kind(info.terms, TermKind.REQUIRED))
 
     def _affine(self, info: PodInfo, own: Own, rows: Rows) -> Flags:
-        """Where pods are that all required terms match; if there are none at all, anywhere for a pod that matches its
-        own terms."""
+        """Return the rows in the same topology domains as pods that match all required terms.
+
+        If there are no such pods at all and the pod matches its own terms, every row with the topology labels
+        qualifies, because otherwise the first pod of a group could never be scheduled.
+        """
         assert own.together is not None
         table = self._table
         labelled = np.ones(count_of(rows), dtype=np.bool_)
@@ -175,6 +178,6 @@ _NOTHING = Own((), None, (), ())
 
 
 def _near(table: NodeTable, term: Term, tally: Tally, rows: Rows) -> Flags:
-    """Which of the rows are in a domain with such pods."""
+    """Return the rows that are in a topology domain with counted pods."""
     column = table.column(term.topology_key)
     return tally.by_domain(column, table.shape).of_nodes(column.codes[rows]) > 0

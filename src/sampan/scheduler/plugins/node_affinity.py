@@ -1,4 +1,4 @@
-"""NodeAffinity: nodeSelector and node affinity, required and preferred."""
+"""NodeAffinity: nodeSelector and required and preferred node affinity."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class NodeAffinity:
         return None if self._preferred(cycle.needs.spec) else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """The weights of the preferred terms that match."""
+        """Return the sum of the weights of the matching preferred terms."""
         total = np.zeros(count_of(rows), dtype=np.int64)
         for weight, term in self._preferred(cycle.needs.spec):
             total += weight * matches(cycle.table, term, rows)
@@ -95,7 +95,7 @@ class AffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _added(args: Mapping[str, Any]) -> Affinity:
-    """What the scheduler's configuration asks of every pod."""
+    """Return the `addedAffinity` of the configuration, which applies to every pod."""
     found = read_args(args, AffinityArgs).addedAffinity
     if found is None:
         return Affinity()

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod that needs what not every kubelet can do goes to nodes that say they can."""
+"""NodeDeclaredFeatures: rejects nodes that do not declare the features that the pod requires."""
 
 from __future__ import annotations
 

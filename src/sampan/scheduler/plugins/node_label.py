@@ -1,6 +1,6 @@
-"""NodeLabel: nodes that have some labels, or have them not, whatever their values; required and preferred.
+"""NodeLabel: filters and scores nodes by the presence or absence of labels, regardless of their values.
 
-For the classic policy (CheckNodeLabelPresence and priorities with a labelPreference); no default profile has it.
+It implements CheckNodeLabelPresence and labelPreference of the legacy policy; no default profile enables it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REASON = "node(s) didn't have the requested labels"
 class LabelArgs(msgspec.Struct, forbid_unknown_fields=True):
     labels: list[str] = []
     presence: bool = True
-    """Whether the nodes are to have all of the labels, or none."""
+    """Whether nodes must have all of the labels, or none of them."""
 
 
 class NodeLabel:

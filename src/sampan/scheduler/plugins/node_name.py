@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there or nowhere."""
+"""NodeName: rejects all nodes but the one in the pod's `spec.nodeName`, if it is set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodePorts: the pod's host ports are free on the node."""
+"""NodePorts: rejects nodes on which a host port of the pod is in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: nodes on which cpu and memory are used up evenly are better."""
+"""NodeResourcesBalancedAllocation: prefers nodes on which the utilization of resources is balanced."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeResourcesBalancedAllocation:
         return None if any(cycle.needs.requests.get(name) for name in self._names) else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """How much more even the node becomes: 75 if the pod changes nothing."""
+        """Score by how much the pod improves the balance of the node: 75 if it changes nothing."""
         needs, table = cycle.needs, cycle.table
         pairs = [considered(table, needs, name, rows, nonzero=False) for name in self._names]
         there = [allocatable for _, allocatable in pairs]

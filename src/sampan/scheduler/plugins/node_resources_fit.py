@@ -1,4 +1,4 @@
-"""NodeResourcesFit: the node has what the pod asks for; and a score by how full it would be."""
+"""NodeResourcesFit: rejects nodes without the requested resources, and scores the others by utilization."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class NodeResourcesFit:
         self._table = handle.table
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        """Every amount that is short is a reason; one that even the empty node lacks makes it final."""
+        """Reject nodes with a reason for each insufficient resource; if even the empty node lacks one, preemption
+        cannot help.
+        """
         table = cycle.table
         short: list[tuple[str, Any]] = [
             (TOO_MANY, table.requested[PODS_AT, rows] + 1 > table.allocatable[PODS_AT, rows])
@@ -67,7 +69,7 @@ class NodeResourcesFit:
             at = table.resource(name)
             there = table.allocatable[at, rows]
             lacks, never = amount > there - table.requested[at, rows], amount > there
-            if name in table.by_devices:  # where there is none, DynamicResources looks for devices
+            if name in table.by_devices:  # a node without the resource is left to DynamicResources
                 lacks, never = lacks & (there > 0), never & (there > 0)
             short.append((f"Insufficient {name}", lacks))
             final |= never
@@ -102,7 +104,7 @@ class NodeResourcesFit:
         return Amounts(requested, allocatable, spec.weight)
 
     def _empty_node_fits(self, info: PodInfo, old: Any, new: Any) -> bool:
-        """Whether the node, were it empty, would have enough, or may have devices in its place."""
+        """Whether the empty node would have enough of every resource, or may have devices for it instead."""
         there = new.status.allocatable
         if amount_of(PODS, there.get(PODS)) < 1:
             return False
@@ -132,7 +134,7 @@ def _strategy(given: ScoringStrategy) -> Strategy:
 
 
 def _serves_more(info: PodInfo, old: Any, new: Any) -> bool:
-    """Whether a device class serves a resource that the pod asks for, and has not served it before."""
+    """Whether the device class newly provides a resource that the pod requests."""
     if old is not None and old.spec.extendedResourceName == new.spec.extendedResourceName:
         return False
     names = {new.spec.extendedResourceName, PREFIX + new.metadata.name if old is None else None}

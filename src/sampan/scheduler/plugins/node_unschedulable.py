@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate it."""
+"""NodeUnschedulable: rejects cordoned nodes for pods that do not tolerate the unschedulable taint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node takes no more volumes of a CSI driver than its CSINode says."""
+"""NodeVolumeLimits: rejects nodes that would exceed the volume limit of a CSI driver in their CSINode."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class NodeVolumeLimits:
             attachments=followed(handle, VolumeAttachment, Resource.VOLUME_ATTACHMENT),
         )
         self._limits: dict[str, dict[str, int]] = {}
-        """By driver and node."""
+        """Limits by driver and node."""
         self._columns: dict[str, tuple[int, Ints]] = {}
-        """By driver, the limits by row, as of which shape of the table."""
+        """For each driver, the limits by row and the table shape that they were computed for."""
         nodes.subscribe(self._node_changed)
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
@@ -97,7 +97,7 @@ class NodeVolumeLimits:
         ]
 
     def _limit(self, driver: str) -> Ints:
-        """By row."""
+        """Return the limit of the driver for each row."""
         shape, found = self._columns.get(driver, (-1, None))
         if found is None or shape != self._table.shape:
             found = np.full(self._table.size, _NO_LIMIT, dtype=np.int64)

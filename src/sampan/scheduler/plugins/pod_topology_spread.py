@@ -1,4 +1,4 @@
-"""PodTopologySpread: pods that a selector chooses are spread evenly over zones, hosts or other domains."""
+"""PodTopologySpread: spreads the pods that a selector matches evenly over zones, hosts or other topology domains."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PodTopologySpread:
         return np.floor(total + 0.5).astype(np.int64)
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
-        """Fewer pods are better; nodes without the labels have 0."""
+        """Normalize so that fewer pods score higher; nodes that lack a required topology label get 0."""
         ignored: Flags = cycle.memo[_IGNORED]
         counted = scores[~ignored]
         if not len(counted):
@@ -123,7 +123,7 @@ class PodTopologySpread:
         return np.where(codes == MISSING, 0.0, scores)
 
     def _ignored(self, info: PodInfo, spreads: list[Spread], rows: Rows) -> Flags:
-        """Nodes that lack a label, unless the constraints are those of every cluster."""
+        """Return the rows that lack a topology label; the system default constraints ignore no rows."""
         found = np.zeros(count_of(rows), dtype=np.bool_)
         if self._needs_all_labels(info):
             for spread in spreads:
@@ -164,7 +164,7 @@ _SCORING, _IGNORED = "PodTopologySpread/score", "PodTopologySpread/ignored"
 
 
 def _is_counted(info: PodInfo, old: Any, new: Any) -> bool:
-    """Whether a pod that came or went is one that the waiting pod counts."""
+    """Whether the changed pod matches a hard constraint of the pending pod, or the pod uses default constraints."""
     own = info.needs.spec.topologySpreadConstraints
     hard = spread_constraints.read(own, HARD, info.group.labels)
     return not own or any(

@@ -1,4 +1,4 @@
-"""PrioritySort: pods of higher priority first, then those that wait longer."""
+"""PrioritySort: orders the queue by priority, then by time in the queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates stays out of the queue until somebody has taken them away."""
+"""SchedulingGates: keeps pods with scheduling gates out of the queue until the gates are removed."""
 
 from __future__ import annotations
 

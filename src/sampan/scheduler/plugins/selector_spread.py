@@ -1,7 +1,7 @@
-"""SelectorSpread: pods of one service or controller on different nodes, and in different zones.
+"""SelectorSpread: spreads the pods of one service or controller over nodes and zones.
 
-For the classic policy (SelectorSpreadPriority, ServiceSpreadingPriority); in the default profile PodTopologySpread does
-this.
+It implements SelectorSpreadPriority and ServiceSpreadingPriority of the legacy policy; in the default profile
+PodTopologySpread takes its place.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sampan.scheduler.tally import Tally
 
 ZONE = "topology.kubernetes.io/zone"
 _ZONE_SHARE = 2 / 3
-"""How much the zone counts where nodes have one."""
+"""The share of the zone in the score of a node that has one."""
 _MOST = 1024
 
 
 class SpreadArgs(msgspec.Struct, forbid_unknown_fields=True):
     servicesOnly: bool = False
-    """Controllers do not count."""
+    """Whether to consider services only and ignore controllers."""
 
 
 class SelectorSpread:
@@ -56,7 +56,7 @@ class SelectorSpread:
         return tally.per_node[rows].copy()
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
-        """By the counts of the nodes that are possible, and of their zones."""
+        """Normalize by the counts of the feasible nodes and of their zones."""
         zones = cycle.memo[_ZONES]
         on_node = _emptiness(scores)
         known = zones != MISSING
@@ -91,6 +91,6 @@ _ZONES = "SelectorSpread/zones"
 def _emptiness(
     counts: np.ndarray[tuple[int], np.dtype[np.int64 | np.float64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """100 for none, 0 for the most."""
+    """Return 100 for no pods down to 0 for the highest count."""
     most = counts.max() if len(counts) else 0
     return MAX_SCORE * ((most - counts) / most) if most > 0 else np.full(len(counts), float(MAX_SCORE))

@@ -1,6 +1,6 @@
-"""ServiceAffinity: pods of one service on nodes with the same values of some labels, or spread over those values.
+"""ServiceAffinity: keeps the pods of one service on nodes with equal label values, or spreads them over the values.
 
-For the classic policy (CheckServiceAffinity and priorities with a serviceAntiAffinity); no default profile has it.
+It implements CheckServiceAffinity and serviceAntiAffinity of the legacy policy; no default profile enables it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _MOST = 1024
 
 class ServiceArgs(msgspec.Struct, forbid_unknown_fields=True):
     labels: list[str] = []
-    """Nodes of one service's pods have the same values of these."""
+    """Labels whose values must be equal on all nodes of one service's pods."""
     antiAffinityLabel: str = ""
-    """The pods of a service are spread over the values of this."""
+    """The label over whose values the pods of a service are spread."""
 
 
 class ServiceAffinity:
@@ -52,7 +52,7 @@ class ServiceAffinity:
         self._table = handle.table
         self._tallies: dict[Sort, Tally] = {}
 
-    # -- together ----------------------------------------------------------------------------------------------------
+    # -- affinity ----------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
         wanted = self._wanted(cycle)
@@ -68,7 +68,9 @@ class ServiceAffinity:
         return found
 
     def _wanted(self, cycle: Cycle) -> dict[str, str]:
-        """The values that the pod's nodeSelector names, the others as on a node that has such a pod already."""
+        """Return the required label values: those in the pod's nodeSelector, the others from a node that runs such a
+        pod.
+        """
         labels, own = self._args.labels, cycle.needs.spec.nodeSelector
         found = {label: own[label] for label in labels if label in own}
         if len(found) == len(labels) or not self._services.selectors(cycle.info):
@@ -78,19 +80,19 @@ class ServiceAffinity:
         return {label: there[label] for label in labels if label in there} | found
 
     def _first_row(self, info: PodInfo) -> int:
-        """The first node with a pod of the same labels; -1 if there is none."""
+        """Return the first row with a pod that has all labels of this pod, or -1."""
         pods = PodSelector(from_labels(info.group.labels), frozenset((info.namespace,)))
         tally = self._tally(Sort((pods,)))
         rows = np.flatnonzero(tally.per_node)
         return int(rows[0]) if len(rows) else -1
 
-    # -- apart -------------------------------------------------------------------------------------------------------
+    # -- anti-affinity -----------------------------------------------------------------------------------------------
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
         return None if self._args.antiAffinityLabel else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """The fewer of the first service's pods have the node's value of the label, the better."""
+        """Score higher the fewer pods of the pod's first service run on nodes with the same value of the label."""
         column = self._table.column(self._args.antiAffinityLabel)
         codes = column.codes[rows]
         selectors = self._services.selectors(cycle.info)

@@ -1,4 +1,6 @@
-"""TaintToleration: nodes whose taints the pod does not tolerate are out, or less liked."""
+"""TaintToleration: rejects nodes with untolerated taints, and prefers nodes without untolerated PreferNoSchedule
+taints.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class TaintToleration:
         return codes[table.taints.codes[rows]]
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """The number of taints that speak against the node."""
+        """Return the number of untolerated PreferNoSchedule taints."""
         table: NodeTable = cycle.table
         return dislikes(table.taints.sets, cycle.needs.spec.tolerations)[table.taints.codes[rows]]
 

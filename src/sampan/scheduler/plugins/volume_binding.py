@@ -1,4 +1,4 @@
-"""VolumeBinding: a pod goes where its volumes are or can be, and is bound only after they are."""
+"""VolumeBinding: places a pod where its volumes are or can be provisioned, and binds its claims before the pod."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class VolumeBinding:
         return self._codes(cycle, told, rows)
 
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
-        """Count on what was found for the node."""
+        """Assume the volumes that match or will be provisioned on the node."""
         claims: PodClaims | None = cycle.memo.get(self.name)
         if claims is None or not claims.delayed:
             return None
@@ -123,7 +123,7 @@ class VolumeBinding:
         return _PLAN in cycle.memo
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
-        """Write what was counted on, and wait until the claims are bound."""
+        """Write the assumed bindings and wait until the claims are bound."""
         plan: Plan | None = cycle.memo.get(_PLAN)
         if plan is None:
             return SKIP
@@ -150,7 +150,7 @@ class VolumeBinding:
         ]
 
     def _bound(self, claims: PodClaims, rows: Rows) -> tuple[Flags, Flags]:
-        """Which rows reach the volumes that the claims have, and for which all of them are known."""
+        """Return the rows from which all bound volumes are accessible, and the rows for which all of them exist."""
         near, known = everywhere(rows), everywhere(rows)
         for claim in claims.bound:
             volume = self._volumes.get(claim.spec.volumeName)
@@ -202,5 +202,5 @@ def _topologies_changed(info: PodInfo, old: Any, new: Any) -> bool:
 
 
 def _capacity_ignored(info: PodInfo, old: Any, new: Any) -> bool:
-    """The driver no longer tells how much room there is."""
+    """Whether the driver no longer publishes its storage capacity."""
     return bool(old.spec.storageCapacity and not new.spec.storageCapacity)

@@ -1,4 +1,4 @@
-"""VolumeRestrictions: disks that only one node or pod may have at a time."""
+"""VolumeRestrictions: rejects nodes if a disk or ReadWriteOncePod claim of the pod is already in use."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _is_disk(volume: Volume) -> bool:
 
 
 def clash(one: Volume, other: Volume) -> bool:
-    """Whether both are the same disk and not both only read it; the disks of one cloud are never shared."""
+    """Whether both volumes are the same disk and not both read-only; AWS EBS volumes conflict even if read-only."""
     if one.gcePersistentDisk is not None and other.gcePersistentDisk is not None:
         mine, theirs = one.gcePersistentDisk, other.gcePersistentDisk
         return mine.pdName == theirs.pdName and not (mine.readOnly and theirs.readOnly)
@@ -120,7 +120,7 @@ def _same_image(one: Any, other: Any) -> bool:
 
 
 def _frees(info: PodInfo, old: Any, new: Any) -> bool:
-    """Whether the pod that went had a disk or a claim that this one wants."""
+    """Whether the deleted pod used a disk or a claim that this pod uses."""
     if old.metadata.namespace != info.namespace:
         return False
     names = {volume.persistentVolumeClaim.claimName for volume in old.spec.volumes if volume.persistentVolumeClaim}

@@ -1,4 +1,4 @@
-"""VolumeZone: volumes that say in their labels in which zones they are go to nodes of those."""
+"""VolumeZone: rejects nodes outside the zones and regions that a volume declares in its labels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONFLICT = "node(s) had no available volume zone"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 _BETA_ZONE, _BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 _LABELS = {_BETA_ZONE: ZONE, _BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
-"""With the label that a node may have in its place."""
+"""The topology labels of volumes, each with the label that a node may have instead."""
 _BETWEEN = "__"
 
 
@@ -98,7 +98,7 @@ class VolumeZone:
         return found
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
-        """A claim without a volume is no hindrance if it waits for its first consumer."""
+        """Raise Amiss for an unbound claim, unless its storage class uses WaitForFirstConsumer."""
         name = class_of_claim(claim)
         if not name:
             raise Amiss("PersistentVolumeClaim had no pv name and storageClass name")

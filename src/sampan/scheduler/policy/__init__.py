@@ -1,5 +1,6 @@
-"""The classic policy: predicates and priorities by their old names, turned into a profile of today's plug-ins.
+"""The legacy scheduling policy, translated to a profile of current plug-ins (compare `pkg/scheduler` before v1.23).
 
-`providers` has the named ones (--algorithm-provider), `policy_file` reads files and ConfigMaps (--policy-config-file),
-`predicates` and `priorities` say which plug-in does what a name meant. Nothing here decides anything.
+`providers` has the algorithm providers (--algorithm-provider), `policy_file` reads files and ConfigMaps
+(--policy-config-file), `predicates` and `priorities` map the legacy names to plug-ins. Nothing here takes part in
+scheduling.
 """

@@ -1,4 +1,4 @@
-"""Policy files (kind Policy, apiVersion v1; JSON or YAML), read with errors that name the field."""
+"""Policy files (kind Policy, apiVersion v1; JSON or YAML), parsed with errors that name the field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 class PolicyError(ValueError):
-    """A policy that makes no sense; the message names the field."""
+    """An invalid policy; the message names the field."""
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -75,12 +75,12 @@ class Policy(_Strict):
     kind: str = "Policy"
     apiVersion: str = "v1"
     predicates: list[Predicate] | None = None
-    """Without the field the default ones; an empty list means none but those that are always there."""
+    """None stands for the default predicates; with an empty list only the mandatory ones apply."""
     priorities: list[Priority] | None = None
     extenders: list[dict[str, Any]] = []
     hardPodAffinitySymmetricWeight: int | None = None
     alwaysCheckAllPredicates: bool = False
-    """All are looked at for `sampan why` in any case."""
+    """Accepted without effect: `sampan why` evaluates all predicates in any case."""
 
 
 def parse_policy(text: str) -> Policy:
@@ -98,7 +98,7 @@ def parse_policy(text: str) -> Policy:
 
 
 def _with_field(text: str) -> str:
-    """`what - at `$.field`` as `field: what`."""
+    """Convert the message "what - at `$.field`" to "field: what"."""
     what, at, field = text.rpartition(" - at `$.")
     return f"{field.rstrip('`')}: {what}" if at else text
 

@@ -1,4 +1,4 @@
-"""What the classic predicates were called, and the plug-ins that filter by them today."""
+"""The names of the legacy predicates and the filter plug-ins that implement them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ PREDICATES: Mapping[str, tuple[str, ...]] = {
     "MatchInterPodAffinity": ("InterPodAffinity",),
     "EvenPodsSpread": ("PodTopologySpread",),
 }
-"""Conditions of nodes are taints today, and volumes of clouds are CSI's."""
+"""The node condition predicates map to taints, and the cloud volume limits to CSI."""
 
 MANDATORY = ("NodeUnschedulable", "TaintToleration")
-"""Filters that a policy cannot do without: nodes that are cordoned or in trouble are known by these."""
+"""Filters that apply regardless of the policy: they exclude cordoned nodes and nodes with adverse conditions."""
 
 LABELS_PRESENCE, SERVICE_AFFINITY = "CheckNodeLabelPresence", "CheckServiceAffinity"
-"""They need an argument (labelsPresence, serviceAffinity); with one a predicate may have any name."""
+"""These predicates require an argument (labelsPresence, serviceAffinity); with one, a predicate may have any name."""
 
 __all__ = ["LABELS_PRESENCE", "MANDATORY", "PREDICATES", "SERVICE_AFFINITY"]

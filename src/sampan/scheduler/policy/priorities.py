@@ -1,4 +1,4 @@
-"""What the classic priorities were called, and the plug-ins that score by them today."""
+"""The names of the legacy priorities and the score plug-ins that implement them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 class Meaning(NamedTuple):
     plugin: str
     args: Mapping[str, Any] = {}
-    """If there are any, the plug-in is one of its own, under the priority's name."""
+    """Plug-in arguments; if there are any, a separate plug-in instance is created under the priority's name."""
 
 
 PRIORITIES: Mapping[str, Meaning | None] = {
@@ -25,9 +25,11 @@ PRIORITIES: Mapping[str, Meaning | None] = {
     "EvenPodsSpreadPriority": Meaning("PodTopologySpread"),
     "EqualPriority": None,
 }
-"""None: the same for every node, so there is nothing to ask."""
+"""None stands for a constant score, which needs no plug-in."""
 
 LABEL_PREFERENCE, CAPACITY_RATIO = "CalculateNodeLabelPriority", "RequestedToCapacityRatioPriority"
-"""They need an argument (labelPreference, requestedToCapacityRatioArguments); with one a priority may have any name."""
+"""These priorities require an argument (labelPreference, requestedToCapacityRatioArguments); with one, a priority may
+have any name.
+"""
 
 __all__ = ["CAPACITY_RATIO", "LABEL_PREFERENCE", "PRIORITIES", "Meaning"]

@@ -1,4 +1,4 @@
-"""The algorithm providers: profiles that are known by a name."""
+"""The algorithm providers, which are predefined profiles."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ PROVIDERS: Mapping[str, ProfileConfig] = {
         args={"NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated"}}}
     ),
 }
-"""The second fills nodes one after the other, so that others stay empty and can go."""
+"""ClusterAutoscalerProvider packs pods onto few nodes, so that the autoscaler can remove the others."""
 
 __all__ = ["PROVIDERS"]

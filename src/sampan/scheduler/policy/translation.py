@@ -1,4 +1,4 @@
-"""A policy as a profile: which plug-ins filter, which score, with what weights and arguments."""
+"""Translation of a policy to a profile: filter plug-ins, score plug-ins, weights and arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HIGHEST_WEIGHT = 2**31 // 100
 
 
 class _Profile:
-    """What is gathered while a policy is read."""
+    """Collects the plug-ins of a policy."""
 
     def __init__(self) -> None:
         self.filters: dict[str, PluginChoice] = {}
@@ -36,7 +36,7 @@ class _Profile:
             self.args[name] = args
 
     def made(self) -> ProfileConfig:
-        """Every plug-in at all its points, but not to filter if it is to score only, and the other way round."""
+        """Return the profile; a plug-in that only scores is disabled at the filter points, and vice versa."""
         plugins = [*map(PluginChoice, _ALWAYS), *(self.filters | self.scores).values()]
         only_filter = PointChoice(disabled=[name for name in self.filters if name not in self.scores])
         only_score = PointChoice(disabled=[name for name in self.scores if name not in self.filters])
@@ -45,7 +45,7 @@ class _Profile:
 
 
 def config_of(policy: Policy) -> SchedulerConfig:
-    """Raises PolicyError for names that there are not, and for arguments that do not fit."""
+    """Return the configuration; raise PolicyError for unknown names and for invalid arguments."""
     extenders = read_extenders(policy.extenders, PolicyError)
     return SchedulerConfig(profiles=[profile_of(policy)], extenders=extenders)
 

@@ -1,4 +1,5 @@
-"""What the volume plug-ins share: the claims of a pod, which nodes reach a volume, and what is assumed but not written.
+"""Code that the volume plug-ins share (compare `pkg/scheduler/framework/plugins/volumebinding`).
 
-Plug-ins themselves are in `scheduler/plugins`; what claims and volumes mean to each other is in `machinery/volumes`.
+It covers the claims of a pod, which nodes can access a volume, and assumed objects. The plug-ins are in
+`scheduler/plugins`; the relation of claims and volumes is in `machinery/volumes`.
 """

@@ -1,4 +1,4 @@
-"""Objects as they will be: what the informer has, but for those that were decided on and are not written yet."""
+"""An informer cache overlaid with assumed objects, which are decided but not written yet."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ class Assumed(Generic[T]):
     def __init__(self, lister: Lister[T]) -> None:
         self._lister = lister
         self._assumed: dict[Key, tuple[str, T]] = {}
-        """With the version that each was made from: a newer one from the server is right, whatever was assumed."""
+        """Assumed objects with the resource version that they are based on; a newer version from the server replaces
+        them.
+        """
 
     def get(self, name: str, namespace: str = "") -> T | None:
         real = self._lister.get(name, namespace)
         return None if real is None else self._shown(real)
 
     def find(self, index: IndexFunction, value: Hashable) -> list[T]:
-        """By an index over what is real."""
+        """Return the matching objects; the index covers the informer cache only."""
         return [self._shown(real) for real in self._lister.find(index, value)]
 
     def assume(self, changed: Any) -> None:
-        """The object will be so; it still has the version that it was made from."""
+        """Overlay the object, which still has the resource version of the cached object that it is based on."""
         self._assumed[key_of(changed)] = (changed.metadata.resourceVersion, changed)
 
     def restore(self, obj: Any) -> None:

@@ -1,6 +1,6 @@
-"""Volumes of CSI drivers that nodes have, by their pods and by attachments: counted by row and driver, kept up to date.
+"""Incrementally maintained counts of CSI volumes per row and driver, from pods and from VolumeAttachments.
 
-A row is counted again when its pods change, or a claim, volume or attachment that concerns it.
+A row is recounted when its pods change, or a claim, volume or attachment that refers to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sampan.scheduler.node_table import NodeTable
 from sampan.scheduler.used_claims import claiming_volumes
 
 Handle = tuple[str, str]
-"""Driver, and the volume's name with it."""
+"""The CSI driver and the volume handle."""
 
 
 def by_node(attachment: VolumeAttachment) -> Iterable[Hashable]:
@@ -29,7 +29,7 @@ def by_node(attachment: VolumeAttachment) -> Iterable[Hashable]:
 
 
 class CsiVolumes:
-    """What CSI driver a claim's volume is of."""
+    """Resolves claims to their CSI driver and volume handle."""
 
     def __init__(
         self, claims: Lister[PersistentVolumeClaim], volumes: Lister[PersistentVolume], classes: Lister[StorageClass]
@@ -44,7 +44,7 @@ class CsiVolumes:
                 yield found
 
     def of_claim(self, claim: PersistentVolumeClaim) -> Handle | None:
-        """A claim without a volume counts by its class: a volume will be made."""
+        """Return the driver and volume handle; an unbound claim counts by the provisioner of its storage class."""
         volume = self.volume(claim.spec.volumeName) if claim.spec.volumeName else None
         if volume is not None:
             return (volume.spec.csi.driver, volume.spec.csi.volumeHandle) if volume.spec.csi is not None else None
@@ -68,7 +68,7 @@ class AttachedVolumes:
     ) -> None:
         self._table, self._csi, self._attachments = table, csi, attachments.lister
         self._counts: dict[str, Ints] = {}
-        """By driver, how many volumes each row has."""
+        """The number of volumes of each row, by driver."""
         self._of_row: dict[int, frozenset[Handle]] = {}
         self._rows_with: dict[Handle, set[int]] = {}
         self._pods_at = self._nodes_at = -1
@@ -86,7 +86,7 @@ class AttachedVolumes:
         return counted
 
     def having(self, handle: Handle, rows: Rows) -> Any:
-        """Which of the rows have the volume already by their pods; attached alone does not count."""
+        """Return whether pods of each row already use the volume; an attachment alone does not count."""
         self._refresh()
         return np.isin(numbers_of(rows), list(self._rows_with.get(handle, ())))
 

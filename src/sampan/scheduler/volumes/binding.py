@@ -1,4 +1,4 @@
-"""From a choice of volumes to bound claims: written to the server, then waited for."""
+"""Writes the volume bindings of a pod to the server and waits until the claims are bound."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from sampan.scheduler.volumes.reach import reached
 
 
 class BindingFailed(Exception):
-    """Volumes could not be bound; the message is the event's."""
+    """Volumes could not be bound. The message becomes the text of the event."""
 
 
 @dataclass(slots=True)
 class Plan:
     node: str
     volumes: list[PersistentVolume]
-    """Changed copies: each names the claim that it is for."""
+    """Modified copies, each with a claimRef to the claim that it is chosen for."""
     claims: list[PersistentVolumeClaim]
-    """Changed copies: each names the node that a volume is to be made for."""
+    """Modified copies, each annotated with the node to provision a volume for."""
     pairs: list[tuple[str, PersistentVolumeClaim]]
-    """Volumes by name and the claims that they are for."""
+    """Names of volumes with the claims that they are chosen for."""
 
     @classmethod
     def of(
@@ -100,7 +100,7 @@ class Bindings:
             raise BindingFailed(f"binding volumes: {fault or 'context deadline exceeded'}")
 
     def _judged(self, plan: Plan, since: _Since) -> str | None:
-        """What went wrong, empty if all is done, None while it is under way."""
+        """Return an error message, an empty string if everything is bound, or None while binding is in progress."""
         try:
             return "" if self._is_done(plan, since) else None
         except BindingFailed as fault:
@@ -157,7 +157,7 @@ class Bindings:
 
 @dataclass(frozen=True, slots=True)
 class _Since:
-    """The versions that were written: what is older says nothing."""
+    """The written resource versions; older cached versions are ignored."""
 
     volumes: dict[str, str]
     claims: dict[str, str]

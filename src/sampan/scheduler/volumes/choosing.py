@@ -1,4 +1,4 @@
-"""Volumes for claims that wait for their first consumer: on each node the smallest that suits, or a new one."""
+"""Volumes for claims with delayed binding: on each node the smallest matching volume, or a new one to provision."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from sampan.scheduler.volumes.reach import allowed, everywhere, nowhere, reached
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 Room = Callable[[StorageClass, int, Rows], Flags]
-"""Where there is room for a new volume of that class and size."""
+"""Returns the rows with enough capacity to provision a volume of this class and size."""
 
 
 @dataclass(slots=True)
 class Choice:
-    """What was found on each of the rows."""
+    """The volumes chosen for each of the rows."""
 
     has_volumes: Flags
-    """Every claim has a volume, or may have one made."""
+    """Whether every claim has a matching volume or can have one provisioned."""
     has_room: Flags
     static: list[tuple[PersistentVolumeClaim, list[tuple[PersistentVolume, Flags]]]]
-    """By claim, the volumes that some rows would take for it, and which."""
+    """For each claim, the volumes chosen for it and the rows that they are chosen on."""
     made: list[tuple[PersistentVolumeClaim, Flags]]
-    """Claims for which some rows would have a volume made, and which."""
+    """Claims for which a volume has to be provisioned, and the rows on which it has to be."""
 
 
 def choose(
@@ -51,7 +51,7 @@ def choose(
     room: Room,
     rows: Rows,
 ) -> Choice:
-    """`volumes_of` gives the volumes of a class."""
+    """Choose volumes for the claims on all rows; `volumes_of` returns the volumes of a storage class."""
     found = Choice(everywhere(rows), everywhere(rows), [], [])
     decided = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
     for claim in decided:
@@ -76,7 +76,7 @@ def _static(
     taken: dict[str, Flags],
     rows: Rows,
 ) -> list[tuple[PersistentVolume, Flags]]:
-    """One that names the claim is the only one that will do; else each row takes the smallest that it reaches."""
+    """Choose, on each row, the smallest accessible volume; a volume pre-bound to the claim is the only choice."""
     chosen: list[tuple[PersistentVolume, Flags]] = []
     looking = everywhere(rows)
     for volume in _suiting(claim, volumes):
@@ -118,7 +118,7 @@ def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 def _provide(
     table: NodeTable, found: Choice, class_of: Callable[[str], StorageClass | None], room: Room, rows: Rows
 ) -> None:
-    """Whether what is to be made can be made. A row that fails for one claim is not asked about the next."""
+    """Check whether the volumes can be provisioned; a row that fails for one claim is not checked for the next."""
     going_on = found.has_volumes.copy()
     for claim, wanted in found.made:
         asked = wanted & going_on

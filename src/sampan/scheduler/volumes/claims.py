@@ -1,4 +1,4 @@
-"""The claims of a pod: which there are, which are bound, and why a pod cannot be scheduled for what is amiss."""
+"""The PersistentVolumeClaims of a pod: which they are, which are bound, and errors that make a pod unschedulable."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from sampan.scheduler.needs import Needs
 from sampan.scheduler.pod_info import PodInfo
 
 FindClaim = Callable[[str, str], PersistentVolumeClaim | None]
-"""By name and namespace."""
+"""Returns the claim with this name and namespace, or None."""
 FindClass = Callable[[str], StorageClass | None]
 
 
 class Amiss(Exception):
-    """Why no node will do for a pod; the message is the event's."""
+    """A claim or volume makes the pod unschedulable on every node. The message becomes the text of the event."""
 
 
 @dataclass(slots=True)
 class PodClaims:
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Not bound yet: they wait for a pod to have a node."""
+    """Unbound claims whose storage class uses WaitForFirstConsumer."""
     immediate: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Not bound yet, though nothing keeps them."""
+    """Other unbound claims, which should be bound without waiting for a pod."""
 
 
 def has_claims(needs: Needs) -> bool:
@@ -40,7 +40,7 @@ def _has_claims(spec: PodSpec) -> bool:
 
 
 def named_claims(needs: Needs) -> Sequence[str]:
-    """Claims that the spec names; not those of ephemeral volumes."""
+    """Return the claims that the spec refers to by name, without those of ephemeral volumes."""
     return needs.parsed("named claims", _named_claims)
 
 
@@ -60,7 +60,7 @@ def not_found(name: str) -> str:
 
 
 def claims_of(pod: Pod, find: FindClaim) -> list[PersistentVolumeClaim]:
-    """In the order of the volumes. Raises Amiss for one that is missing, lost, going or another pod's."""
+    """Return the claims in the order of the volumes; raise Amiss if one is missing, lost, terminating or foreign."""
     found = []
     for volume in pod.spec.volumes:
         name = claim_name_of(pod, volume)

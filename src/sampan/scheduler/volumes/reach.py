@@ -1,4 +1,4 @@
-"""Which nodes reach a volume, may have one made for them, or have the room for it: as arrays over rows."""
+"""Which nodes can access a volume, or have one provisioned, or have the capacity for it, as arrays over rows."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def nowhere(rows: Rows) -> Flags:
 
 
 def reached(table: NodeTable, volume: PersistentVolume, rows: Rows) -> Flags:
-    """By the volume's node affinity."""
+    """Return whether each row satisfies the node affinity of the volume."""
     required = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
     return everywhere(rows) if required is None else matches_any(table, required.nodeSelectorTerms or (), rows)
 
 
 def allowed(table: NodeTable, terms: Sequence[TopologySelectorTerm], rows: Rows) -> Flags:
-    """By a class's allowedTopologies; none at all allow every node."""
+    """Return whether each row satisfies the allowedTopologies of a storage class; an empty list allows every node."""
     if not terms:
         return everywhere(rows)
     found = nowhere(rows)
@@ -57,7 +57,7 @@ def allowed(table: NodeTable, terms: Sequence[TopologySelectorTerm], rows: Rows)
 def has_room(
     table: NodeTable, capacities: Iterable[CSIStorageCapacity], class_name: str, size: int, rows: Rows
 ) -> Flags:
-    """Where some pool of the class has that many bytes."""
+    """Return whether each row has a CSIStorageCapacity of the class with at least `size` bytes."""
     found = nowhere(rows)
     for capacity in capacities:
         if capacity.storageClassName == class_name and capacity.nodeTopology is not None and _limit(capacity) >= size:
@@ -66,7 +66,7 @@ def has_room(
 
 
 def _limit(capacity: CSIStorageCapacity) -> int:
-    """The largest volume that can be had."""
+    """Return the size of the largest volume that can be provisioned, or -1 if it is unknown."""
     limit = capacity.capacity if capacity.maximumVolumeSize is None else capacity.maximumVolumeSize
     return -1 if limit is None else parse(limit).value()
 
