@@ -1,4 +1,5 @@
-"""The durable store: the `Backend` contract, its implementations, and the cacher above them.
+"""Durable storage: the `Backend` contract, its implementations, and the watch cache on top of them.
 
-Only the API server uses this package. May import `sampan.api` and `sampan.machinery`.
+The counterpart is `k8s.io/apiserver/pkg/storage`. Only the API server uses this package, which may import `sampan.api`
+and `sampan.machinery`.
 """

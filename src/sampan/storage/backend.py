@@ -1,19 +1,18 @@
-"""The contract between the API server and what keeps its data.
+"""The contract between the API server and the store that holds its data.
 
-One revision counter orders all writes: each successful put or delete takes the next revision (etcd may leave none out
-either), and that number is the object's resource version. Implementations: `memory`, `sqlite`, `etcd`. All pass
-`sampan.testing.backend_conformance`.
+One revision counter orders all writes: each successful put or delete takes the next revision, which becomes the
+object's resource version. Implementations: `memory`, `sqlite`, `etcd`. All pass `sampan.testing.backend_conformance`.
 
-Rules that every implementation keeps:
+Rules for every implementation:
 
 - A write returns only when it is durable; from then on every read and every watch shows it.
-- Where the store lives in this process, watchers have been handed a write's event before its writer is answered.
-- A watch delivers every event after its start revision exactly once, in revision order, or ends with an error that says
-  why (`Compacted`, `Closed`); it never skips. All events of one revision arrive in the same batch.
-- Reads at an old revision answer as of that revision, or raise `Compacted`; a revision not reached yet raises
-  `FutureRevision`.
+- If the store is in this process, watchers have received the event of a write before the write returns.
+- A watch delivers every event after its start revision exactly once, in revision order, or ends with an error that
+  states the reason (`Compacted`, `Closed`); it never skips events. All events of one revision are in the same batch.
+- A read at an old revision returns the state as of that revision, or raises `Compacted`; a revision in the future
+  raises `FutureRevision`.
 - Keys are compared as bytes; values are opaque.
-- An empty store is at revision 1, since 0 has a meaning of its own to clients.
+- An empty store is at revision 1, because 0 has a special meaning to clients.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -23,11 +22,11 @@ from msgspec import Struct
 
 
 class StorageError(Exception):
-    """What any backend call may raise; the API server translates it in one place."""
+    """The base of all errors that a backend call may raise; the API server translates them in one place."""
 
 
 class Conflict(StorageError):
-    """A compare-and-swap found another state. `current` is what is there now, None if nothing."""
+    """A compare-and-swap failed; `current` is the current entry, or None if the key does not exist."""
 
     def __init__(self, key: str, current: "Entry | None") -> None:
         super().__init__(f"{key}: is at revision {current.revision if current else 0}")
@@ -35,7 +34,7 @@ class Conflict(StorageError):
 
 
 class Compacted(StorageError):
-    """The revision asked for is older than the history that is kept, which begins after `compacted`."""
+    """The requested revision is older than the retained history, which starts after `compacted`."""
 
     def __init__(self, compacted: int, current: int) -> None:
         super().__init__(f"history before revision {compacted} is gone (now at {current})")
@@ -43,7 +42,7 @@ class Compacted(StorageError):
 
 
 class FutureRevision(StorageError):
-    """The revision asked for has not been reached."""
+    """The requested revision has not been reached."""
 
     def __init__(self, revision: int, current: int) -> None:
         super().__init__(f"revision {revision} is ahead of {current}")
@@ -51,8 +50,10 @@ class FutureRevision(StorageError):
 
 
 class Unavailable(StorageError):
-    """The store cannot be reached or cannot write now (disk full, no quorum). `may_have_happened` tells whether a write
-    could be in the store all the same; never True for a read."""
+    """The store is unreachable or cannot write (disk full, no quorum).
+
+    `may_have_happened` states whether the write may have taken effect nevertheless; it is never True for a read.
+    """
 
     def __init__(self, message: str, *, may_have_happened: bool = False) -> None:
         super().__init__(message)
@@ -67,26 +68,26 @@ class Entry(Struct, frozen=True, gc=False):
     key: str
     value: bytes
     revision: int
-    """When this value was written: the object's resource version."""
+    """The revision in which this value was written: the object's resource version."""
     create_revision: int
-    """When the key was created, since it last did not exist."""
+    """The revision in which the key was created; it starts over when the key is deleted and created again."""
 
 
 class Page(Struct, frozen=True):
     entries: Sequence[Entry]
     revision: int
-    """The revision that the page shows."""
+    """The revision that the page reflects."""
     remaining: int
-    """How many more keys of the range lie after the last entry."""
+    """The number of keys in the range after the last entry."""
 
 
 class Event(Struct, frozen=True, gc=False):
     revision: int
     key: str
     value: bytes | None
-    """The new value, None for a deletion."""
+    """The new value, or None for a deletion."""
     create_revision: int
-    """For a put: equal to `revision` when it created the key. 0 for a deletion."""
+    """For a put, equal to `revision` if it created the key; 0 for a deletion."""
 
     @property
     def is_delete(self) -> bool:
@@ -98,7 +99,7 @@ class Event(Struct, frozen=True, gc=False):
 
 
 class Batch(Struct, frozen=True):
-    """Events in revision order, at least one; or none and a progress mark."""
+    """A non-empty sequence of events in revision order, or an empty one as a progress notification."""
 
     events: Sequence[Event]
     revision: int
@@ -109,16 +110,16 @@ OnBatch = Callable[[Batch], None]
 
 
 class Watch(Protocol):
-    """A watch begins when its `async with` block is entered and ends when the block is left.
+    """A watch, which starts when its `async with` block is entered and stops when the block is left.
 
-    Iterate for batches; the iteration ends by raising what ended the watch (`Compacted`, `Closed`), never quietly.
+    Iterate for batches; the iteration always ends by raising the error that ended the watch (`Compacted`, `Closed`).
 
-    With `on_batch` the batches go to that function instead, called on the event loop, one call at a time, in revision
-    order, without waiting for anyone to iterate; the iteration then yields nothing and only reports the end. Where the
-    store lives in this process (`memory`, `sqlite`) the function has been called with a write's event before the writer
-    is answered, so a cache filled by it always shows its owner's own writes. It must be quick, may not await, and does
-    not call the backend. An exception it raises ends this watch, and is what the iteration raises; it harms no writer
-    and no other watch.
+    With `on_batch` the batches go to that function instead. It is called on the event loop, one call at a time, in
+    revision order, without waiting for an iteration; the iteration then yields nothing and only reports the end. If the
+    store is in this process (`memory`, `sqlite`), the function has been called with the event of a write before the
+    write returns, so that a cache filled by it always shows its owner's own writes. The function must be fast, and must
+    neither await nor call the backend. An exception in it ends this watch and is raised by the iteration; writers and
+    other watches are not affected.
     """
 
     async def __aenter__(self) -> "Watch": ...
@@ -126,55 +127,73 @@ class Watch(Protocol):
     def __aiter__(self) -> AsyncIterator[Batch]: ...
 
     async def request_progress(self) -> None:
-        """Ask for an (empty) batch at a revision no older than the store's present one, soon; where the store lives in
-        this process, `on_batch` has been called with it when this returns."""
+        """Request an empty batch at a revision that is at least the store's current one.
+
+        If the store is in this process, `on_batch` has been called with it when this returns.
+        """
 
 
 class Backend(Protocol):
     async def __aenter__(self) -> "Backend":
-        """Open the store and start what it needs."""
+        """Open the store and start its tasks."""
 
     async def __aexit__(self, *exc: object) -> None:
-        """Finish writes under way, end all watches with `Closed`, release everything."""
+        """Finish writes in progress, end all watches with `Closed` and release all resources."""
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
-        """The entry as of `revision` (0: now, linearizable), and the revision that the answer shows."""
+        """Return the entry as of `revision` (0: now, linearizable), and the revision that the result reflects."""
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
-        """Entries whose keys begin with `prefix`, in key order, from `start` (inclusive, if given) on, at most `limit`
-        (0: all), as of `revision` (0: now, linearizable)."""
+        """Return entries whose keys start with `prefix`, in key order, from `start` (inclusive) on.
+
+        Return at most `limit` entries (0: all) as of `revision` (0: now, linearizable).
+        """
 
     async def count(self, prefix: str) -> int:
-        """How many keys begin with `prefix` now."""
+        """Return the current number of keys that start with `prefix`."""
 
     async def put(self, key: str, value: bytes, *, expected: int | None = None, ttl_s: float | None = None) -> int:
-        """Write and return the new revision. `expected` is the revision that the key must be at, 0 for a key that must
-        not exist, None for no check; otherwise `Conflict`. With `ttl_s` the key goes away by itself that many seconds
-        (or a little more) after this write; a later put without it makes the key permanent."""
+        """Write the value and return the new revision.
+
+        `expected` is the revision that the key must be at, 0 for a key that must not exist, None for no check; raise
+        `Conflict` otherwise. With `ttl_s` the key expires that many seconds (or slightly more) after this write; a
+        later put without it makes the key permanent.
+        """
 
     async def delete(self, key: str, *, expected: int | None = None) -> int:
-        """Remove and return the revision of the removal. A key that does not exist is a `Conflict` with current None;
-        `expected` as for put."""
+        """Delete the key and return the revision of the deletion.
+
+        `expected` is as in `put`. Raise `Conflict` with `current` None if the key does not exist.
+        """
 
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None = None) -> Watch:
-        """Events of keys that begin with `prefix` with a revision greater than `after`. The watch raises `Compacted` if
-        some of those are gone. `after` may lie ahead of the current revision. See `Watch` for `on_batch`."""
+        """Return a watch of the events after revision `after` of keys that start with `prefix`.
+
+        The watch raises `Compacted` if some of those events are no longer available. `after` may be in the future. See
+        `Watch` for `on_batch`.
+        """
 
     async def current_revision(self) -> int:
-        """The store's revision now, linearizable: no smaller than that of any write acknowledged by anyone before the
-        call."""
+        """Return the current revision, linearizable: at least that of any write acknowledged to any client before the
+        call.
+        """
 
     async def replay_start(self, revisions: int) -> int:
-        """The oldest revision, at most so many before the present one, from which a range and a watch can begin at
-        little cost. A store outside of this process gives its present revision."""
+        """Return the oldest revision, at most `revisions` before the current one, at which a range and a watch can
+        start cheaply.
+
+        A store outside of this process returns its current revision.
+        """
 
     async def compact(self, revision: int) -> None:
-        """Forget history before `revision`; the state as of `revision` stays readable. Compacting what is compacted
-        already does nothing; a revision that is not reached yet raises `FutureRevision`."""
+        """Discard the history before `revision`; the state as of `revision` stays readable.
+
+        Compacting to a revision that is already compacted does nothing; a future revision raises `FutureRevision`.
+        """
 
     async def size(self) -> int:
-        """Bytes the store takes up."""
+        """Return the size of the store in bytes."""
 
     @property
     def write_failure(self) -> str:
-        """Why writes other than deletions are refused at present, as far as is known; empty if they are not."""
+        """Why writes other than deletions are currently rejected, as far as known; empty if they are not."""

@@ -1,8 +1,8 @@
-"""Forgetting history on a store that several servers share and that does not do so by itself: etcd.
+"""Compaction of etcd, which several API servers share and which does not compact itself.
 
-A mark in the store, the same key as the real API server's, holds the revision of some moment. Once an interval one of
-the servers moves the mark to the present, by compare and swap, and compacts at the revision it held before: so history
-is kept for at least an interval, and one server compacts for all.
+A marker key, the same one that kube-apiserver uses, holds a past revision. Once per interval one of the servers sets
+the marker to the current revision, by compare-and-swap, and compacts to the revision that it held before. The history
+thus covers at least one interval, and one server compacts for all.
 """
 
 import logging
@@ -20,7 +20,7 @@ class SharedCompaction:
     def __init__(self, *, backend: Backend, clock: Clock, interval_s: float = INTERVAL_S) -> None:
         self._backend, self._clock, self._interval_s = backend, clock, interval_s
         self._seen = 0
-        """The revision at which the mark was last moved, as far as this server knows."""
+        """The revision at which the marker was last written, as far as this server knows."""
 
     async def run(self) -> None:
         while True:
@@ -31,7 +31,7 @@ class SharedCompaction:
                 log.warning("compaction postponed: %s", error)
 
     async def turn(self) -> bool:
-        """One interval's work; False if another server has done it."""
+        """Do the work of one interval; return False if another server has done it."""
         mark, now = await self._backend.get(MARK)
         if mark is not None and mark.revision != self._seen:
             self._seen = mark.revision

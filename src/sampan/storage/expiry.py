@@ -1,7 +1,7 @@
-"""Keys that go away by themselves: when each is due, and the task that removes them.
+"""Expiring keys: their deadlines, and the task that deletes them.
 
-A removal is an ordinary delete that expects the revision which set the deadline, so a key that was written meanwhile
-stays.
+A key is deleted on condition that it is still at the revision that set the deadline, so that a key that was written
+meanwhile is kept.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from sampan.machinery.clock import Clock, wall_offset
 from sampan.storage.backend import Conflict, Unavailable
 
 _AT_ONCE = 256
-"""How many due keys are removed together."""
+"""The number of expired keys that are deleted concurrently."""
 _RETRY_S = 5.0
 
 Remove = Callable[[str, int], Awaitable[object]]
-"""Delete a key that is at this revision."""
+"""Deletes a key that is at this revision."""
 
 
 class Expiry:
@@ -25,18 +25,20 @@ class Expiry:
         self._clock = clock
         self._remove = remove
         self._deadlines: dict[str, tuple[float, int]] = {}
-        """The monotonic time at which each such key is due, and the revision that said so."""
+        """For each expiring key, its deadline in monotonic time and the revision that set it."""
         self._heap: list[tuple[float, int, str]] = []
-        """All of `_deadlines` in order, and old ones that no longer count."""
+        """All of `_deadlines` in order, and obsolete entries."""
         self._earlier = asyncio.Event()
-        """The first deadline may have moved forward."""
+        """Set when an earlier deadline than all others may have been added."""
         self._resting = asyncio.Event()
-        """Nothing is due."""
+        """Set while no key is due."""
         self._resting.set()
 
     def note(self, key: str, expires: float | None, revision: int) -> None:
-        """A key was written with this wall-clock time of expiry (or, with `expires` None, made permanent or deleted).
-        The time left is taken once and then counted monotonically, as etcd counts its leases."""
+        """Record the expiry of a written key as wall clock time; None if it is permanent or deleted.
+
+        The remaining time is computed once and then counted monotonically, as etcd does for its leases.
+        """
         if expires is None:
             if self._deadlines:
                 self._deadlines.pop(key, None)
@@ -60,7 +62,7 @@ class Expiry:
                 await self._until_next()
 
     async def idle(self) -> bool:
-        """Until everything that is due is removed; whether there was anything."""
+        """Wait until all expired keys are deleted; return whether there were any."""
         was_busy = not self._resting.is_set()
         await self._resting.wait()
         return was_busy
@@ -84,11 +86,11 @@ class Expiry:
             await self._clock.sleep(_RETRY_S)
 
     async def _remove_one(self, due: float, revision: int, key: str) -> bool:
-        """False if the store could not write; the key is then due again."""
+        """Delete an expired key; return False if the store could not write, after scheduling the key again."""
         try:
             await self._remove(key, revision)
         except Conflict:
-            pass  # it was written meanwhile
+            pass  # the key was written meanwhile
         except Unavailable:
             if key not in self._deadlines:
                 self._note_due(key, due, revision)
@@ -96,7 +98,7 @@ class Expiry:
         return True
 
     async def _until_next(self) -> None:
-        """Until a deadline is reached or an earlier one is set."""
+        """Wait until a deadline is reached or an earlier one is added."""
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._earlier.wait())]
         if self._heap:
             waits.append(asyncio.ensure_future(self._clock.sleep_monotonic(self._heap[0][0])))

@@ -1,6 +1,7 @@
-"""Which keys begin with a prefix, as a half-open range in byte order.
+"""The keys that start with a prefix, as a half-open range in byte order.
 
-Python compares strings by code point, which is the byte order of their UTF-8 form, so ranges may be taken over strings.
+Python compares strings by code point, which is the byte order of their UTF-8 encoding, so that ranges can be computed
+on strings.
 """
 
 _LAST = 0x10FFFF
@@ -8,7 +9,7 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def prefix_end(prefix: str) -> str | None:
-    """The smallest string after every string that begins with `prefix`; None if there is no such string."""
+    """Return the smallest string after every string that starts with `prefix`, or None if there is none."""
     kept = prefix.rstrip(chr(_LAST))
     if not kept:
         return None

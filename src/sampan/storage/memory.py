@@ -1,4 +1,4 @@
-"""A store in memory, with full history until it is compacted. For tests; nothing survives."""
+"""An in-memory backend for tests, with full history until it is compacted."""
 
 import asyncio
 from bisect import bisect_left, insort
@@ -31,7 +31,7 @@ class MemoryBackend:
         self._clock = clock
         self._compacted = 0
         self._histories: dict[str, list[Event]] = {}
-        """Each key's events, oldest first; never empty."""
+        """The events of each key, oldest first; never empty."""
         self._keys: list[str] = []
         """The keys of `_histories`, sorted."""
         self._log: list[Event] = []
@@ -54,7 +54,7 @@ class MemoryBackend:
         self._hub.close()
 
     async def idle(self) -> bool:
-        """Until everything that is due is removed, for a virtual clock: whether there was anything."""
+        """Wait until all expired keys are deleted, for a virtual clock; return whether there were any."""
         return await self._expiry.idle()
 
     async def get(self, key: str, *, revision: int = 0) -> tuple[Entry | None, int]:
@@ -106,7 +106,7 @@ class MemoryBackend:
         return ""
 
     async def _write(self, write: Write) -> int:
-        await asyncio.sleep(0)  # let others in between, as every real store does
+        await asyncio.sleep(0)  # yield to other tasks, as every real store does
         current = self._entry(write.key, self._readable(0))
         if not is_allowed(write, current.revision if current else 0):
             raise Conflict(write.key, current)
@@ -124,7 +124,7 @@ class MemoryBackend:
         self._hub.publish((event,), event.revision)
 
     def _readable(self, revision: int) -> int:
-        """The revision that a read asked to be at `revision` shows."""
+        """Return the revision that a read at `revision` reflects; raise if it is compacted or in the future."""
         if not self._is_open:
             raise Closed("the store is closed")
         if revision > self._hub.revision:
@@ -150,7 +150,7 @@ class MemoryBackend:
                 yield entry
 
     def _forget(self, key: str, revision: int) -> None:
-        """Drop of a key's history what no read from `revision` on can see."""
+        """Drop the events of a key that no read at `revision` or later can see."""
         history = self._histories[key]
         later = bisect_left(history, revision + 1, key=lambda event: event.revision)
         kept = history[max(later - 1, 0) :]

@@ -1,9 +1,9 @@
-"""Watches on a store that lives in this process: who is told of which event, and how a watch catches up.
+"""Watches on a store in this process: the dispatch of events, and how a watch catches up.
 
-The hub is told of each batch of writes after it is durable and before the writers are answered. A watch that begins in
-the past subscribes first and reads the log afterwards, up to the revision at which it subscribed: what comes later is
-already waiting for it, so nothing is missed and nothing comes twice. What a slow reader has not taken yet is not kept
-for ever: beyond a bound its queue is dropped, and it reads the log again from where it was.
+The hub receives each batch of writes after it is durable and before the writers receive their results. A watch that
+starts in the past subscribes first and then reads the log up to the revision at which it subscribed: later events are
+already queued for it, so that none is missed or delivered twice. The queue of a slow reader is bounded: above the limit
+it is dropped, and the watch reads the log again from its position.
 """
 
 import asyncio
@@ -17,12 +17,13 @@ QUEUED_BYTES = 32 << 20
 _REMEMBERED_ROUTES = 4096
 
 ReadLog = Callable[[str, int, int], Awaitable[Batch]]
-"""`(prefix, after, through)`: events under the prefix with `after < revision <= through`, or the first part; the
-batch's revision says how far it reaches. Raises `Compacted`."""
+"""Takes `(prefix, after, through)` and returns events under the prefix with `after < revision <= through`, or the first
+part of them; the revision of the batch states how far it reaches. Raises `Compacted`.
+"""
 
 
 class WatchHub:
-    """The open watches of one store, and the revision they have been told of."""
+    """The open watches of one store, and the revision that was published to them."""
 
     def __init__(self, *, revision: int, read_log: ReadLog) -> None:
         self.revision = revision
@@ -32,13 +33,13 @@ class WatchHub:
         """Watches whose prefix ends in a slash, by prefix."""
         self._others: list[LocalWatch] = []
         self._routes: dict[str, tuple[LocalWatch, ...]] = {}
-        """For the folder part of a key seen lately: the watches in `_folders` that it concerns."""
+        """For recently seen key directories (up to the last slash), the watches in `_folders` that match."""
 
     def watch(self, prefix: str, *, after: int, on_batch: OnBatch | None) -> "LocalWatch":
         return LocalWatch(hub=self, prefix=prefix, after=after, on_batch=on_batch)
 
     def publish(self, events: Sequence[Event], revision: int) -> None:
-        """Hand events, the ones that follow what was published before, to the watches they concern."""
+        """Dispatch events, which must follow those published before, to the watches that they concern."""
         self.revision = revision
         concerned: dict[LocalWatch, list[Event]] = {}
         for event in events:
@@ -88,20 +89,20 @@ class WatchHub:
 
 
 class LocalWatch:
-    """A `Watch` on a hub. It is its own iterator, for one reader at a time."""
+    """A `Watch` on a hub, which is its own iterator, for one reader at a time."""
 
     def __init__(self, *, hub: WatchHub, prefix: str, after: int, on_batch: OnBatch | None) -> None:
         self.prefix = prefix
         self._hub = hub
         self._on_batch = on_batch
         self._position = after
-        """The reader has been given everything up to here, or did not ask for it."""
+        """Everything up to this revision was delivered to the reader, or was not requested."""
         self._log_through = 0
-        """What lies after `_position` up to here is to be read from the log; what is queued lies after it."""
+        """Events after `_position` up to this revision have to be read from the log; queued events are later."""
         self._queue: deque[Batch] = deque()
         self._queued_events = self._queued_bytes = 0
         self._is_direct = False
-        """Batches go straight to `_on_batch`: it has caught up."""
+        """Whether the watch has caught up, so that batches go directly to `_on_batch`."""
         self._end: BaseException | None = None
         self._waiting: asyncio.Future[None] | None = None
 
@@ -138,7 +139,7 @@ class LocalWatch:
         self._deliver(mark) if self._is_direct else self._enqueue(mark)
 
     def offer(self, batch: Batch) -> None:
-        """Take over a batch that was just written."""
+        """Receive a batch that was just written."""
         if batch.events[0].revision <= self._position:
             later = [event for event in batch.events if event.revision > self._position]
             if not later:
@@ -147,7 +148,7 @@ class LocalWatch:
         self._deliver(batch) if self._is_direct else self._enqueue(batch)
 
     def end(self, reason: BaseException) -> None:
-        """End the watch, once what is queued has been read."""
+        """End the watch once its queue has been read."""
         if self._end is None:
             self._end = reason
             self._is_direct = False
@@ -165,13 +166,13 @@ class LocalWatch:
             self.end(error)
 
     async def _catch_up(self) -> None:
-        """Give `_on_batch` what the log has and what was written meanwhile; from then on it is told directly."""
+        """Deliver the log and what was written meanwhile to `_on_batch`; later batches are delivered directly."""
         try:
             while self._position < self._log_through and self._end is None:
                 if (batch := await self._read_log()).events:
                     self._deliver(batch)
         except StorageError:
-            pass  # it ended the watch, and the iteration reports it
+            pass  # the watch has ended, and its iteration raises the error
         except BaseException:
             self.end(Closed("the watch was given up while it caught up"))
             raise
@@ -180,7 +181,7 @@ class LocalWatch:
         self._is_direct = self._end is None
 
     async def _read_log(self) -> Batch:
-        """The next part of what is to be read from the log, perhaps without events."""
+        """Return the next part of the log to read, possibly without events."""
         try:
             batch = await self._hub.read_log(self.prefix, self._position, self._log_through)
         except StorageError as error:

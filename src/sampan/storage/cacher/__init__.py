@@ -1,12 +1,13 @@
-"""The cacher: one watch cache per resource, between the API server and the store.
+"""The watch cache, one per resource, between the API server and the store (compare
+`k8s.io/apiserver/pkg/storage/cacher`).
 
-It keeps every object as the bytes that clients get, with the resource version in place, and serves GET, LIST and WATCH
-from them. What belongs here: which state a read sees, paging, history, selection by index, the routing of events to
-watchers. What does not: HTTP, authorization, other representations (they come in as encoders), and writes, which go to
-the `Backend` and come back as events.
+It keeps every object as the bytes that clients receive, with the resource version in place, and serves GET, LIST and
+WATCH from them. The package contains the choice of the state that a read sees, paging, history, selection by index, and
+the dispatch of events to watchers. It does not contain HTTP, authorization, other representations (which are passed in
+as encoders) or writes, which go to the `Backend` and come back as events.
 
-`cacher.py` is the whole in one place; `state.py` is what it knows, `reflector.py` how it learns it, `reads.py` how
-lists are answered, `watcher.py` and `routes.py` how events get out.
+`cacher.py` combines the parts: `state.py` is the cached state, `reflector.py` fills it, `reads.py` serves lists,
+`watcher.py` and `routes.py` dispatch events.
 """
 
 from sampan.storage.cacher.cacher import Cacher, CacherConfig, CacherStats

@@ -1,4 +1,4 @@
-"""When watchers get their periodic bookmarks: about once a minute, and shortly before their time is over."""
+"""The schedule of periodic watch bookmarks: about once a minute, and shortly before a watch times out."""
 
 import asyncio
 import heapq
@@ -10,11 +10,11 @@ from sampan.storage.cacher.watcher import Watcher
 INTERVAL_S = 60.0
 BEFORE_END_S = 2.0
 _TOGETHER_S = 1.0
-"""Bookmarks due within this time go out together."""
+"""Bookmarks due within this time are sent together."""
 
 
 def next_due(now: float, deadline: float | None, *, interval_s: float = INTERVAL_S) -> float | None:
-    """When the next bookmark is due; None if that is over for this watch."""
+    """Return when the next bookmark is due, or None if this watch gets no more."""
     due = now + interval_s
     if deadline is not None:
         due = min(due, deadline - BEFORE_END_S)
@@ -22,7 +22,7 @@ def next_due(now: float, deadline: float | None, *, interval_s: float = INTERVAL
 
 
 class BookmarkSchedule:
-    """Calls `send` with the watchers whose bookmark is due, on the event loop's time."""
+    """Calls `send` with the watchers whose bookmark is due, on the event loop's clock."""
 
     def __init__(self, *, send: Callable[[Sequence[Watcher]], Awaitable[None]], interval_s: float = INTERVAL_S) -> None:
         self._send = send
@@ -30,10 +30,10 @@ class BookmarkSchedule:
         self._due: list[tuple[float, int, Watcher]] = []
         self._order = itertools.count()
         self._sooner = asyncio.Event()
-        """Set when a watcher is due before all others."""
+        """Set when a watcher is added that is due before all others."""
 
     def add(self, watcher: Watcher, *, after_s: float = 0.0) -> None:
-        """`after_s`: not before that much time has passed."""
+        """Schedule the next bookmark, no earlier than `after_s` seconds from now."""
         now = asyncio.get_running_loop().time() + after_s
         due = next_due(now, watcher.deadline, interval_s=self._interval_s - after_s)
         if due is None:
@@ -53,7 +53,7 @@ class BookmarkSchedule:
                 self.add(watcher, after_s=_TOGETHER_S)
 
     async def _sleep(self) -> None:
-        """Until the first is due, or another comes before it."""
+        """Sleep until the first bookmark is due, or a watcher is added that is due earlier."""
         self._sooner.clear()
         try:
             async with asyncio.timeout_at(self._due[0][0] if self._due else None):

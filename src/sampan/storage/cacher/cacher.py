@@ -1,7 +1,7 @@
-"""The watch cache of one resource: answers GET, LIST and WATCH from bytes that it has.
+"""The watch cache of one resource, which serves GET, LIST and WATCH from cached bytes.
 
-It is filled from the store by `run()`. If the connection is lost it goes on where it was; if the store has forgotten
-that point it reads everything anew and ends its watchers with `Expired`, since what happened in between cannot be told.
+`run()` fills it from the store. If the connection is lost, it resumes at its last revision; if that revision has been
+compacted, it lists everything again and ends its watchers with `Expired`, because the events in between are lost.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ class CacherConfig:
     history: HistoryLimits = field(default_factory=HistoryLimits)
     watch: WatchLimits = field(default_factory=WatchLimits)
     wait_s: float = 3.0
-    """How long a read waits for a version that has not been reached."""
+    """How long a read waits for a resource version that has not been reached, in seconds."""
     ready_s: float = 10.0
-    """How long a read waits for the first fill."""
+    """How long a read waits for the cache to be filled for the first time, in seconds."""
     retry_s: tuple[float, float] = (0.05, 5.0)
-    """Pause after a failure of the store: at first, at most."""
+    """The initial and the maximum delay before a retry after an error of the store, in seconds."""
     bookmark_s: float = INTERVAL_S
 
 
@@ -82,10 +82,13 @@ class Cacher:
         history_budget: HistoryBudget | None = None,
         watch_budget: WatchBudget | None = None,
     ) -> None:
-        """`decode` makes the object of an item's bytes, for `object`; `decode_value` makes JSON of protobuf values;
-        `convert_value` brings JSON of another kind or version, as older servers stored it, into that of the shape.
-        `current_revision` lets the cachers of one backend share their questions (`SharedRevision`), the budgets let
-        those of one server share their bounds."""
+        """Create the cache of one resource.
+
+        `decode` makes the object from the bytes of an item, for `object`; `decode_value` converts stored protobuf
+        values to JSON; `convert_value` converts JSON of another kind or version, as stored by older servers, to that of
+        the shape. `current_revision` lets the cachers of one backend share their requests (`SharedRevision`); the
+        budgets let those of one server share their limits.
+        """
         self.shape = shape
         self._backend = backend
         self._config = config or CacherConfig()
@@ -101,13 +104,13 @@ class Cacher:
             watch_budget=watch_budget,
         )
         self._terminated = 0
-        """How many watchers were ended because they did not take their events."""
+        """The number of watchers that were ended because they were too slow."""
         retry_s = self._config.retry_s
         self._reflector = Reflector(backend=backend, state=self._state, maker=self._maker, retry_s=retry_s)
         self._bookmarks = BookmarkSchedule(send=self._send_bookmarks, interval_s=self._config.bookmark_s)
 
     async def run(self) -> None:
-        """Fill the cache and keep it filled until the backend is closed or this is cancelled."""
+        """Fill the cache and keep it up to date until the backend is closed or this is cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 chores = [group.create_task(self._bookmarks.run()), group.create_task(self._trim())]
@@ -127,7 +130,7 @@ class Cacher:
         return self._state.revision
 
     async def wait_ready(self) -> None:
-        """Wait for the first fill; `NotReady` after a while."""
+        """Wait until the cache is filled for the first time; raise `NotReady` after a timeout."""
         if self.is_ready:
             return
         try:
@@ -137,11 +140,11 @@ class Cacher:
             raise NotReady(f"the watch cache of {self.shape.plural} is not filled yet") from None
 
     async def wait_filled(self) -> None:
-        """Wait for the first fill, however long it takes."""
+        """Wait until the cache is filled for the first time, without a timeout."""
         await self._reflector.ready.wait()
 
     async def wait_for(self, revision: int, *, timeout_s: float | None = None) -> None:
-        """Wait until the cache shows `revision`; `TooLargeVersion` after a while."""
+        """Wait until the cache has reached `revision`; raise `TooLargeVersion` after a timeout."""
         timeout_s = self._config.wait_s if timeout_s is None else timeout_s
         await self._state.fresh.wait_for(revision, timeout_s=timeout_s, ask=self._reflector.request_progress)
 
@@ -159,23 +162,23 @@ class Cacher:
         return self._state.contents.items.get(key)
 
     def __len__(self) -> int:
-        """How many objects the cache has now."""
+        """Return the number of objects currently in the cache."""
         return len(self._state.contents.items)
 
     def peek(self, namespace: str, name: str) -> Item | None:
-        """What the cache has now, without waiting for anything."""
+        """Return the object currently in the cache, without waiting for freshness."""
         return self._state.contents.items.get(self.shape.key(namespace, name))
 
     def peek_all(self) -> Sequence[Item]:
-        """All that the cache has now, without waiting for anything."""
+        """Return all objects currently in the cache, without waiting for freshness."""
         return [*self._state.contents.items.values()]
 
     def peek_selected(self, selection: Selection) -> Sequence[Item]:
-        """What the cache has now of a selection, without waiting for anything."""
+        """Return the selected objects currently in the cache, without waiting for freshness."""
         return self._state.contents.select(Matcher(selection, self.shape)).items
 
     def peek_in(self, namespace: str) -> Sequence[Item]:
-        """What the cache has now in a namespace, in key order, without waiting for anything."""
+        """Return the objects of a namespace currently in the cache, in key order, without waiting for freshness."""
         contents = self._state.contents
         return [contents.items[key] for block in contents.keys.blocks(namespace) for key in block]
 
@@ -193,11 +196,11 @@ class Cacher:
         return await reads.from_store(self._backend, self._maker, self.shape, query, start, revision)
 
     def watch(self, query: WatchQuery) -> Watcher:
-        """See `Watcher`. What is wrong with the query, or too old, is raised on entering it."""
+        """Return a watcher; an invalid query or an expired resource version raises when the watcher is entered."""
         return Watcher(query=query, host=self, limits=self._config.watch)
 
     def object(self, item: Item) -> Any:
-        """The decoded object, shared by all who ask: read-only."""
+        """Return the decoded object, which is shared by all callers and must not be modified."""
         return item.object(self._decode)
 
     def stats(self) -> CacherStats:
@@ -247,7 +250,7 @@ class Cacher:
         self._state.routes.remove(watcher)
 
     def _page(self, query: ListQuery) -> tuple[Wanted, str]:
-        """The version wanted and the first key."""
+        """Return the required resource version and the first key of the page."""
         if not query.continue_token:
             return wanted_of_list(query.resource_version, query.match, query.limit), ""
         token = continuing.decode(query.continue_token, self.shape.scope(query.selection.namespace))
@@ -258,7 +261,7 @@ class Cacher:
         return Wanted(Rule.EXACT, token.revision), token.start
 
     async def _reached(self, wanted: Wanted) -> bool:
-        """Wait until the cache is as new as wanted. False: it is not, and the store must answer."""
+        """Wait until the cache is as fresh as required; return False if the store has to serve the read instead."""
         if wanted.rule is not Rule.CONSISTENT:
             await self.wait_for(wanted.revision)
             return True

@@ -1,4 +1,4 @@
-"""The objects of a resource as they are now, with the ways to find them, and as they were a while ago."""
+"""The objects of a resource with the indexes to find them, in the current state and in a recent past state."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -15,8 +15,10 @@ from sampan.storage.cacher.shape import Shape
 class Found(NamedTuple):
     items: list[Item]
     has_more: bool
-    """There may be more after the last item: as in the real server, an object that the selector does not match counts
-    unless an index tells better."""
+    """Whether more items may follow the last one.
+
+    As in kube-apiserver, objects that the selector does not match count as well, unless a field index excludes them.
+    """
 
 
 class Contents:
@@ -29,7 +31,7 @@ class Contents:
         self._labels = LabelIndexes()
 
     def put(self, new: Item, old: Item | None) -> None:
-        """`old` is what is there under the same key."""
+        """Store an item in place of `old`, the current item of the same key."""
         self.items[new.key] = new
         self.bytes += len(new.body)
         if old is None:
@@ -47,7 +49,7 @@ class Contents:
         self._labels.move(old, None)
 
     def select(self, matcher: Matcher, *, start: str = "", limit: int = 0) -> Found:
-        """What matches, in key order from `start` on, at most `limit` (0: all)."""
+        """Return the matching items in key order from `start` on, at most `limit` (0: all)."""
         if matcher.name and (matcher.namespace or not self.shape.is_namespaced):
             return self._one(matcher, start)
         keys, is_exact = self._indexed(matcher)
@@ -66,8 +68,10 @@ class Contents:
         return Found([item] if item is not None and item.key >= start and matcher.matches(item) else [], False)
 
     def _indexed(self, matcher: Matcher) -> tuple[Set[str] | None, bool]:
-        """The fewest keys that an index can name, and whether that is a field's index; None if looking at all keys of
-        the namespace is no more work."""
+        """Return the smallest set of keys from an index, and whether it is a field index.
+
+        Return None if scanning all keys of the namespace is no more work.
+        """
         best: Set[str] | None = None
         is_field = False
         for position, value in matcher.equal:
@@ -85,7 +89,7 @@ class Contents:
 
 
 class Past:
-    """The contents as they were at an older revision, seen through the changes since."""
+    """The contents at an older revision, reconstructed from the changes since then."""
 
     def __init__(self, contents: Contents, since: Iterable[Change]) -> None:
         self._contents = contents
@@ -108,7 +112,7 @@ class Past:
         return count
 
     def _blocks(self, namespace: str, start: str) -> Iterator[list[str]]:
-        """The keys of then and of now, in order."""
+        """Yield the keys of the past and the current state, in order."""
         scope = self._contents.shape.scope(namespace)
         gone = [key for key in self._gone if key >= start and key.startswith(scope)]
         at = 0
@@ -120,7 +124,7 @@ class Past:
 
 
 class _Then(dict[str, Item | None]):
-    """Lookups that prefer the state of then."""
+    """Lookups that prefer the past state of an item."""
 
     def __init__(self, now: Mapping[str, Item], then: dict[str, Item | None]) -> None:
         super().__init__(then)

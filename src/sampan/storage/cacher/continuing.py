@@ -1,4 +1,4 @@
-"""Continue tokens: where the next page of a list begins and which version it shows."""
+"""Continue tokens, which hold the first key and the resource version of the next page of a list."""
 
 import base64
 import binascii
@@ -12,12 +12,12 @@ from sampan.storage.cacher.errors import InvalidContinue
 
 _VERSION = "meta.k8s.io/v1"
 PRESENT = -1
-"""As a token's revision: go on with the present state, the first page's version being gone."""
+"""As a token's revision: continue with the current state, because the version of the first page is compacted."""
 
 
 class Token(NamedTuple):
     start: str
-    """The first key that the page may have."""
+    """The first key that the page may contain."""
     revision: int
 
 
@@ -28,7 +28,7 @@ class _Wire(msgspec.Struct, gc=False):
 
 
 def encode(last_key: str, scope: str, revision: int) -> str:
-    """The token of the page that begins right after `last_key`, of a list of the keys that begin with `scope`."""
+    """Return the token of the page that starts right after `last_key`, in a list of keys that start with `scope`."""
     return encode_start(last_key + "\0", scope, revision)
 
 
@@ -48,7 +48,7 @@ def decode(token: str, scope: str) -> Token:
     if not wire.start:
         raise _invalid(f": encoded start key empty (version {_VERSION})")
     key = wire.start if wire.start.startswith("/") else "/" + wire.start
-    # A start that climbs out of its scope must not reach other keys.
+    # A start key with ".." must not leave its scope.
     if _cleaned(key) != key:
         raise _invalid(f": {wire.start}")
     return Token(scope + key[1:], wire.rv)

@@ -1,7 +1,7 @@
-"""What a read of the cache can fail with, as facts with the real server's words.
+"""The errors of reads from the cache, with the messages of kube-apiserver.
 
-Which HTTP status each becomes is the API server's business: `Expired` is 410, `TooLargeVersion` 504 with a cause,
-`InvalidContinue`, `UnsupportedField` and a list's `InvalidVersion` 400, a get's or watch's `InvalidVersion` 500.
+The API server maps them to HTTP status codes: `Expired` is 410, `TooLargeVersion` 504 with a cause, `InvalidContinue`,
+`UnsupportedField` and a list's `InvalidVersion` 400, a get's or watch's `InvalidVersion` 500.
 """
 
 _TOO_OLD_TO_CONTINUE = (
@@ -13,11 +13,11 @@ _TOO_OLD_TO_CONTINUE = (
 
 
 class CacheError(Exception):
-    """Base of everything that the cacher raises by itself; `str()` of it is the message for the client."""
+    """The base of all errors that the cacher itself raises; `str()` of it is the message for the client."""
 
 
 class Expired(CacheError):
-    """The version asked for is older than what is kept. `continue_token`, if any, goes on at the present version."""
+    """The requested version is no longer available; `continue_token`, if any, continues at the current version."""
 
     def __init__(self, message: str, *, continue_token: str = "") -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Expired(CacheError):
 
 
 class TooLargeVersion(CacheError):
-    """The version asked for was not reached within the time a reader waits."""
+    """The requested version was not reached within the time that a read waits."""
 
     cause = "Too large resource version"
 
@@ -47,15 +47,15 @@ class TooLargeVersion(CacheError):
 
 
 class InvalidVersion(CacheError):
-    """A resourceVersion that is not an unsigned number."""
+    """A resourceVersion is not an unsigned integer."""
 
 
 class InvalidContinue(CacheError):
-    """A continue token that cannot be used."""
+    """A continue token is invalid."""
 
 
 class UnsupportedField(CacheError):
-    """A field selector names a field that this resource does not offer."""
+    """A field selector uses a field that this resource does not support."""
 
     def __init__(self, field: str) -> None:
         super().__init__(f"field label not supported: {field}")
@@ -63,7 +63,7 @@ class UnsupportedField(CacheError):
 
 
 class CorruptValue(CacheError):
-    """What is stored under a key is not an object that can be read."""
+    """The stored value of a key cannot be decoded."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"{key}: cannot read the stored value: {reason}")
@@ -71,7 +71,7 @@ class CorruptValue(CacheError):
 
 
 class Undecipherable(CorruptValue):
-    """It is encrypted, and no key that was given opens it. A list does not pass over it: the object is there."""
+    """The value is encrypted with an unknown key; a list fails instead of omitting it, because the object exists."""
 
 
 class NotReady(CacheError):
@@ -79,7 +79,7 @@ class NotReady(CacheError):
 
 
 class TooSlow(CacheError):
-    """This watcher did not take its events and was cut off."""
+    """The watcher was terminated because it did not consume its events."""
 
 
 class WatchClosed(CacheError):

@@ -1,4 +1,4 @@
-"""What a watcher gets: an event with its type, encoded once for all who want it in the same form."""
+"""Watch events, encoded once for all watchers that use the same representation."""
 
 from collections.abc import Hashable
 from typing import Protocol
@@ -16,26 +16,26 @@ _END_MARK = b',"annotations":{"k8s.io/initial-events-end":"true"}'
 
 
 class FrameEncoder(Protocol):
-    """Another form of watch events than plain JSON: protobuf, tables, metadata alone, another API version."""
+    """A representation of watch events other than plain JSON: protobuf, tables, metadata only, another API version."""
 
     @property
     def key(self) -> Hashable:
-        """Encoders with equal keys make equal frames, so that one of them does it for all."""
+        """The cache key of frames: encoders with equal keys produce equal frames."""
 
     def frame(self, type: str, item: Item) -> bytes:
-        """The whole frame. `item` of a bookmark has no key, and only metadata."""
+        """Return the complete frame; the `item` of a bookmark has no key and only metadata."""
 
 
 class WatchEvent(msgspec.Struct, gc=False, eq=False):
-    """Shared by all watchers that see the change in the same way; not to be changed by them."""
+    """A watch event, shared by all watchers that receive the change as the same type; it must not be modified."""
 
     type: str
     item: Item
-    """The object; of a deletion (or of leaving the selection) its last state, at the version of the deletion."""
+    """The object; for DELETED its last state, with the resource version of the change."""
     _plain: bytes | None = None
     _others: dict[Hashable, bytes] | None = None
     charge: Charge | None = None
-    """What the event counts against the budget of all watchers while one of them has it queued."""
+    """What the event counts against the memory budget of all watchers while one of them has it queued."""
 
     @property
     def revision(self) -> int:

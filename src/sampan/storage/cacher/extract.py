@@ -1,6 +1,6 @@
-"""Labels and selectable fields out of an object's bytes, by one partial decode.
+"""Extraction of labels and selectable fields from the bytes of an object by one partial decode.
 
-The decoder is a tree of structs made from the field paths of a `Shape`: everything else in the object is skipped over
+The decoder is a tree of structs built from the field paths of a `Shape`; everything else in the object is skipped
 without being built.
 """
 
@@ -18,15 +18,15 @@ Labels = dict[str, str]
 _NO_LABELS: Labels = {}
 _NOTHING = msgspec.Raw(b"")
 _UNSET = (None, "")
-"""Both count as not set."""
+"""Values that count as not set."""
 _decode_labels = msgspec.json.Decoder(dict[str, str | None] | None).decode
 
 
 class Extract:
-    """Called with an object's JSON, gives its labels, its field values in the order of the shape, and whether its
-    metadata names a resourceVersion.
+    """Extracts from an object's JSON its labels, its field values in the order of the shape, and whether it has a
+    resourceVersion.
 
-    Equal label maps come out as one shared dict, which nobody may change.
+    Equal label maps are returned as one shared dict, which must not be modified.
     """
 
     _POOL = 10_000
@@ -45,10 +45,10 @@ class Extract:
         self._pool: dict[bytes, Labels] = {}
 
     def __call__(self, value: bytes, like: tuple[str, ...] = ()) -> tuple[Labels, tuple[str, ...], bool]:
-        """`like` are the field values that are expected, given back if they are the same."""
+        """Extract from `value`; if the field values equal `like`, that tuple is returned so that it is shared."""
         try:
             raw, version, *values = self._get(self._decode(value))
-        except (msgspec.ValidationError, AttributeError):  # something else, or null, where a part is expected
+        except (msgspec.ValidationError, AttributeError):  # a part of the path is null or has another type
             return self._slowly(value)
         labels = _NO_LABELS if raw is _NOTHING else self._shared(bytes(raw))
         fields = tuple(values)
@@ -75,7 +75,7 @@ class Extract:
         return labels
 
     def _slowly(self, value: bytes) -> tuple[Labels, tuple[str, ...], bool]:
-        """For objects that have something else than a value where one is expected: that counts as not set."""
+        """Extract from an object with an unexpected type at a field path; such a field counts as not set."""
         found = msgspec.json.decode(value)
         if not isinstance(found, dict):
             raise msgspec.ValidationError("Expected `object`")
@@ -92,7 +92,7 @@ class _Leaf(NamedTuple):
 
 
 def _plant(tree: dict[str, Any], path: list[str], default: str | None) -> None:
-    """Put a leaf at the path. Two fields may be at one path if they have the same default."""
+    """Put a leaf at the path; if two fields share a path, they keep the default only if it is the same."""
     for part in path[:-1]:
         branch = tree.setdefault(part, {})
         if not isinstance(branch, dict):
@@ -107,7 +107,7 @@ Names = dict[str, tuple[str, "Names"]]
 
 
 def _struct(name: str, tree: dict[str, Any]) -> tuple[type[msgspec.Struct], Names]:
-    """A struct with a member for each entry, empty by default, and the attribute that each key became."""
+    """Return a struct with a member for each entry, empty by default, and the attribute names of the keys."""
     names: Names = {}
     members: list[tuple[str, Any, Any]] = []
     for number, (key, inner) in enumerate(tree.items()):
@@ -116,7 +116,7 @@ def _struct(name: str, tree: dict[str, Any]) -> tuple[type[msgspec.Struct], Name
         if isinstance(inner, dict):
             kind, below = _struct(f"{name}_{attribute}", inner)
             members.append((attribute, kind | None, kind()))
-        elif inner is msgspec.Raw:  # a union with None would not take anything but null
+        elif inner is msgspec.Raw:  # a union with None would accept nothing but null
             members.append((attribute, inner, _NOTHING))
         else:
             members.append((attribute, Scalar, inner.default))
@@ -155,5 +155,5 @@ DecodeValue = Callable[[bytes], bytes]
 
 
 def no_decoder(value: bytes) -> bytes:
-    """The `decode_value` of a server that reads only JSON."""
+    """The `decode_value` of a server that reads JSON only."""
     raise msgspec.DecodeError(f"no decoder for values that begin with {cast(object, value[:4])!r}")

@@ -1,4 +1,4 @@
-"""How new the cache is, and waiting until it is new enough."""
+"""The revision of the cache, and waiting until it is fresh enough."""
 
 import asyncio
 import contextlib
@@ -13,16 +13,17 @@ Ask = Callable[[], Awaitable[None]]
 
 
 class SharedRevision:
-    """The store's current revision, one question for all who ask at the same time.
+    """The current revision of the store, requested once for all concurrent callers.
 
-    An answer is good only for those who asked before the question went out: who comes later shares the next one.
+    A response is valid only for callers that arrived before its request was sent; later callers share the next request,
+    because the response may be older than a write that they know of.
     """
 
     def __init__(self, current_revision: Callable[[], Awaitable[int]]) -> None:
         self._current_revision = current_revision
         self._is_asking = False
         self._waiting: list[asyncio.Future[int | None]] = []
-        """Of those who wait for the question after the one that is out; None for an answer means: ask it."""
+        """Futures of callers that wait for the next request; a result of None makes the caller send it."""
 
     async def __call__(self) -> int:
         while self._is_asking:
@@ -34,6 +35,7 @@ class SharedRevision:
         return await self._ask()
 
     async def _awaited(self, answer: "asyncio.Future[int | None]") -> int | None:
+        """Await the future; a caller that is cancelled after it was chosen to send the request passes that on."""
         try:
             return await answer
         except asyncio.CancelledError:
@@ -60,7 +62,7 @@ class SharedRevision:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Let one of those who wait ask for all of them."""
+        """Let one of the waiting callers send the next request for all of them."""
         while self._waiting and not self._is_asking:
             next_one = self._waiting.pop(0)
             if not next_one.done():
@@ -79,18 +81,18 @@ def _settle(futures: "list[asyncio.Future[int | None]]", answer: int | StorageEr
 
 
 class Freshness:
-    """The revision that the cache shows."""
+    """The revision that the cache has reached."""
 
     RETRY_S = 0.1
-    """How long an unanswered request for progress is left before another is made."""
+    """How long to wait for a requested progress notification before requesting another, in seconds."""
 
     def __init__(self) -> None:
         self.revision = 0
         self._order = itertools.count()
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        """In order of the revisions waited for."""
+        """Waiting readers in the order of the revisions that they wait for."""
         self._asked = 0
-        """The greatest revision that a request for progress now under way will lead to."""
+        """The highest revision that a progress notification has been requested for."""
         self._asked_at = 0.0
 
     def advance(self, revision: int) -> None:
@@ -101,8 +103,11 @@ class Freshness:
                 _wake(woken)
 
     async def wait_for(self, revision: int, *, timeout_s: float, ask: Ask) -> None:
-        """Return once the cache shows `revision`, or raise `TooLargeVersion`. `ask` requests progress of the store's
-        watch; it is called only if nobody did so just now for a revision as great."""
+        """Return once the cache has reached `revision`, or raise `TooLargeVersion`.
+
+        `ask` requests a progress notification from the store's watch; it is not called if one was requested recently
+        for the same or a higher revision.
+        """
         if self.revision >= revision:
             return
         loop = asyncio.get_running_loop()
@@ -117,7 +122,7 @@ class Freshness:
 
     async def _ask(self, revision: int, ask: Ask) -> None:
         self._asked, self._asked_at = max(self._asked, revision), asyncio.get_running_loop().time()
-        # If the watch has ended it will be opened again, and the wait goes on until then.
+        # If the watch has failed, it is reopened, and the wait continues until then.
         with contextlib.suppress(StorageError):
             await ask()
 

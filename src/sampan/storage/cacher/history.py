@@ -1,4 +1,4 @@
-"""The recent changes of a resource: what watches resume from and what old versions are rebuilt from."""
+"""The recent changes of a resource, from which watches resume and past versions are reconstructed."""
 
 from bisect import bisect_right
 from collections import deque
@@ -12,45 +12,45 @@ from sampan.storage.cacher.item import Item
 
 
 class Change(msgspec.Struct, gc=False, eq=False):
-    """One object's step from `old` to `new` (None: did not or does not exist)."""
+    """A change of one object from `old` to `new`; None means that the object did not or does not exist."""
 
     revision: int
     key: str
     old: Item | None
     new: Item | None
     at: float
-    """When it came here, by the history's clock."""
+    """When the change was received, by the clock of the history."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryLimits:
-    """The bounds of one resource's history; `HistoryBudget` bounds that of all resources together."""
+    """The limits of one resource's history; `HistoryBudget` limits all histories together."""
 
     events: int = HISTORY_EVENTS
     bytes: int = HISTORY_BYTES
-    """Of what only the history still holds: the old objects."""
+    """The limit for objects that only the history still references, in bytes."""
     age_s: float = HISTORY_AGE_S
 
 
 class HistoryBudget:
-    """The bytes that the histories of all resources may hold together: the oldest change of all goes first."""
+    """A memory limit for the histories of all resources together: the globally oldest change is dropped first."""
 
     def __init__(self, *, limit: int = HISTORY_BYTES, freed: Callable[[int], None] = lambda size: None) -> None:
-        """`freed` is called with the bytes that were given back."""
+        """Create a budget; `freed` is called with the number of bytes that were released."""
         self._limit, self._freed = limit, freed
         self._order: deque[History] = deque()
         """The history of each change, oldest change first."""
         self.bytes = 0
 
     def add(self, history: "History", size: int) -> None:
-        """A change was appended to the history."""
+        """Count a change that was appended to the history, and drop the oldest changes if the limit is exceeded."""
         self._order.append(history)
         self.bytes += size
         while self.bytes > self._limit and self._order:
             self._order.popleft().forget_oldest()
 
     def tidy(self) -> None:
-        """Drop the places of changes that their histories have dropped by themselves."""
+        """Remove leading entries whose changes were already dropped by their histories."""
         while self._order and self._order[0].has_dropped:
             self._order.popleft().forget_oldest()
 
@@ -60,7 +60,7 @@ class HistoryBudget:
 
 
 class History:
-    """Changes in revision order, those after `floor` complete: the oldest go when one of the limits is passed."""
+    """Changes in revision order, complete after `floor`; the oldest are dropped when a limit is exceeded."""
 
     def __init__(self, *, limits: HistoryLimits, now: Callable[[], float], budget: HistoryBudget | None = None) -> None:
         self._limits = limits
@@ -68,12 +68,12 @@ class History:
         self._budget = budget or HistoryBudget()
         self._changes: list[Change] = []
         self._start = 0
-        """Index of the oldest change that is still kept; what is before it is thrown out now and then."""
+        """The index of the oldest retained change; the slots before it are removed in bulk."""
         self._gone_early = 0
-        """Changes that this history has dropped by itself, and for which the budget has still to ask."""
+        """The number of changes dropped by this history itself that still have an entry in the budget."""
         self.bytes = 0
         self.floor = 0
-        """Every change with a greater revision is here."""
+        """The history contains every change with a greater revision."""
 
     def __len__(self) -> int:
         return len(self._changes) - self._start
@@ -94,7 +94,7 @@ class History:
         return change
 
     def trim(self) -> None:
-        """Drop what is too old or too much for this history's own limits."""
+        """Drop changes that exceed the age, size or number limits of this history."""
         oldest = self._now() - self._limits.age_s
         while self._start < len(self._changes):
             is_over = self.bytes > self._limits.bytes or len(self) > self._limits.events
@@ -106,11 +106,11 @@ class History:
 
     @property
     def has_dropped(self) -> bool:
-        """Whether changes are gone that the budget still counts on."""
+        """Whether changes were dropped that still have an entry in the budget."""
         return self._gone_early > 0
 
     def forget_oldest(self) -> None:
-        """The budget wants the oldest change of all to go, and that one is here, unless it has gone already."""
+        """Drop the oldest change on behalf of the budget, unless it was dropped already."""
         if self._gone_early:
             self._gone_early -= 1
         else:
@@ -129,7 +129,7 @@ class History:
         self._budget.give_back(size)
 
     def after(self, revision: int) -> Sequence[Change]:
-        """The changes with a greater revision, oldest first; only for revisions from `floor` on."""
+        """Return the changes with a greater revision, oldest first; raise ValueError below `floor`."""
         if revision < self.floor:
             raise ValueError(f"history begins after {self.floor}, not {revision}")
         return self._changes[bisect_right(self._changes, revision, lo=self._start, key=_revision) :]
@@ -137,7 +137,7 @@ class History:
 
 _GONE = Change(0, "", None, None, 0.0)
 _OVERHEAD_BYTES = 384
-"""Of a change and its old object beside the object's bytes, measured."""
+"""The measured memory overhead of a change and its old object besides the object's bytes."""
 
 
 def _revision(change: Change) -> int:

@@ -1,7 +1,7 @@
-"""From a field value or a label to the keys of the objects that have it.
+"""Indexes from a field value or a label to the keys of the objects that have it.
 
-Field indexes are kept for the fields that the shape marks. A label's index is made when somebody first selects by that
-label, kept up to date from then on, and given up when others are used more recently.
+Field indexes are kept for the fields that the shape marks. The index of a label is built when it is first used in a
+selector, maintained from then on, and dropped when other labels are used more recently.
 """
 
 from collections.abc import Iterable, Set
@@ -13,7 +13,7 @@ _NONE: Keys = set()
 
 
 class ValueIndex:
-    """value -> keys"""
+    """An index from values to keys."""
 
     __slots__ = ("_keys",)
 
@@ -21,7 +21,7 @@ class ValueIndex:
         self._keys: dict[str, Keys] = {}
 
     def move(self, key: str, old: str | None, new: str | None) -> None:
-        """`key` had the value `old` and has `new`; None for no value."""
+        """Move `key` from the value `old` to the value `new`; None stands for no value."""
         if old is not None:
             keys = self._keys[old]
             keys.discard(key)
@@ -66,7 +66,7 @@ class LabelIndexes:
     def __init__(self, *, most: int = 16) -> None:
         self._most = most
         self._indexes: dict[str, ValueIndex] = {}
-        """By label, the most recently used last."""
+        """Indexes by label, most recently used last."""
 
     def move(self, old: Item | None, new: Item | None) -> None:
         if not self._indexes or (old is not None and new is not None and old.labels is new.labels):
@@ -79,7 +79,7 @@ class LabelIndexes:
                 index.move(key, before, after)
 
     def keys(self, label: str, value: str, items: Iterable[Item]) -> Set[str]:
-        """Keys of those among `items`, which are all there are, that have the label with that value."""
+        """Return the keys of the items that have the label with this value; `items` are all items of the resource."""
         index = self._indexes.pop(label, None)
         if index is None:
             index = _built(label, items)

@@ -1,4 +1,4 @@
-"""One object in the cache, and how it is made from what the store holds."""
+"""An object in the cache, and its creation from a stored value."""
 
 import sys
 from collections.abc import Callable
@@ -16,22 +16,22 @@ _ENCRYPTED = b"k8s:enc:"
 
 
 _REPLACED = object()
-"""In place of the decoded form of an item that only the history still holds."""
+"""Marks the decoded form of an item that only the history still references."""
 
 
 class Item(msgspec.Struct, gc=False, eq=False):
-    """An object at one version. Immutable, but for the decoded form that is kept once somebody asked for it.
+    """An object at one resource version, immutable except for the cached decoded form.
 
-    Opts out of the cyclic collector: nothing that an item holds leads back to it.
+    It opts out of cyclic garbage collection because nothing that it references leads back to it.
     """
 
     key: str
     namespace: str
     revision: int
     head: bytes
-    """Kind and apiVersion; for nearly all items of a resource the very same object."""
+    """Kind and apiVersion; nearly all items of a resource share one object."""
     body: bytes
-    """The rest, from the metadata on, with the resource version in place."""
+    """The rest of the object from the metadata on, with the resource version in place."""
     labels: Labels
     fields: tuple[str, ...]
     decoded: Any = None
@@ -46,12 +46,12 @@ class Item(msgspec.Struct, gc=False, eq=False):
         return self.head + self.body
 
     def at(self, revision: int) -> "Item":
-        """The same content with another version: what a deletion shows."""
+        """Return the same content at another resource version, as used for deletions."""
         body = respliced(self.body, self.revision, revision)
         return Item(self.key, self.namespace, revision, self.head, body, self.labels, self.fields)
 
     def object(self, decode: Callable[[bytes], Any]) -> Any:
-        """The decoded object, shared and read-only; decoded once, as long as the item is in the cache."""
+        """Return the decoded object, shared and read-only; it is decoded once while the item is in the cache."""
         if self.decoded is None:
             self.decoded = decode(self.raw)
         elif self.decoded is _REPLACED:
@@ -59,13 +59,16 @@ class Item(msgspec.Struct, gc=False, eq=False):
         return self.decoded
 
     def replace(self) -> None:
-        """The item has left the cache: the history keeps its bytes, not the decoded form, which is many times as
-        large. A watcher that gets to it only now decodes it once more."""
+        """Drop the decoded form when the item leaves the cache.
+
+        The history keeps only the bytes, because the decoded form is many times as large; a slow watcher decodes them
+        again.
+        """
         self.decoded = _REPLACED
 
 
 class ItemMaker:
-    """Makes items of one resource from keys and stored values."""
+    """Creates items of one resource from keys and stored values."""
 
     def __init__(self, *, shape: Shape, decode_value: DecodeValue, convert_value: DecodeValue | None = None) -> None:
         self._shape = shape
@@ -74,7 +77,7 @@ class ItemMaker:
         self._convert_value = convert_value
 
     def make(self, key: str, value: bytes, revision: int, like: Item | None = None) -> Item:
-        """`like` is the item that this one follows, whose equal parts it shares. Raises `CorruptValue`."""
+        """Create an item; it shares equal parts with `like`, the previous item of the key. Raise `CorruptValue`."""
         try:
             if value.startswith(_PROTOBUF):
                 value = self._decode_value(value)
@@ -97,7 +100,7 @@ class ItemMaker:
 
 
 def _key_of(value: bytes) -> str:
-    """Provider and name of the key that a value says it was encrypted with."""
+    """Return the provider and the name of the key that the value was encrypted with."""
     provider, _, rest = value[len(_ENCRYPTED) :].partition(b":v1:")
     name, colon, _ = rest.partition(b":")
     return f"{provider.decode()} key {name.decode()!r}" if colon and len(name) < 256 else "in a way that is not known"

@@ -1,6 +1,6 @@
-"""Keys in order: the sequence that lists, pages and initial events follow.
+"""Sorted keys, which define the order of lists, pages and initial events.
 
-Storage keys are ordered as a whole, so namespaces follow each other by name *and slash* (`a-b/` before `a/`).
+Storage keys are ordered as a whole, so that namespaces are ordered by name *and slash* (`a-b/` before `a/`).
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -10,7 +10,7 @@ from sampan.storage.cacher.shape import Shape
 
 
 class SortedKeys:
-    """A sorted list of strings cut into blocks, so that an insertion moves little."""
+    """A sorted list of strings split into blocks, so that an insertion moves few entries."""
 
     _BLOCK = 1024
 
@@ -23,7 +23,7 @@ class SortedKeys:
         return self._size
 
     def add(self, key: str) -> None:
-        """`key` must not be there yet."""
+        """Add a key that is not present yet."""
         self._size += 1
         if not self._blocks:
             self._blocks, self._lasts = [[key]], [key]
@@ -37,7 +37,7 @@ class SortedKeys:
             self._lasts.insert(at, block[self._BLOCK - 1])
 
     def remove(self, key: str) -> None:
-        """`key` must be there."""
+        """Remove a key that is present."""
         at = bisect_left(self._lasts, key)
         block = self._blocks[at]
         del block[bisect_left(block, key)]
@@ -48,7 +48,7 @@ class SortedKeys:
             del self._blocks[at], self._lasts[at]
 
     def blocks(self, start: str = "") -> Iterator[list[str]]:
-        """The keys from `start` on, in lists that the caller may not change and uses before anything else changes."""
+        """Yield the keys from `start` on in lists, which must not be modified and are valid until the next change."""
         at = bisect_left(self._lasts, start)
         if at == len(self._blocks):
             return
@@ -58,7 +58,7 @@ class SortedKeys:
         yield from self._blocks[at + 1 :]
 
     def count(self, start: str = "") -> int:
-        """How many keys there are from `start` on."""
+        """Return the number of keys from `start` on."""
         at = bisect_left(self._lasts, start)
         if at == len(self._blocks):
             return 0
@@ -70,12 +70,12 @@ class SortedKeys:
 
 
 class KeySpace:
-    """The keys of a resource by namespace; those of a cluster-scoped one are all in the namespace ''."""
+    """The keys of a resource by namespace; those of a cluster-scoped resource are all in the namespace ''."""
 
     def __init__(self, shape: Shape) -> None:
         self._shape = shape
         self._spaces: dict[str, SortedKeys] = {}
-        """By the key prefix of the namespace; only those that have keys."""
+        """Keys by the prefix of their namespace, for namespaces that have keys."""
         self._scopes: list[str] = []
         """The prefixes in order."""
 
@@ -96,7 +96,7 @@ class KeySpace:
             self._scopes.remove(scope)
 
     def blocks(self, namespace: str = "", start: str = "") -> Iterator[list[str]]:
-        """The keys of a namespace, or of all, from `start` on; see `SortedKeys.blocks`."""
+        """Yield the keys of a namespace, or of all, from `start` on; see `SortedKeys.blocks`."""
         for keys in self._from(namespace, start):
             yield from keys.blocks(start)
 

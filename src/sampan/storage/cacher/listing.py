@@ -1,4 +1,4 @@
-"""Lists: the query, the answer, and the answer as bytes."""
+"""List queries, their results and the encoding of the results."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,24 +20,24 @@ class ListQuery:
 
     @property
     def page_size(self) -> int:
-        """0: everything. From version 0 the answer comes whole, whatever the limit."""
+        """The page size, or 0 for everything; a list at resource version 0 ignores the limit."""
         return 0 if self.resource_version == "0" else max(self.limit, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """Items at one revision. Rendering takes bytes as they are and only joins them."""
+    """Items at one revision; encoding only concatenates the bytes of the items."""
 
     shape: Shape
     items: list[Item]
     revision: int
     continue_token: str = ""
     remaining: int | None = None
-    """How many more there are after these; not known with selectors."""
+    """The number of items after these; None if unknown, as with selectors."""
 
     @property
     def head(self) -> bytes:
-        """The list up to its first item."""
+        """The encoded list up to its first item."""
         metadata: dict[str, str | int] = {"resourceVersion": str(self.revision)}
         if self.continue_token or self.shape.is_custom:
             metadata["continue"] = self.continue_token
@@ -49,12 +49,12 @@ class ListResult:
         return b"".join(self.chunks())
 
     def chunks(self, size: int = 256 << 10) -> Iterator[bytes]:
-        """The whole list in pieces of about `size` bytes, no piece cutting an item."""
+        """Yield the encoded list in chunks of about `size` bytes, without splitting an item."""
         bare = None if self.shape.is_custom else self.shape.head
         lead, length = self.head + b"{", 0
         bodies: list[bytes] = []
         for item in self.items:
-            # An object of another version, which nobody converted, shows that it is one.
+            # An unconverted object of another version keeps its kind and apiVersion.
             body = item.body if item.head is bare else item.head[1:] + item.body
             bodies.append(body if bodies else lead + body)
             length += len(body)

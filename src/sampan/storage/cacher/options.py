@@ -1,4 +1,4 @@
-"""The options of a list or watch request: their defaults, and what is wrong with them."""
+"""Validation and defaulting of the options of list and watch requests."""
 
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ class Options:
 
 
 def defaulted(options: Options) -> Options:
-    """A watch from no version or from 0 is a streamed list."""
+    """Apply defaults: a watch from no version or from 0 becomes a streaming list."""
     is_plain = options.send_initial_events is None and not options.match
     if options.is_watch and is_plain and options.resource_version in ("", "0"):
         return replace(options, send_initial_events=True, match=NOT_OLDER_THAN)
@@ -26,7 +26,7 @@ def defaulted(options: Options) -> Options:
 
 
 def faults(options: Options) -> list[FieldError]:
-    """The causes of a 422 for kind ListOptions in group meta.k8s.io."""
+    """Return the errors of the options, the causes of a 422 for kind ListOptions in group meta.k8s.io."""
     return _watch_faults(options) if options.is_watch else _list_faults(options)
 
 

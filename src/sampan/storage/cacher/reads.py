@@ -1,4 +1,4 @@
-"""Answering lists: from the cache as it is, from the cache as it was, or from the store."""
+"""Serving of lists: from the current cache, from a past state of the cache, or from the store."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _STORE_PAGE = 500
 def from_cache(
     contents: Contents, history: History, query: ListQuery, start: str, revision: int, now: int
 ) -> ListResult:
-    """The page at `revision`, which the history must reach back to. `now` is the revision of the contents."""
+    """Return the page at `revision`, which must not be older than the history; `now` is that of the contents."""
     matcher = Matcher(query.selection, contents.shape)
     state: Contents | Past = contents if revision >= now else Past(contents, history.after(revision))
     found = state.select(matcher, start=start, limit=query.page_size)
@@ -31,7 +31,7 @@ def from_cache(
 async def from_store(
     backend: Backend, maker: ItemMaker, shape: Shape, query: ListQuery, start: str, revision: int
 ) -> ListResult:
-    """The page at a revision (0: now) that the cache cannot show."""
+    """Return the page at a revision (0: now) that the cache cannot serve."""
     matcher = Matcher(query.selection, shape)
     limit = query.page_size
     items: list[Item] = []
@@ -69,7 +69,7 @@ async def _range(backend: Backend, shape: Shape, query: ListQuery, start: str, a
 
 
 def _matching(entries: Sequence[Entry], maker: ItemMaker, matcher: Matcher, limit: int) -> tuple[list[Item], bool]:
-    """Those that match, and whether that is as many as wanted (`limit`, 0: all)."""
+    """Return the matching items, and whether `limit` (0: all) was reached."""
     items: list[Item] = []
     for entry in entries:
         try:

@@ -1,4 +1,4 @@
-"""Keeping the state as the store is: read everything, then follow the watch, for as long as the store is open."""
+"""The reflector, which keeps the cache in sync with the store: it lists everything, then follows the watch."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 _PAGE = 1000
 _SLICE = 250
-"""Objects that are read into the cache in one turn of the event loop: about 10 ms."""
+"""How many objects are added to the cache in one turn of the event loop, which takes about 10 ms."""
 
 
 class Reflector:
@@ -26,15 +26,15 @@ class Reflector:
         self._retry_s = retry_s
         self._failures = 0
         self._opened = math.inf
-        """When the watch was opened last."""
+        """When the watch was last opened."""
         self._watch: Watch | None = None
         self.ready = asyncio.Event()
-        """Set once everything has been read and the watch is open; stays set."""
+        """Set once everything has been listed and the watch is open; it stays set."""
         self.fills = 0
-        """How often everything was read."""
+        """How often everything was listed."""
 
     async def run(self) -> None:
-        """Ends when the backend is closed."""
+        """List and watch until the backend is closed."""
         try:
             while True:
                 await self._fill()
@@ -43,7 +43,7 @@ class Reflector:
             return
 
     async def request_progress(self) -> None:
-        """Have the state move up to the store's present revision soon. Without an open watch: when there is one."""
+        """Request that the state advances to the store's current revision; do nothing without an open watch."""
         if self._watch is not None:
             await self._watch.request_progress()
 
@@ -64,7 +64,7 @@ class Reflector:
             revision, remaining = page.revision, page.remaining
             for number, entry in enumerate(page.entries):
                 if number % _SLICE == _SLICE - 1:
-                    await asyncio.sleep(0)  # others must not wait for a whole page
+                    await asyncio.sleep(0)  # let other tasks run in the middle of a page
                 known = self._state.contents.items.get(entry.key)
                 if known is not None and known.revision == entry.revision:
                     contents.put(known, None)
@@ -76,19 +76,22 @@ class Reflector:
                     corrupt[entry.key] = fault
             start = page.entries[-1].key + "\0" if page.entries else start
             if remaining:
-                await asyncio.sleep(0)  # a store in this process answers without waiting
+                await asyncio.sleep(0)  # a store in this process responds without yielding to the event loop
         self._state.replace(contents, corrupt, revision)
         self.fills += 1
 
     async def _first_revision(self) -> int:
-        """At the start the state of a while ago is read, and the store's log replayed from there: so the history is
-        filled, and clients can resume watches that they had before the server was started again. 0: the present."""
+        """Return the revision of the first list, or 0 for the current one.
+
+        The first list is at an older revision, and the store's log is replayed from there. This fills the history, so
+        that clients can resume the watches that they had before the server restarted.
+        """
         if self.fills:
             return 0
         return await self._backend.replay_start(HISTORY_REPLAYED)
 
     async def _follow(self) -> None:
-        """Until the store no longer knows where we were."""
+        """Follow the watch until the revision to resume from has been compacted."""
         while True:
             try:
                 await self._follow_one()
@@ -112,7 +115,10 @@ class Reflector:
                 self._watch = None
 
     async def _pause(self, fault: Exception) -> None:
-        """Longer after each failure in a row; the first retry comes at once. A watch that lasted ends the row."""
+        """Wait before a retry: not at all the first time, then longer after each consecutive failure.
+
+        A watch that lasted longer than the maximum delay resets the series.
+        """
         log.warning(
             "watch cache of %s: the watch of the store failed, listing again: %s", self._state.shape.plural, fault
         )

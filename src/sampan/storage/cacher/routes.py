@@ -1,8 +1,8 @@
-"""Which watchers a change is for, found without asking those it is not for.
+"""Dispatch of changes to the watchers that they concern, without evaluating the others.
 
-Watchers with the same selection form a group, whose selection is judged once for each change that may concern it. A
-group is registered under the one key that tells most: an object, a name, a field's value, a label's value, a namespace,
-or nothing. A change looks up the keys that its object has or had.
+Watchers with the same selection form a group, whose selection is evaluated once per relevant change. A group is
+registered under its most specific key: an object, a name, a field value, a label value, a namespace, or nothing. A
+change is looked up under the keys that its object has or had.
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ class Group:
         self.watchers: dict[Watcher, None] = {}
 
     def deliver(self, event: WatchEvent) -> list[Watcher]:
-        """Queue it for all; gives back those that are too slow."""
+        """Queue the event for all watchers; return those that exceed their limits."""
         revision, size = event.item.revision, len(event.item.body)
         return [w for w in self.watchers if revision > w.after and not w.offer(event, size)]
 
 
 def seen_as(matcher: Matcher, change: Change) -> str | None:
-    """The type of event that a change is for a selection; entering it is ADDED, leaving it DELETED."""
+    """Return the event type of a change for a selection: entering the selection is ADDED, leaving it is DELETED."""
     new, old = change.new, change.old
     is_in = new is not None and matcher.matches(new)
     was_in = old is not None and matcher.matches(old)
@@ -82,7 +82,7 @@ class Routes:
         self._budget.add(watcher)
 
     def remove(self, watcher: Watcher) -> None:
-        """Does nothing if it is not there."""
+        """Remove the watcher; do nothing if it is not registered."""
         self._budget.remove(watcher)
         selection = watcher.query.selection
         group = self._groups.get(selection)

@@ -1,4 +1,4 @@
-"""Which objects a list or a watch is about."""
+"""The selection of objects in a list or watch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 
 
 class LabelSelector(Protocol):
-    """Hashable, and equal to another that selects by the same terms."""
+    """A label selector; it is hashable, and equal to another one with the same requirements."""
 
     def matches(self, labels: Mapping[str, str]) -> bool: ...
 
     def required(self) -> Mapping[str, str]:
-        """Labels that everything selected has with that very value."""
+        """Return labels that every selected object has with exactly this value."""
 
     def __hash__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Everything, narrowed by what is given."""
+    """All objects, restricted by the fields that are set."""
 
     namespace: str = ""
     name: str = ""
@@ -34,19 +34,19 @@ class Selection:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a selector is given; the namespace is none."""
+        """Whether there is a label selector, field selector or name; the namespace does not count."""
         return bool(self.labels is not None or self.fields or self.name)
 
 
 class Matcher:
-    """A selection made ready for the items of one resource; raises `UnsupportedField`."""
+    """A selection prepared for the items of one resource; the constructor raises `UnsupportedField`."""
 
     def __init__(self, selection: Selection, shape: Shape) -> None:
         self.namespace = selection.namespace if shape.is_namespaced else ""
         self.name = selection.name
         self.equal: list[tuple[int, str]] = []
         self.is_impossible = False
-        """Two terms contradict each other; decided without looking at an object."""
+        """Whether two terms contradict each other, so that nothing can match."""
         self._unequal: list[tuple[int, str]] = []
         self._other_names: list[str] = []
         self._other_namespaces: list[str] = []
@@ -55,7 +55,7 @@ class Matcher:
         for term in selection.fields:
             self._add(term, shape)
         self.is_whole = not (selection.is_filtered or self.name or self._other_namespaces)
-        """Takes everything in its namespace."""
+        """Whether the selection matches everything in its namespace."""
 
     def matches(self, item: Item) -> bool:
         if self.namespace and item.namespace != self.namespace:

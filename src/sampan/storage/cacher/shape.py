@@ -1,4 +1,4 @@
-"""What the cacher has to know about a resource: where its objects are, how they begin, what can be selected."""
+"""What the cacher needs to know about a resource: its key prefix, its kind and its selectable fields."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -6,22 +6,22 @@ from functools import cached_property
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field that field selectors may name, besides metadata.name and metadata.namespace, which every resource has."""
+    """A selectable field, in addition to metadata.name and metadata.namespace, which every resource has."""
 
     label: str
     paths: tuple[str, ...]
-    """Where its value is, dotted; the first that is set counts. None: it always has the default."""
+    """Dotted paths of the value, of which the first that is set counts; without paths the value is the default."""
     default: str = ""
     indexed: bool = False
-    """Keep an index from value to objects."""
+    """Whether to maintain an index from values to objects."""
     aliases: tuple[str, ...] = ()
-    """What other versions of the resource call it."""
+    """Names of the field in other API versions of the resource."""
 
 
 @dataclass(frozen=True)
 class Shape:
     prefix: str
-    """Of the storage keys, with the slash at its end."""
+    """The prefix of the storage keys, including the trailing slash."""
     kind: str
     api_version: str
     plural: str
@@ -30,9 +30,10 @@ class Shape:
     is_namespaced: bool = True
     fields: tuple[Field, ...] = ()
     is_custom: bool = False
-    """Lists of custom objects print kind and apiVersion in each item, and an empty continue token; others do not."""
+    """Whether this is a custom resource, whose lists include kind and apiVersion in items, and an empty continue token.
+    """
     bookmark_rest: bytes = b""
-    """What a bookmark of this kind carries after its metadata, e.g. b',"spec":{},"status":{}'."""
+    """What a bookmark of this kind contains after its metadata, for example b',"spec":{},"status":{}'."""
 
     def __post_init__(self) -> None:
         if not self.prefix.endswith("/"):
@@ -40,7 +41,7 @@ class Shape:
 
     @cached_property
     def head(self) -> bytes:
-        """How an object of this kind begins, up to its metadata."""
+        """The start of the JSON of an object of this kind, up to its metadata."""
         return b'{"kind":"%b","apiVersion":"%b",' % (self.kind.encode(), self.api_version.encode())
 
     @cached_property
@@ -50,7 +51,7 @@ class Shape:
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Where a field's value is in `Item.fields`."""
+        """The index in `Item.fields` of each field name."""
         return {
             label: position for position, field in enumerate(self.fields) for label in (field.label, *field.aliases)
         }
@@ -59,7 +60,7 @@ class Shape:
         return f"{self.prefix}{namespace}/{name}" if self.is_namespaced else self.prefix + name
 
     def scope(self, namespace: str) -> str:
-        """The prefix of the keys in a namespace, or of all."""
+        """Return the prefix of the keys in a namespace, or of all keys."""
         return f"{self.prefix}{namespace}/" if namespace and self.is_namespaced else self.prefix
 
     def namespace_of(self, key: str) -> str:

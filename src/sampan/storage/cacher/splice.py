@@ -1,9 +1,9 @@
-"""Putting the resource version into stored bytes without decoding them.
+"""Insertion of the resource version into stored bytes without decoding them.
 
-A stored value is an object without metadata.resourceVersion that begins with its kind and apiVersion and goes on with
-its metadata. `splice` cuts it into the head (kind and apiVersion, the same bytes for all objects of a resource) and
-the body, which then begins `"metadata":{"resourceVersion":"N"`. Values that others wrote in another order, with spaces
-or with a version are brought into that form first, field by field, the fields themselves staying as they were.
+A stored value is an object without metadata.resourceVersion that starts with its kind and apiVersion, followed by its
+metadata. `splice` cuts it into the head (kind and apiVersion, the same bytes for all objects of a resource) and the
+body, which then starts with `"metadata":{"resourceVersion":"N"`. Values that other clients wrote in another order, with
+whitespace or with a version are normalized first, field by field, without changing the fields themselves.
 """
 
 import msgspec
@@ -17,8 +17,11 @@ _decode_fields = msgspec.json.Decoder(_Fields).decode
 
 
 def splice(value: bytes, revision: int, head: bytes, *, is_clean: bool = True) -> tuple[bytes, bytes]:
-    """The head and the body. `head` is what is expected, and is the very object returned where the value begins so.
-    `is_clean` tells that metadata has no resourceVersion already."""
+    """Return the head and the body.
+
+    `head` is the expected head; that same object is returned if the value starts with it. `is_clean` states that the
+    metadata contains no resourceVersion.
+    """
     if not (is_clean and value.startswith(head) and value.startswith(_METADATA, len(head))):
         return _rearranged(value, revision, head)
     at = len(head) + len(_METADATA)
@@ -31,7 +34,7 @@ def splice(value: bytes, revision: int, head: bytes, *, is_clean: bool = True) -
 
 
 def respliced(body: bytes, old: int, new: int) -> bytes:
-    """The same body at another version."""
+    """Return the same body at another resource version."""
     return b'"metadata":{"resourceVersion":"%d' % new + body[len(_VERSION) + len(str(old)) :]
 
 

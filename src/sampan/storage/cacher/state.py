@@ -1,6 +1,6 @@
-"""The cache itself: contents, history and the routes to watchers, moved forward together by the store's events.
+"""The state of the cache: contents, history and routes to watchers, which advance together with the store's events.
 
-Everything here is synchronous: between two awaits of anybody the state is that of exactly one revision.
+Everything here is synchronous, so that between two awaits the state is that of exactly one revision.
 """
 
 import logging
@@ -36,7 +36,7 @@ class State:
         self.routes = Routes(shape, watch_budget or WatchBudget())
         self.fresh = Freshness()
         self.corrupt: dict[str, CorruptValue] = {}
-        """Keys whose value cannot be read. They are in no list, and reading one is an error."""
+        """Keys whose value cannot be decoded. They are omitted from lists, and reading one is an error."""
         self._maker = maker
 
     @property
@@ -44,7 +44,9 @@ class State:
         return self.fresh.revision
 
     def replace(self, contents: Contents, corrupt: dict[str, CorruptValue], revision: int) -> None:
-        """Take what was read anew. Watchers cannot be told what happened in between: they end."""
+        """Replace the contents after a new list; watchers end with `Expired`, because the events in between are
+        unknown.
+        """
         self.contents, self.corrupt = contents, corrupt
         self.history.reset(revision)
         for watcher in list(self.routes.watchers()):
@@ -52,7 +54,7 @@ class State:
         self.fresh.advance(revision)
 
     def apply(self, batch: Batch) -> None:
-        """Take the next events of the store's watch."""
+        """Apply the next events of the store's watch."""
         for event in batch.events:
             self._apply(event)
         self.fresh.advance(batch.revision)
@@ -71,7 +73,7 @@ class State:
         self.routes.dispatch(self.history.append(event.revision, event.key, old, new))
 
     def item(self, key: str, value: bytes | None, revision: int, old: Item | None) -> Item | None:
-        """The item, None for a deletion or for what cannot be read."""
+        """Return the item, or None for a deletion or a value that cannot be decoded."""
         if self.corrupt:
             self.corrupt.pop(key, None)
         if value is None:

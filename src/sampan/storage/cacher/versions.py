@@ -1,4 +1,4 @@
-"""What a resourceVersion and the rule beside it ask of a read."""
+"""The meaning of resourceVersion and resourceVersionMatch for a read."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -13,7 +13,7 @@ class Rule(Enum):
     CONSISTENT = "consistent"
     """Not older than the store was when the read arrived."""
     ANY = "any"
-    """Whatever the cache has."""
+    """Any state of the cache."""
     NOT_OLDER = "not older"
     EXACT = "exact"
 
@@ -25,7 +25,7 @@ class Wanted:
 
 
 def parse_version(text: str) -> int:
-    """The number; 0 for an empty text."""
+    """Return the version as an integer, 0 for an empty string; raise `InvalidVersion`."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -44,8 +44,10 @@ def wanted_of_get(resource_version: str) -> Wanted:
 
 
 def wanted_of_list(resource_version: str, match: str, limit: int) -> Wanted:
-    """For a list without a continue token whose options hold no faults. A version with a limit and without a rule means
-    exactly that version."""
+    """Return the requirement of a list without a continue token whose options are valid.
+
+    A resource version with a limit and without a match rule means exactly that version.
+    """
     if not resource_version:
         return Wanted(Rule.CONSISTENT)
     try:

@@ -1,4 +1,4 @@
-"""The memory that all watchers of a server may hold together, and who is terminated when it is exceeded."""
+"""The memory budget of all watchers of a server, and which of them are terminated when it is exceeded."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -6,11 +6,11 @@ from typing import Protocol
 from sampan.api.limits import WATCH_BUDGET_BYTES, WATCH_PRESSURE_BYTES
 
 _RELIEVED = 0.75
-"""Terminating blocked watchers goes on until the use is below this part of the budget, so that it is done rarely."""
+"""Blocked watchers are terminated until the usage is below this share of the budget, so that it happens rarely."""
 
 
 class Holder(Protocol):
-    """A watcher, as the budget sees it."""
+    """A watcher from the point of view of the budget."""
 
     @property
     def queued_bytes(self) -> int: ...
@@ -21,17 +21,17 @@ class Holder(Protocol):
 
     @property
     def oldest_revision(self) -> int:
-        """The revision of the oldest event that is queued."""
+        """The revision of the oldest queued event."""
 
     def terminate(self) -> None:
-        """End the watch because of its client, and drop what it holds."""
+        """End the watch because of its client, and release its memory."""
 
 
 class Charge:
-    """Memory that counts against a budget for as long as this object lives.
+    """Memory that counts against a budget for as long as this object exists.
 
-    An event holds its charge, so that it counts once however many watchers have it queued, and stops counting when
-    the last of them has let it go, whatever the reason.
+    An event references its charge, so that it counts once however many watchers have it queued, and stops counting when
+    the last of them has released it for whatever reason.
     """
 
     __slots__ = ("_budget", "_size")
@@ -53,12 +53,12 @@ class WatchBudget:
         pressure: int = WATCH_PRESSURE_BYTES,
         freed: Callable[[int], None] = lambda size: None,
     ) -> None:
-        """`freed` is called with the bytes that were given back."""
+        """Create a budget; `freed` is called with the number of bytes that were released."""
         self._limit, self._pressure = limit, pressure
         self.freed = freed
         self._holders: dict[Holder, None] = {}
         self.queued = 0
-        """Bytes of events in queues: the sum of all charges."""
+        """The bytes of queued events: the sum of all charges."""
         self._buffered = 0
 
     @property
@@ -71,30 +71,33 @@ class WatchBudget:
 
     @property
     def is_under_pressure(self) -> bool:
-        """Whether so much is queued for watchers that sending it comes before making more of it."""
+        """Whether so much is queued for watchers that sending has priority over producing more events."""
         return self.queued > self._pressure
 
     def add(self, holder: Holder) -> None:
         self._holders[holder] = None
 
     def remove(self, holder: Holder) -> None:
-        """Does nothing if the holder is not there."""
+        """Remove the holder; do nothing if it is not registered."""
         self._holders.pop(holder, None)
 
     def hold(self, size: int) -> None:
-        """So much was written to a connection whose client does not read: it is in a buffer of the connection."""
+        """Count bytes that are in the write buffer of a connection whose client does not read."""
         self._buffered += size
         if self.is_exceeded:
             self.relieve()
 
     def give_back(self, size: int) -> None:
-        """The buffer is empty, or the connection closed."""
+        """Release bytes whose buffer was flushed or whose connection was closed."""
         self._buffered -= size
         self.freed(size)
 
     def relieve(self) -> None:
-        """Terminate watchers until the budget is kept: those whose clients do not read, the longest blocked first;
-        then, only if that is not enough, those that are furthest behind."""
+        """Terminate watchers until the usage is within the budget.
+
+        Watchers whose clients do not read go first, longest blocked first; then, only if that is not enough, those that
+        are furthest behind.
+        """
         for holder in sorted(self._blocked(), key=lambda holder: holder.blocked_at or 0.0):
             if self.used <= self._limit * _RELIEVED:
                 return

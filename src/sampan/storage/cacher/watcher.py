@@ -1,4 +1,4 @@
-"""One client's watch: its start, its bounded queue, its end."""
+"""The watch of one client: its start, its bounded queue and its end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -26,50 +26,50 @@ class WatchQuery:
     send_initial_events: bool | None = None
     allow_bookmarks: bool = False
     timeout_s: float | None = None
-    """The watch ends quietly after that time."""
+    """The watch ends without an error after this time, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchLimits:
-    """A watcher that leaves more than this queued is terminated."""
+    """Limits of a watcher's queue; a watcher that exceeds them is terminated."""
 
     events: int = WATCHER_MOST_EVENTS
     bytes: int = WATCHER_MOST_BYTES
     blocked_events: int = WATCHER_EVENTS
-    """The bounds for a watcher whose client has not read for `blocked_s`."""
+    """The limits for a watcher whose client has not read for `blocked_s`."""
     blocked_bytes: int = WATCHER_BYTES
     blocked_s: float = WATCHER_BLOCKED_S
 
 
 class Host(Protocol):
-    """What a watcher needs of its cacher."""
+    """What a watcher needs from its cacher."""
 
     async def open(self, watcher: "Watcher") -> None:
-        """Wait until the watch can begin, give the watcher its start, and have events routed to it."""
+        """Wait until the watch can start, pass the initial events to the watcher, and route events to it."""
 
     def close(self, watcher: "Watcher") -> None:
-        """Route nothing to it any more; it may be closed already."""
+        """Stop routing events to the watcher; it may be closed already."""
 
 
 class Watcher:
-    """`async with cacher.watch(query) as watcher: async for events in watcher: ...`
+    """A watch: `async with cacher.watch(query) as watcher: async for events in watcher: ...`
 
-    Each turn of the loop gives the events that are ready, up to `BATCH_BYTES`, so that they can go out together. Who
-    writes to many clients at once uses `arm` and `pop_ready` instead, which need no task for each of them. The loop
-    ends quietly at the query's timeout, and with an error (`TooSlow`, `Expired`, `WatchClosed`) when events can no
-    longer be delivered without a gap; events that came before the end are delivered before it, except to a watcher that
-    is too slow.
+    Each iteration returns the events that are ready, up to `BATCH_BYTES`, so that they can be sent together. A caller
+    that serves many clients uses `arm` and `pop_ready` instead, which need no task per client. The iteration ends
+    without an error at the timeout of the query, and with an error (`TooSlow`, `Expired`, `WatchClosed`) when events
+    can no longer be delivered without a gap. Events before the end are delivered first, except to a watcher that is too
+    slow.
     """
 
     BATCH = 500
-    """How many initial events are made ready at a time."""
+    """How many initial events are prepared at a time."""
     BATCH_BYTES = WATCH_SEND_BYTES
-    """How many bytes of events are made ready at a time, but for a single event that is larger."""
+    """How many bytes of events are prepared at a time; a single larger event is still delivered."""
 
     def __init__(self, *, query: WatchQuery, host: Host, limits: WatchLimits) -> None:
         self.query = query
         self.after = 0
-        """Only events with a greater revision are for this watcher."""
+        """Only events with a greater revision are delivered to this watcher."""
         self.deadline: float | None = None
         self._host = host
         self._limits = limits
@@ -78,12 +78,12 @@ class Watcher:
         self._queue: list[WatchEvent] = []
         self.queued_bytes = 0
         self.blocked_at: float | None = None
-        """Since when, by the loop's clock, the client has not read what was sent; None if it reads. Set by `block`."""
+        """Since when, by the loop's clock, the client has not read; None if it reads. Set by `block`."""
         self._wake: Callable[[], None] | None = None
         self._at_end: Callable[[], None] | None = None
         self._is_ended = False
         self.error: Exception | None = None
-        """Why it ended; None: as was agreed."""
+        """The error that ended the watch; None if it ended at its timeout or by the client."""
         self._timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> "Watcher":
@@ -107,13 +107,12 @@ class Watcher:
         self._clear()
 
     def begin(self, *, after: int, initial: Iterator[WatchEvent] | None, initial_end: WatchEvent | None) -> None:
-        """Start with what exists or happened (`initial`, made as it is taken), then `initial_end`, then what is
-        offered."""
+        """Deliver `initial` (generated lazily), then `initial_end`, then the offered events."""
         self.after = after
         self._initial, self._initial_end = initial, initial_end
 
     def offer(self, event: WatchEvent, size: int) -> bool:
-        """Queue an event; False if that is more than the watcher may leave queued."""
+        """Queue an event; return False if the queue exceeds the limits of the watcher."""
         queue = self._queue
         queue.append(event)
         self.queued_bytes += size
@@ -126,7 +125,7 @@ class Watcher:
         return self.queued_bytes <= self._limits.bytes and len(queue) <= self._limits.events
 
     def _is_tolerable(self, blocked_at: float) -> bool:
-        """Whether the queue of a watcher whose client does not read is short enough, or has not been long for long."""
+        """Whether the queue of a blocked watcher is short enough, or the watcher has not been blocked for long."""
         limits, size, count = self._limits, self.queued_bytes, len(self._queue)
         if size <= limits.blocked_bytes and count <= limits.blocked_events:
             return True
@@ -135,7 +134,7 @@ class Watcher:
         return asyncio.get_running_loop().time() - blocked_at < limits.blocked_s
 
     def block(self) -> None:
-        """The client does not read: what is queued from now on counts against it."""
+        """Record that the client does not read, so that the stricter limits apply to the queue."""
         if self.blocked_at is None:
             self.blocked_at = asyncio.get_running_loop().time()
 
@@ -146,7 +145,7 @@ class Watcher:
         self.end(TooSlow("the watcher did not take its events"))
 
     def end(self, error: Exception | None = None) -> None:
-        """No more events will come. The first end counts."""
+        """End the watch; only the first call has an effect."""
         if self._is_ended:
             return
         self._is_ended, self.error = True, error
@@ -171,18 +170,18 @@ class Watcher:
         return self._queue[0].revision if self._queue else 0
 
     def arm(self, wake: Callable[[], None]) -> None:
-        """Have `wake` called once when there is something to pop or the watch is over; at once if that is so now."""
+        """Call `wake` once when there is something to pop or the watch has ended; immediately if that is so now."""
         if self._queue or self._initial is not None or self._initial_end is not None or self._is_ended:
             wake()
         else:
             self._wake = wake
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Have `call` called when the watch ends, whatever is left to pop."""
+        """Call `call` when the watch ends, even if events are left to pop."""
         self._at_end = call
 
     def pop_ready(self) -> list[WatchEvent]:
-        """The events that are ready now, no more than make one send, perhaps none; does not wait."""
+        """Return the events that are ready, at most one batch and possibly none, without waiting."""
         if self._initial is not None or self._initial_end is not None:
             return self._pop_initial()
         queue = self._queue

@@ -1,7 +1,7 @@
-"""Encryption at rest: values are encrypted on their way into a store and decrypted on their way out.
+"""Encryption at rest: values are encrypted before they are stored (compare `k8s.io/apiserver/pkg/storage/value`).
 
-`config` reads an EncryptionConfiguration, `values` turns one value into another, `backend` does so for a whole store,
-`ciphers` are those of the libraries `cryptography` and PyNaCl. Nothing here logs a value or a key.
+`config` reads an EncryptionConfiguration, `values` encrypts and decrypts single values, `backend` wraps a whole store,
+`ciphers` uses the libraries `cryptography` and PyNaCl. Nothing here logs a value or a key.
 """
 
 from sampan.storage.encryption.backend import EncryptingBackend

@@ -1,4 +1,4 @@
-"""A store whose values are encrypted in another one."""
+"""A backend that encrypts the values in another backend."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sampan.storage.encryption.values import Values
 
 
 class EncryptingBackend:
-    """Keys, revisions and the order of things are those of the store behind it."""
+    """Encrypts values; keys, revisions and the order of events are those of the inner backend."""
 
     def __init__(self, *, inner: Backend, values: Values) -> None:
         self._inner, self._values = inner, values
@@ -66,7 +66,7 @@ class EncryptingBackend:
         return self._inner.write_failure
 
     async def is_stale(self, key: str) -> bool:
-        """Whether what is stored should be written again, though nothing about it changes: its key is not the first."""
+        """Whether the value should be rewritten without a change, because it is not encrypted with the first key."""
         entry, _ = await self._inner.get(key)
         return entry is not None and self._values.is_stale(key, entry.value)
 

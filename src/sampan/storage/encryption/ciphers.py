@@ -1,4 +1,4 @@
-"""The ciphers that an EncryptionConfiguration can name, each with one key."""
+"""The ciphers of an EncryptionConfiguration, each with one key."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from cryptography.hazmat.primitives.padding import PKCS7
 
 
 class CannotDecrypt(Exception):
-    """The data were not made with this key, for this place; its text never shows them."""
+    """The data were not encrypted with this key for this object; the message never contains them."""
 
 
 class Cipher(Protocol):
     def seal(self, data: bytes, place: bytes) -> bytes:
-        """Encrypt. `place` is the key of the object, which ciphers that can bind the data to."""
+        """Encrypt the data; `place` is the key of the object, which authenticated ciphers bind the data to."""
 
     def open(self, data: bytes, place: bytes) -> bytes:
-        """Decrypt; `CannotDecrypt`."""
+        """Decrypt the data; raise `CannotDecrypt`."""
 
 
 class AesGcm:
@@ -44,7 +44,7 @@ class AesGcm:
 
 
 class AesCbc:
-    """Not authenticated: what another key has written is mostly, not always, found out."""
+    """AES-CBC, which is not authenticated: data of another key are usually, but not always, detected."""
 
     _BLOCK = 16
 
@@ -68,7 +68,7 @@ class AesCbc:
 
 
 class SecretBox:
-    """NaCl's XSalsa20 and Poly1305, by libsodium. The library loads with the first key: few configurations have one."""
+    """XSalsa20-Poly1305 of libsodium; the library is imported with the first key, because few configurations use it."""
 
     def __init__(self, key: bytes) -> None:
         from nacl import exceptions, secret
@@ -93,6 +93,6 @@ CIPHERS: Mapping[str, tuple[Callable[[bytes], Cipher], tuple[int, ...]]] = {
     "aescbc": (AesCbc, _AES_SIZES),
     "secretbox": (SecretBox, (32,)),
 }
-"""By the name of the provider: how it is made of a key, and how long that may be."""
+"""For each provider, the class of its cipher and the valid key sizes in bytes."""
 
 __all__ = ["CIPHERS", "AesCbc", "AesGcm", "CannotDecrypt", "Cipher", "SecretBox"]

@@ -1,6 +1,6 @@
-"""EncryptionConfiguration: which resources are encrypted, and with what.
+"""EncryptionConfiguration: which resources are encrypted, and how.
 
-Faults name the field, never a key.
+Error messages name the field and never contain a key.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _NO_API = frozenset({"apiserveripinfo", "serviceipallocations", "servicenodeport
 
 
 class EncryptionConfigError(ValueError):
-    """What is wrong with the configuration."""
+    """The configuration is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
     resources: tuple[tuple[str, str], ...]
-    """Resource and group; * for any."""
+    """Pairs of resource and group; * stands for any."""
     values: Values
 
     def fits(self, group: str, plural: str) -> bool:
@@ -38,12 +38,12 @@ class Encryption:
         self._rules = tuple(rules)
 
     def of(self, group: str, plural: str) -> Values | None:
-        """How a resource's values are written, by the first rule that names it; None: as they are."""
+        """Return the transformer of a resource's values from the first matching rule; None for no transformation."""
         return next((rule.values for rule in self._rules if rule.fits(group, plural)), None)
 
 
 class ChangingEncryption(Encryption):
-    """One that is replaced while a server runs: each resource is written as it says then."""
+    """An encryption configuration that can be replaced at run time; existing transformers are updated."""
 
     def __init__(self, first: Encryption) -> None:
         super().__init__(first._rules)
@@ -66,13 +66,13 @@ class ChangingEncryption(Encryption):
 
 
 def read_encryption_config(path: Path) -> Encryption:
-    """`EncryptionConfigError`, or OSError if the file cannot be read."""
+    """Read the file; raise `EncryptionConfigError`, or OSError if it cannot be read."""
     import yaml
 
     try:
         value = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise EncryptionConfigError(f"{path} is not YAML") from None  # the parser's own words would show keys
+        raise EncryptionConfigError(f"{path} is not YAML") from None  # the parser's message could contain keys
     return parse(value)
 
 

@@ -1,7 +1,6 @@
-"""One value's way in and out: which key writes, and which keys read.
+"""Encryption and decryption of single values: which key writes, and which keys read.
 
-A stored value says how it was written: `k8s:enc:PROVIDER:v1:KEY:` and the cipher's data. One without such a beginning
-is plain.
+An encrypted value has the prefix `k8s:enc:PROVIDER:v1:KEY:` before the data of the cipher. A value without it is plain.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ ENCRYPTED = b"k8s:enc:"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A named key of a provider; None for a cipher: values stay plain (the provider `identity`)."""
+    """A named key of a provider; without a cipher, values stay plain (the provider `identity`)."""
 
     prefix: bytes
     cipher: Cipher | None
@@ -30,7 +29,7 @@ def key(provider: str, name: str, cipher: Cipher) -> Key:
 
 
 class Values:
-    """The first key writes; all read."""
+    """Transforms values: the first key encrypts, and all keys can decrypt."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         self.replace(keys)
@@ -44,11 +43,13 @@ class Values:
         return value if cipher is None else self._first.prefix + cipher.seal(value, place.encode())
 
     def open(self, place: str, value: bytes) -> bytes:
-        """The plain value; one that no key can read stays as it is, for the reader to see what it is."""
+        """Return the plain value; a value that no key can decrypt is returned unchanged, so that the reader can report
+        it.
+        """
         return self._opened(place, value)[0]
 
     def is_stale(self, place: str, value: bytes) -> bool:
-        """Whether it was written in another way than it would be now."""
+        """Whether the value was not written with the key that would be used now."""
         return self._opened(place, value)[1] is not self._first
 
     def _opened(self, place: str, value: bytes) -> tuple[bytes, Key | None]:

@@ -1,16 +1,18 @@
-"""The store on a real etcd v3 cluster: `EtcdBackend`.
+"""The storage backend for an etcd v3 cluster, `EtcdBackend` (compare `k8s.io/apiserver/pkg/storage/etcd3`).
 
-Keys and values are those of the real API server, so that data can move in both directions. Importing this package loads
-grpc and protobuf (about 100 ms); only whoever was given `--etcd-servers` does. May import `sampan.storage.backend`.
+Keys and values are those of kube-apiserver, so that data can be migrated in both directions. Importing this package
+loads grpc and protobuf (about 100 ms), which happens only with `--etcd-servers`. It may import
+`sampan.storage.backend`.
 
-How the parts stand to each other:
+The modules:
 
-    backend     composition and lifetime
-      reader    get, range, count                     writer   put, delete; judges writes whose answer was lost
-      feed      one watch over everything, the last events, routes to the watches of this process
-      stream    the gRPC stream below the feed: reconnects, resumes, puts fragments together
-      client    a call to some member; attempts: how often, how long
-      endpoints a connection to each member, the next ready one in turn
+    backend       composition and lifetime
+      reader      get, range, count
+      writer      put, delete; resolves writes whose response was lost
+      feed        one watch over everything, the recent events, routes to the watches of this process
+      stream      the gRPC stream below the feed: reconnects, resumes, reassembles fragments
+      client      a call to one member; attempts: how often, how long
+      endpoints   a connection to each member, used round robin
       faults, verdict, wire, log, routes, version: pure
 """
 

@@ -1,4 +1,4 @@
-"""How often and how long a request is tried."""
+"""How often and how long a request is attempted."""
 
 import asyncio
 import random
@@ -6,26 +6,31 @@ import random
 from msgspec import Struct
 
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A separate generator, because tests may seed the shared one."""
 
 MAX_GROWTH = 4
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5
 
 
 class Timeouts(Struct, frozen=True, kw_only=True):
-    """Transport time, in seconds of the event loop."""
+    """Timeouts of requests, in seconds of the event loop's clock."""
 
     connect_s: float = 2.0
     attempt_s: float = 2.0
-    """For the first attempt; the next may take longer. A leader that dies takes with it, unanswered, what members had
-    passed on to it, and they wait longer for it than we do."""
+    """The timeout of the first attempt; later ones may take longer.
+
+    If a leader dies, requests that members had forwarded to it are lost, and members wait for it longer than this.
+    """
     request_s: float = 15.0
-    """For a request with all its attempts: a leader election fits in several times over."""
+    """The timeout of a request with all its attempts, several times as long as a leader election."""
 
 
 class Attempts:
-    """The attempts at one request. The second comes at once, since another member may do it; later ones after longer
-    and longer pauses. Each may take longer than the one before, so that what is slow for a reason gets through."""
+    """The attempts of one request.
+
+    The second follows at once, because another member may succeed; later ones follow after growing delays. Each may
+    take longer than the one before, so that a request that is slow for a reason eventually succeeds.
+    """
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._end = asyncio.get_running_loop().time() + timeouts.request_s
@@ -33,7 +38,7 @@ class Attempts:
         self._count = 0
 
     async def next(self) -> float | None:
-        """How long the next attempt may take, None if there is no time for one."""
+        """Wait for the next attempt and return its timeout, or None if no time is left."""
         count, self._count = self._count, self._count + 1
         if count >= 2:
             await asyncio.sleep(min(FIRST_PAUSE_S * 2 ** (count - 2), LAST_PAUSE_S) * _CHANCE.uniform(0.5, 1))

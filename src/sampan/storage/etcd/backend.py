@@ -1,4 +1,4 @@
-"""`EtcdBackend`: the storage contract on a real etcd cluster. Composition and lifetime; the work is done elsewhere."""
+"""`EtcdBackend`: composition and lifetime of the storage backend for an etcd cluster."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,11 +33,13 @@ from sampan.storage.etcd.writer import Writer
 
 
 class EtcdBackend:
-    """`endpoints` are URLs (`https://` for TLS, with `ca`, `cert` and `key` as PEM files). All keys are kept under
-    `prefix`, which callers do not see. Opening raises `Unavailable` if no member answers within the time for a request;
-    a backend is opened once.
+    """A `Backend` on etcd.
 
-    Time to live is counted by etcd, in real time: there is no clock to inject.
+    `endpoints` are URLs (`https://` for TLS, with `ca`, `cert` and `key` as PEM files). All keys are stored under
+    `prefix`, which callers do not see. Opening raises `Unavailable` if no member responds within the request timeout; a
+    backend can be opened only once.
+
+    etcd counts the time to live of keys in real time, so that there is no clock to inject.
     """
 
     def __init__(

@@ -1,8 +1,7 @@
-"""Calls to etcd: one attempt, or attempts until one answers.
+"""Calls to etcd: a single attempt, or attempts until one succeeds.
 
-What may be tried again is decided by the caller: `call` tries again whatever happened to the attempt before, and is for
-reads and for what does no harm when done twice; `attempt` is one try, for writes, whose caller knows what a second one
-would do.
+The caller decides what may be retried: `call` retries after any transient error, and is for reads and idempotent
+requests; `attempt` tries once, for writes, whose caller knows the effect of a retry.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ from sampan.storage.etcd.faults import Fault, Kind, classify
 from sampan.storage.etcd.proto import Method, load
 
 REQUIRE_LEADER = (("hasleader", "true"),)
-"""A member that has lost its leader says so at once instead of letting the request wait."""
+"""Metadata that makes a member without a leader fail the request at once instead of letting it wait."""
 
 
 class Client:
@@ -31,8 +30,10 @@ class Client:
         self.status = schema.method("Maintenance", "Status")
 
     async def call(self, method: Method, request: Any) -> Any:
-        """The answer of the first member that gives one; raises `StorageError`, or `Fault` for what a caller translates
-        (compacted, ahead)."""
+        """Return the response of the first member that gives one.
+
+        Raise `StorageError`, or `Fault` for errors that the caller translates (compacted, future revision).
+        """
         last = Fault(Kind.NOT_DONE, "no time to try")
         attempts = self.attempts()
         while (timeout_s := await attempts.next()) is not None:
@@ -48,7 +49,7 @@ class Client:
         return Attempts(self.timeouts)
 
     async def attempt(self, method: Method, request: Any, timeout_s: float) -> Any:
-        """One try at one member; raises `Fault`."""
+        """Attempt the request once at one member; raise `Fault`."""
         return await self.ask(await self._endpoints.pick(), method, request, timeout_s)
 
     async def ask(self, endpoint: Endpoint, method: Method, request: Any, timeout_s: float) -> Any:
@@ -74,8 +75,10 @@ def reason(error: aio.AioRpcError) -> str:
 
 
 def translated(fault: Fault) -> StorageError | Fault:
-    """The storage error for a fault that no further attempt can mend; those that need more than the fault to be told
-    (compacted, ahead, lease) stay as they are."""
+    """Return the storage error for a permanent `Fault`.
+
+    Those that need more context to translate (compacted, future revision, lease) are returned unchanged.
+    """
     match fault.kind:
         case Kind.COMPACTED | Kind.FUTURE | Kind.LEASE_GONE:
             return fault

@@ -1,8 +1,8 @@
-"""The members of an etcd cluster as this process reaches them: one connection each, the next ready one in turn.
+"""Connections to the members of an etcd cluster, one each, used round robin.
 
-A connection is kept to every member, so that leaving a dead one costs nothing but the failed request: `pick` hands out
-members whose connection stands, in turn, and passes over those that failed a moment ago or owe an answer for too long
-(a member may accept connections and still not answer: stopped, or cut off from its leader).
+A connection is kept to every member, so that a failed member costs no more than the failed request: `pick` returns
+connected members in turn and skips those that failed recently or have left requests unanswered for too long (a member
+may accept connections and still not respond: stopped, or cut off from its leader).
 """
 
 import asyncio
@@ -18,27 +18,27 @@ from msgspec import Struct
 from sampan.storage.etcd.proto import Method
 
 SHUNNED_S = 2.0
-"""How long a member that failed to answer is asked only if there is no other."""
+"""How long a member that failed is used only if there is no other, in seconds."""
 SILENT_S = 0.5
-"""How long a member may let everyone wait before others are asked instead."""
+"""How long a member may leave all requests unanswered before others are preferred, in seconds."""
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
-    # etcd takes a ping each five seconds for good manners.
+    # etcd accepts a ping every five seconds.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    # Connections of one backend are its own, and close with it.
+    # The connections of a backend are not shared, and close with it.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
 
 
 class Tls(Struct, frozen=True, kw_only=True):
-    """Files in PEM form, as for etcd's own clients."""
+    """TLS files in PEM format, as for etcdctl."""
 
     ca: Path | None = None
     cert: Path | None = None
@@ -49,14 +49,14 @@ class Tls(Struct, frozen=True, kw_only=True):
 
 
 class Endpoint:
-    """One member and the channel to it."""
+    """A member and the channel to it."""
 
     def __init__(self, url: str, tls: Tls, connect_timeout_s: float) -> None:
         self.url = url
         self._shunned_until = 0.0
         self._pending = 0
         self._heard_at = 0.0
-        """When the last answer came, or the first of the pending requests went out if that is later."""
+        """When the last response arrived, or the first of the pending requests was sent if that is later."""
         address, is_secure = parse_url(url)
         options = [*_OPTIONS, ("grpc.min_reconnect_backoff_ms", int(connect_timeout_s * 1000))]
         self.channel = (
@@ -67,12 +67,12 @@ class Endpoint:
         self._calls: dict[str, Any] = {}
 
     def is_ready(self) -> bool:
-        """Whether the connection stands; if not, this sees to it that it is tried for."""
+        """Whether the channel is connected; if not, start connecting."""
         state: grpc.ChannelConnectivity = self.channel.get_state(try_to_connect=True)
         return state is grpc.ChannelConnectivity.READY
 
     def is_well(self) -> bool:
-        """Whether it answers, as far as can be told."""
+        """Whether the member has not failed recently and responds to pending requests."""
         now = asyncio.get_running_loop().time()
         return now >= self._shunned_until and not (self._pending and now - self._heard_at > SILENT_S)
 
@@ -80,7 +80,7 @@ class Endpoint:
         self._shunned_until = asyncio.get_running_loop().time() + SHUNNED_S
 
     async def ask(self, method: Method, request: Any, **options: Any) -> Any:
-        """One request, one answer; raises gRPC's errors."""
+        """Send a request and return its response; raise the errors of gRPC."""
         if not self._pending:
             self._heard_at = asyncio.get_running_loop().time()
         self._pending += 1
@@ -92,7 +92,7 @@ class Endpoint:
         return answer
 
     def _unary(self, method: Method) -> Any:
-        """The callable for a method; made once, since making it costs as much as calling it."""
+        """Return the callable of a method, which is cached because creating it costs as much as calling it."""
         call = self._calls.get(method.path)
         if call is None:
             call = self._calls[method.path] = self.channel.unary_unary(
@@ -108,7 +108,7 @@ class Endpoint:
 
 
 class Endpoints:
-    """Connects inside its `async with` block, and keeps connected while it is asked."""
+    """The members; they are connected inside the `async with` block, and reconnected by `pick`."""
 
     def __init__(self, *, urls: Sequence[str], tls: Tls, connect_timeout_s: float) -> None:
         if not urls:
@@ -126,8 +126,11 @@ class Endpoints:
             await endpoint.channel.close()
 
     async def pick(self) -> Endpoint:
-        """A member to ask. If none is connected within the time for that, one all the same: the request then fails with
-        the reason why it is not (refused, certificate, name)."""
+        """Return the member to send a request to.
+
+        If none is connected in time, return one nevertheless, so that the request fails with the reason (connection
+        refused, certificate, name resolution).
+        """
         ready = self._ready() or await self._connected()
         return self._in_turn([each for each in ready if each.is_well()] or ready)
 
@@ -135,8 +138,11 @@ class Endpoints:
         return [endpoint for endpoint in self._all if endpoint.is_ready()]
 
     async def _connected(self) -> list[Endpoint]:
-        """Looks again and again, which only costs something while there is no connection at all; to be told of changes
-        instead would leave gRPC an answer to give when the event loop may have gone."""
+        """Poll until a member is connected, or return all members after the timeout.
+
+        Polling costs something only while there is no connection at all. Subscribing to state changes instead would
+        leave gRPC with a callback to run when the event loop may already be closed.
+        """
         end = asyncio.get_running_loop().time() + self._connect_timeout_s
         pause_s = 0.001
         while not (ready := self._ready()):
@@ -152,7 +158,7 @@ class Endpoints:
 
 
 def parse_url(url: str) -> tuple[str, bool]:
-    """The address to dial, and whether with TLS. A bare `host:port` is without, as for etcdctl."""
+    """Return the address to connect to, and whether to use TLS; a bare `host:port` means no TLS, as for etcdctl."""
     if "://" not in url:
         return url, False
     parts = urlsplit(url)

@@ -1,7 +1,7 @@
-"""What a failed gRPC call to etcd means: a pure reading of its status code and text.
+"""Classification of failed gRPC calls to etcd by status code and message. Pure.
 
-etcd's own errors are recognised by their texts, which are part of its API (clients in other languages do the same);
-the code alone does not tell "compacted" from "ahead", nor "never sent" from "answer lost".
+The errors of etcd are recognized by their messages, which are part of its API (clients in other languages do the same);
+the code alone does not distinguish "compacted" from "future revision", nor "never sent" from "response lost".
 """
 
 from enum import Enum, auto
@@ -11,22 +11,22 @@ from grpc import StatusCode  # type: ignore[import-untyped]
 
 class Kind(Enum):
     NOT_DONE = auto()
-    """Certainly without effect; another member, or the same one a little later, may do it."""
+    """The request certainly had no effect; it can be retried at another member, or later."""
     UNKNOWN = auto()
-    """The answer was lost: it may have happened, or happen yet."""
+    """The response was lost: the request may have taken effect, or may still do so."""
     COMPACTED = auto()
     FUTURE = auto()
     LEASE_GONE = auto()
     FULL = auto()
-    """etcd's quota is used up: it does not write any more, though this may have been the last it did."""
+    """The quota of etcd is exceeded and it rejects writes, although this write may have been the last to succeed."""
     DENIED = auto()
-    """etcd does not know or does not allow this client."""
+    """Authentication or authorization failed."""
     REFUSED = auto()
-    """etcd will never do this (too large, not valid)."""
+    """etcd will never accept the request (too large, invalid)."""
 
 
 class Fault(Exception):
-    """One attempt failed. `text` is what etcd or gRPC said, for people."""
+    """A failed attempt; `text` is the message of etcd or gRPC."""
 
     def __init__(self, kind: Kind, text: str) -> None:
         super().__init__(text)
@@ -45,10 +45,10 @@ _TEXTS = (
     ("request is too large", Kind.REFUSED),
     ("user name is empty", Kind.DENIED),
     ("invalid auth token", Kind.DENIED),
-    # Said before a request is looked at (the `hasleader` mark, the limit on requests under way).
+    # Raised before a request is processed (the `hasleader` metadata, the limit on concurrent requests).
     ("etcdserver: no leader", Kind.NOT_DONE),
     ("etcdserver: too many requests", Kind.NOT_DONE),
-    # The channel had no connection to send on.
+    # The channel had no connection.
     ("failed to connect to all addresses", Kind.NOT_DONE),
     ("DNS resolution failed", Kind.NOT_DONE),
 )

@@ -1,13 +1,13 @@
-"""All changes of the store, received once and handed to every watch that asks for them.
+"""All changes of the store, received once and dispatched to every watch of this process.
 
-One etcd watch over everything serves all watches of this process. This is less work for etcd and for us than a watch
-for each kind, and it makes progress exact: every revision of the store is an event here, so that having seen one means
-having seen all before it, whatever the server's version. (etcd's own progress answer can overtake events up to 3.4.24
-and 3.5.7. Where keys have a prefix of their own and the server is newer, only they are watched, and that answer is
-asked for.)
+One etcd watch over the whole key space serves all watches. That is less work than a watch per kind, for etcd and for
+this process, and makes progress exact: every revision of the store is an event here, so that having seen one implies
+having seen all before it, whatever the server's version. (The progress notifications of etcd can overtake events up to
+3.4.24 and 3.5.7. If keys have a prefix and the server is newer, only that prefix is watched, and progress notifications
+are requested.)
 
-The last events are kept, so that a watch which begins at a recent list, or was slow, costs etcd nothing; one that
-begins further back has its own etcd watch until it has caught up.
+The recent events are kept, so that a watch that starts from a recent list, or was slow, causes no load on etcd; one
+that starts further back gets its own etcd watch until it has caught up.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from sampan.storage.etcd.stream import WatchStream
 from sampan.storage.etcd.watch import EtcdWatch
 
 PROGRESS_S = 5.0
-"""How often a watch that has nothing to tell hears how far it has come."""
+"""The interval at which idle watches receive a progress notification, in seconds."""
 
 
 class Feed:
@@ -35,7 +35,7 @@ class Feed:
         self._ended: StorageError | None = None
 
     def begin(self, position: int) -> None:
-        """Everything after `position` will be seen; it is the store's revision now, or one that is still kept."""
+        """Start to watch after `position`, which is the store's current revision or one that is not compacted."""
         self._log = self._new_log(position)
         self._stream.subscribe(self, is_current=True)
 
@@ -50,7 +50,7 @@ class Feed:
     def base(self) -> int:
         return self._log.base
 
-    # What the stream brings.
+    # Called by the stream.
 
     def on_revisions(self, events: Sequence[Event], position: int) -> None:
         self._log.append(events, position)
@@ -79,10 +79,10 @@ class Feed:
         else:
             self.close(error)
 
-    # What watches ask for.
+    # Called by watches.
 
     def attach(self, watch: EtcdWatch) -> None:
-        """Give the watch what it lacks, and from now on what comes."""
+        """Deliver the events that the watch has missed, and future ones from now on."""
         if self._ended is not None:
             watch.end(self._ended)
         elif watch.position < self._log.base:
@@ -106,7 +106,7 @@ class Feed:
         self._log.forget_before(revision)
 
     async def reached(self, revision: int) -> None:
-        """Return once everything up to `revision` has been seen."""
+        """Return once everything up to `revision` has been received."""
         self.check()
         if self.position < revision:
             future = asyncio.get_running_loop().create_future()
@@ -115,12 +115,12 @@ class Feed:
             await future
 
     def check(self) -> None:
-        """Raise what ended the feed, if it has ended."""
+        """Raise the error that ended the feed, if it has ended."""
         if self._ended is not None:
             raise self._ended
 
     def since(self, key: str, after: int) -> Sequence[Event] | None:
-        """All events of a key after `after`, None if that is too long ago."""
+        """Return all events of a key after `after`, or None if the log does not reach back that far."""
         if after < self.base:
             return None
         return [event for event in self._log.since(after) if event.key == key]
@@ -135,7 +135,7 @@ class Feed:
         self._waiting = still
 
     async def run(self) -> None:
-        """Tell watches how far they have come, now and then, and ask again where an answer may have been lost."""
+        """Send progress to watches periodically, and repeat requests whose response may have been lost."""
         turns = 5
         while True:
             for turn in range(turns):
@@ -158,8 +158,10 @@ class Feed:
 
 
 class CatchUp:
-    """The etcd watch of one of ours that begins before the kept events do. It covers all keys, since only then is there
-    certainly an event to show that the kept ones have been reached."""
+    """The etcd watch of a local watch that starts before the recent events.
+
+    It covers all keys, because only then an event is certain to show that the recent events have been reached.
+    """
 
     wants_own_keys_only = False
 

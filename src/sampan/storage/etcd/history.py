@@ -1,4 +1,4 @@
-"""How far back the store's history reaches, which etcd tells only to watches."""
+"""How far back the history of etcd reaches, which etcd reports only to watches."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from sampan.storage.etcd.stream import WatchStream
 
 
 class _Probe:
-    """A watch from a revision that is gone: etcd refuses it and says which is the oldest there is."""
+    """A watch from a compacted revision, which etcd cancels with the oldest available revision."""
 
     wants_own_keys_only = False
 
@@ -28,7 +28,10 @@ class _Probe:
 
 
 async def compacted_at(stream: WatchStream, revision: int, *, current: int, timeout_s: float) -> Compacted:
-    """The error for a read at `revision`, which etcd has refused; if the stream is silent, with what that tells."""
+    """Return the error for a read at `revision`, which etcd has rejected as compacted.
+
+    If the probe gets no response in time, the error assumes the smallest possible compacted revision.
+    """
     probe = _Probe(revision)
     number = stream.subscribe(probe)
     try:

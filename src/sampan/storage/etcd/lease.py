@@ -1,11 +1,11 @@
-"""Leases, shared: keys with the same time to live that are written within a short while expire together.
+"""Shared leases: keys with the same time to live that are written within a short time expire together.
 
-Events are most of what has a time to live, and come by the thousand; one lease each would cost etcd more than the
-events do. A lease is granted for a little longer than asked and serves while the rest of it is at least what was asked,
-for a bounded number of keys (all of them go in one transaction when it ends).
+Most keys with a time to live are events, of which there are thousands; a lease for each would cost etcd more than the
+events themselves. A lease is granted for slightly longer than requested and is reused while its remaining time is at
+least the requested one, for a limited number of keys (all of them are deleted in one transaction when it expires).
 
-Time here is the event loop's, not the object clock: etcd counts leases down in real time, whatever clock a simulation
-runs on.
+Times are those of the event loop, not of the injected clock: etcd counts leases down in real time, even if a simulation
+uses another clock.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ MAX_KEYS = 1000
 EXTRA, MIN_EXTRA_S, MAX_EXTRA_S = 0.05, 1.0, 60.0
 
 Grant = Callable[[int], Awaitable[tuple[int, int]]]
-"""Takes whole seconds, returns the id of a lease and the seconds that the server has made of them."""
+"""Takes whole seconds and returns the ID of the lease and the seconds that the server granted."""
 
 
 class _Lease:
@@ -36,7 +36,7 @@ class Leases:
         self._granting: dict[float, asyncio.Lock] = {}
 
     async def take(self, ttl_s: float) -> int:
-        """The id of a lease that lasts at least `ttl_s` from now, for one more key."""
+        """Return the ID of a lease that lasts at least `ttl_s` from now, for one more key."""
         lease = self._by_ttl.get(ttl_s)
         if lease is None or not lease.is_usable():
             lease = await self._renewed(ttl_s)
@@ -44,7 +44,7 @@ class Leases:
         return lease.id
 
     def drop(self, lease: int) -> None:
-        """etcd does not know this lease: do not hand it out again."""
+        """Forget a lease that etcd does not know."""
         self._by_ttl = {ttl_s: each for ttl_s, each in self._by_ttl.items() if each.id != lease}
 
     async def _renewed(self, ttl_s: float) -> _Lease:

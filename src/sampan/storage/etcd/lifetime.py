@@ -1,4 +1,4 @@
-"""What begins and ends with the backend: its tasks, and the writes it waits for."""
+"""Tasks that run while the backend is open, and the writes that closing waits for."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -8,7 +8,7 @@ from typing import Any
 
 @asynccontextmanager
 async def running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Endless jobs run while the block does. One that fails cancels the task that entered the block."""
+    """Run endless jobs for the duration of the block; a job that fails cancels the task that entered the block."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(job) for job in jobs]
         try:
@@ -19,7 +19,7 @@ async def running(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 
 class UnderWay:
-    """Counts what is inside its `with` blocks; `finished` returns when that is nothing."""
+    """Counts the active `with` blocks; `finished` returns when there are none."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -1,4 +1,4 @@
-"""The last events of the store, in memory: what a watch that begins a little behind starts from."""
+"""The recent events of the store in memory, for watches that start slightly in the past."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -7,8 +7,10 @@ from sampan.storage.backend import Event
 
 
 class EventLog:
-    """Holds every event after revision `base` up to revision `position`, no more than so many and so large; older ones
-    go, whole revisions at a time. Events share their bytes with whoever else keeps them."""
+    """Holds every event after revision `base` up to revision `position`, limited in number and size.
+
+    Older events are dropped by whole revisions. Events share their bytes with others that reference them.
+    """
 
     def __init__(self, *, position: int, max_events: int, max_bytes: int) -> None:
         self.base = self.position = position
@@ -24,7 +26,7 @@ class EventLog:
             self._forget_through(self._events[0].revision)
 
     def forget_before(self, revision: int) -> None:
-        """History before `revision` has been given up by the store; do not pretend to have it."""
+        """Drop events before `revision`, which the store has compacted."""
         self._forget_through(min(revision - 1, self.position))
 
     def _forget_through(self, revision: int) -> None:
@@ -33,7 +35,7 @@ class EventLog:
         self.base = max(self.base, revision)
 
     def since(self, after: int) -> Iterator[Event]:
-        """Events after a revision that the log reaches back to (`after >= base`)."""
+        """Return the events after a revision that the log reaches back to (`after >= base`)."""
         return reversed(list(self._newest(after)))
 
     def _newest(self, after: int) -> Iterator[Event]:

@@ -1,4 +1,4 @@
-"""One question to the store, shared by all who ask at the same time."""
+"""A request to the store that is shared by all concurrent callers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,10 +9,10 @@ Revision = Callable[[], Awaitable[int]]
 
 
 class SharedQuestion:
-    """`await ask()` gives an answer to a question that was put after the call began.
+    """`await ask()` returns the response to a request that was sent after the call.
 
-    Whoever comes while a question is under way waits for the next one: the running one may have been answered, at the
-    store, before something that the newcomer already knows of. `run` has to be running.
+    Callers that arrive while a request is in flight wait for the next one: the store may have served the running
+    request before a write that the caller already knows of. `run` has to be running.
     """
 
     def __init__(self, put: Revision) -> None:
@@ -50,4 +50,4 @@ class SharedQuestion:
 
 def _fail(answer: asyncio.Future[int], error: Exception) -> None:
     answer.set_exception(error)
-    answer.exception()  # all who asked may have gone, and that is no fault
+    answer.exception()  # mark as retrieved: all callers may have been cancelled

@@ -1,4 +1,4 @@
-"""Reads: a key, a range in pieces, a count."""
+"""Reads: a key, a range in chunks, a count."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,12 +10,12 @@ from sampan.storage.etcd.faults import Fault, Kind
 from sampan.storage.etcd.question import Revision
 
 CHUNK = 1000
-"""Entries read at a time, so that a long range does not hold the loop while it is decoded."""
+"""The number of entries per request, so that decoding a long range does not block the event loop."""
 
 MAX_TRIES = 3
 
 Gone = Callable[[int, int], Awaitable[Compacted]]
-"""Takes a revision that is gone and the present one, returns the error that says what is left."""
+"""Takes a compacted revision and the current one, and returns the error with the oldest available revision."""
 
 
 class Reader:
@@ -24,7 +24,7 @@ class Reader:
         self._current_revision, self._gone = current_revision, gone
 
     async def revision(self) -> int:
-        """The header of any linearizable read tells it; this one finds nothing."""
+        """Return the current revision, from the header of a linearizable read of a key that does not exist."""
         answer = await self._client.call(self._client.range, wire.get(self._keys.encode("\0")))
         revision: int = answer.header.revision
         return revision
@@ -39,7 +39,7 @@ class Reader:
         return count
 
     async def range(self, prefix: str, start: str, limit: int, revision: int) -> Page:
-        """A range as of now that is overtaken by a compaction between two pieces begins again."""
+        """Read a range; one at the current revision is restarted if a compaction happens between two chunks."""
         bounds = self._keys.bounds(prefix, start)
         for _ in range(MAX_TRIES - 1):
             try:

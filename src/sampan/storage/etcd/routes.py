@@ -1,4 +1,4 @@
-"""Which watches an event concerns, found by its key: an event costs the watches it concerns, not all there are."""
+"""Lookup of the watches that an event concerns by its key, at a cost that does not depend on the number of watches."""
 
 from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar

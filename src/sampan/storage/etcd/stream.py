@@ -1,7 +1,7 @@
-"""The gRPC stream that carries every watch, kept up across failures.
+"""The gRPC stream that carries all watches, kept open across failures.
 
-Each subscription goes on after a break from the revision it had reached, at whichever member is ready; what it has seen
-already is dropped. A revision is handed over whole or not at all (answers that etcd cuts in pieces are put together).
+After a failure each subscription resumes at the revision that it had reached, at any connected member; events that it
+has seen already are dropped. A revision is delivered completely or not at all (fragmented responses are reassembled).
 """
 
 import asyncio
@@ -24,23 +24,25 @@ _pb = load()
 _WATCH = _pb.method("Watch", "Watch")
 _ALL_WATCHES = -1
 _PAUSE_S = 0.25
-"""Between two attempts to open the stream of which neither brought anything."""
+"""The delay between two attempts to open the stream if the first received nothing, in seconds."""
 
 
 class Subscriber(Protocol):
     @property
     def position(self) -> int:
-        """The revision up to which it has everything; it is not given anything at or before it again."""
+        """The revision up to which the subscriber has everything; nothing at or before it is delivered again."""
 
     wants_own_keys_only: bool
-    """Whether a server may leave out keys outside the prefix, where it then tells progress reliably. Otherwise every
-    revision of the store is seen, and one that is missing is noticed."""
+    """Whether the watch may be restricted to the prefix, on servers with reliable progress notifications.
+
+    Otherwise every revision of the store is received, and a missing one is detected.
+    """
 
     def on_revisions(self, events: Sequence[Event], position: int) -> None:
-        """These are all the events under the prefix up to `position`, which is its position now."""
+        """Receive all events under the prefix up to `position`, which becomes the subscriber's position."""
 
     def on_lost(self, error: StorageError) -> None:
-        """What comes after `position` cannot be had. The subscription has ended."""
+        """Receive the end of the subscription: events after `position` are not available."""
 
 
 class WatchStream:
@@ -49,12 +51,12 @@ class WatchStream:
         self._ids = itertools.count(1)
         self._subscribers: dict[int, Subscriber] = {}
         self._current: set[int] = set()
-        """Subscriptions that begin at the store's present revision and that no server knows of yet."""
+        """Subscriptions that start at the store's current revision and that no server has accepted yet."""
         self._connection: _Connection | None = None
         self._established = asyncio.Event()
 
     async def established(self) -> None:
-        """Return once a server has taken up what was subscribed to first."""
+        """Return once a server has accepted the first subscription."""
         await self._established.wait()
 
     def subscribe(self, subscriber: Subscriber, *, is_current: bool = False) -> int:
@@ -81,7 +83,7 @@ class WatchStream:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _converse(self, endpoint: Endpoint) -> bool:
-        """Speak with one member until the stream breaks; whether it ever said anything."""
+        """Use the stream to one member until it fails; return whether it ever received anything."""
         narrow = self._keys.has_prefix and await sends_progress_in_order(self._client, endpoint)
         call = endpoint.stream(_WATCH, metadata=REQUIRE_LEADER)
         connection = self._connection = _Connection(
@@ -100,8 +102,11 @@ class WatchStream:
         return connection.has_heard
 
     async def _receive(self, endpoint: Endpoint, call: Any, connection: "_Connection") -> None:
-        """Until the stream ends. It has to begin within the time for an answer; after that, silence is nothing odd, and
-        a dead connection is found by keep-alive."""
+        """Receive until the stream ends.
+
+        The first response must arrive within the attempt timeout; after that, silence is normal, and a dead connection
+        is detected by keepalive.
+        """
         try:
             async with asyncio.timeout(self._client.timeouts.attempt_s):
                 response = await call.read()
@@ -115,7 +120,7 @@ class WatchStream:
 
 
 class _Connection:
-    """One life of the stream."""
+    """One connection of the stream."""
 
     def __init__(
         self, *, keys: wire.Keys, subscribers: dict[int, Subscriber], current: set[int], is_narrow: bool
@@ -129,10 +134,13 @@ class _Connection:
         return self._is_narrow and subscriber.wants_own_keys_only
 
     def create(self, number: int, subscriber: Subscriber) -> None:
-        """Begin at the revision already seen, not after it: older etcd loses a deletion at the very revision of a
-        compaction, and asked for one revision earlier says that it is compacted (etcd issues 18089, 19179). Only what
-        begins at the store's present revision begins after it, since etcd then need not look back, which it does a
-        tenth of a second later."""
+        """Create the etcd watch of a subscription.
+
+        It starts at the revision already seen, not after it: older versions of etcd lose a deletion at exactly the
+        revision of a compaction, whereas a watch that starts one revision earlier is cancelled as compacted (etcd
+        issues 18089, 19179). Only a subscription that starts at the store's current revision starts after it, because
+        etcd then need not read its history, which it would do up to 100 ms later.
+        """
         start = subscriber.position + 1 if number in self._current else max(subscriber.position, 1)
         key, end = self._keys.bounds("") if self._is_narrowed(subscriber) else wire.EVERYTHING
         request = _pb.WatchCreateRequest(key=key, range_end=end, start_revision=start, watch_id=number, fragment=True)
@@ -152,10 +160,10 @@ class _Connection:
             while True:
                 await call.write(await self._requests.get())
         except (aio.AioRpcError, asyncio.InvalidStateError):
-            return  # the receiving side reports it
+            return  # the receiving side reports the error
 
     def receive(self, response: Any) -> bool:
-        """Hand the response on; False if the stream should be opened anew."""
+        """Dispatch the response; return False if the stream should be reopened."""
         self.has_heard = True
         number = response.watch_id
         if response.canceled:
@@ -178,8 +186,11 @@ class _Connection:
         return True
 
     def _progressed(self, revision: int) -> None:
-        """A mark for the whole stream. Only the watch that each life of the stream begins with has certainly been there
-        when it was made, and only that one is narrowed."""
+        """Process a progress notification for the whole stream.
+
+        Only the watch that every connection starts with is certain to have been active when it was sent, and only that
+        watch is restricted to the prefix.
+        """
         for subscriber in list(self._subscribers.values()):
             if self._is_narrowed(subscriber) and revision > subscriber.position:
                 subscriber.on_revisions((), revision)
@@ -203,7 +214,7 @@ class _Connection:
 
     def _canceled(self, response: Any) -> bool:
         if response.compact_revision:
-            current = max(response.header.revision, response.compact_revision)  # the header is empty here, mostly
+            current = max(response.header.revision, response.compact_revision)  # the header is usually empty here
             self._lost(response.watch_id, Compacted(response.compact_revision, current))
         elif "permission denied" in response.cancel_reason:
             for number in list(self._subscribers):

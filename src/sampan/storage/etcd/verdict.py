@@ -1,4 +1,4 @@
-"""Did a write happen whose answer was lost? Decided, where it can be, from what was written to its key since."""
+"""Whether a write took effect whose response was lost, decided where possible from the later events of its key."""
 
 from collections.abc import Sequence
 from enum import Enum, auto
@@ -11,12 +11,12 @@ from sampan.storage.backend import Event
 class Write(Struct, frozen=True, kw_only=True):
     key: str
     value: bytes | None
-    """None for a deletion."""
+    """The value to put, or None for a deletion."""
     expected: int | None
 
     @property
     def is_safe_twice(self) -> bool:
-        """Whether, of two attempts at it, only one can ever take effect."""
+        """Whether only one of two attempts at the write can ever take effect."""
         return self.expected is not None
 
 
@@ -32,11 +32,12 @@ class Verdict(Struct, frozen=True):
 
 
 def judge(write: Write, since: Sequence[Event]) -> Verdict:
-    """`since` holds all events of the key after a revision that the store had reached before the first attempt.
+    """Decide whether the write took effect.
 
-    A compare-and-swap put that took effect is the first change after the revision it expected (or made the key, if it
-    expected none); its bytes tell it from another's. A deletion looks like any other, so one that is seen proves
-    nothing; and a write without a check may take effect later still.
+    `since` contains all events of the key after a revision that the store had reached before the first attempt. A
+    compare-and-swap put that took effect is the first change after the revision that it expected (or the creation of
+    the key, if it expected none), and is identified by its value. A deletion looks like any other deletion, so that
+    observing one proves nothing; and an unconditional write may still take effect later.
     """
     if write.value is None:
         return _judge_deletion(write, since)

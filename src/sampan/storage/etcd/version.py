@@ -1,4 +1,4 @@
-"""What a member's version means for what may be believed of it."""
+"""Capabilities of etcd by version."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ from sampan.storage.etcd.endpoints import Endpoint
 from sampan.storage.etcd.faults import Fault
 
 ORDERED_PROGRESS = ((3, 4, 25), (3, 5, 8))
-"""The first patch of each minor version whose answer to a progress request does not overtake events."""
+"""The first patch of each minor version in which progress notifications do not overtake events."""
 
 
 async def sends_progress_in_order(client: Client, endpoint: Endpoint) -> bool:

@@ -1,4 +1,4 @@
-"""One watch: where it stands, and what is queued for whoever iterates."""
+"""A watch: its position, and the queue for its iterator."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ from typing import Protocol
 from sampan.storage.backend import Batch, Event, OnBatch
 
 MAX_QUEUED = 10_000
-"""Events that wait for a slow reader. Beyond, the watch pauses and later goes on from where it stood."""
+"""The number of events queued for a slow reader, above which the watch pauses and later resumes at its position."""
 
 
 class Source(Protocol):
@@ -33,18 +33,18 @@ class EtcdWatch:
     ) -> None:
         self.prefix = prefix
         self.position = after
-        """Nothing up to here is to be handed over any more."""
+        """The revision up to which everything has been delivered or queued, or was not requested."""
         self._source, self._on_batch, self._current_revision = source, on_batch, current_revision
         self._is_live = False
-        """Nothing that has happened is missing from what was handed over or queued."""
+        """Whether everything that has happened was delivered or queued."""
         self._is_paused = False
-        """Taken off the source until the queue is empty."""
+        """Whether the watch is detached from its source until the queue is empty."""
         self._queue: deque[Batch] = deque()
         self._queued = 0
         self._told = 0
         """The revision of the last batch."""
         self._wanted = 0
-        """A revision that a batch has been asked for at."""
+        """A revision for which a progress batch was requested."""
         self._error: Exception | None = None
         self._woken = asyncio.Event()
 
@@ -83,14 +83,14 @@ class EtcdWatch:
     # Called by the source.
 
     def on_live(self, missed: Sequence[Event], position: int) -> None:
-        """With `missed`, everything up to `position` has been handed over, and what comes will be."""
+        """Switch to live events: with `missed`, everything up to `position` is delivered, and later events will be."""
         self._is_live = True
         self.on_events(missed, position)
         if self._is_live and self._wanted:
             self.on_progress(position)
 
     def on_events(self, events: Sequence[Event], position: int) -> None:
-        """All events under the prefix after `self.position` up to `position`; older ones among them are dropped."""
+        """Receive all events under the prefix after `self.position` up to `position`; older ones are dropped."""
         if events and events[0].revision <= self.position:
             events = [event for event in events if event.revision > self.position]
         self.position = max(self.position, position)
@@ -98,7 +98,7 @@ class EtcdWatch:
             self._hand_over(Batch(events, position))
 
     def on_progress(self, position: int) -> None:
-        """Say how far the watch has come, if that has been asked for or is news."""
+        """Deliver a progress batch if one was requested or the position has advanced."""
         if position > self._told or self._wanted:
             self.position = max(self.position, position)
             if position >= self._wanted:

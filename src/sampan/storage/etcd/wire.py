@@ -1,4 +1,4 @@
-"""Between the storage contract's values and etcd's messages: pure translation, both ways."""
+"""Conversion between the types of the storage contract and the messages of etcd. Pure."""
 
 from typing import Any
 
@@ -10,18 +10,20 @@ _Range, _Txn, _Op, _Compare = _pb.RangeRequest, _pb.TxnRequest, _pb.RequestOp, _
 _Put, _Delete = _pb.PutRequest, _pb.DeleteRangeRequest
 
 EVERYTHING = (b"\0", b"\0")
-"""etcd's way to write the range of all keys."""
+"""The range of all keys in etcd's notation."""
 
 
 def end_of_prefix(prefix: bytes) -> bytes:
-    """The first key after all that begin with `prefix`, "\\0" (etcd's "no end") if there is none."""
+    """Return the first key after all keys that start with `prefix`; a NUL byte (etcd's "no end") if there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,)) if stem else b"\0"
 
 
 class Keys:
-    """Key names on both sides: ours are text and begin after `prefix`, etcd's are bytes. Bytes that are not UTF-8
-    (other users of the same etcd) survive the way there and back."""
+    """Converts keys: those of the backend are text without `prefix`, those of etcd are bytes.
+
+    Bytes that are not UTF-8 (from other users of the same etcd) survive the conversion in both directions.
+    """
 
     def __init__(self, prefix: str) -> None:
         self._prefix = self._bytes(prefix)
@@ -45,7 +47,7 @@ class Keys:
         return key[self._skip :].decode("utf-8", "surrogateescape")
 
     def bounds(self, prefix: str, start: str = "") -> tuple[bytes, bytes]:
-        """First key and end of the keys that begin with `prefix`, from `start` on."""
+        """Return the first key and the end of the range of keys that start with `prefix`, from `start` on."""
         first, end = self.encode(prefix), end_of_prefix(self.encode(prefix))
         return max(first, self.encode(start)) or b"\0", end
 

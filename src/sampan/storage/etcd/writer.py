@@ -1,4 +1,4 @@
-"""Writes: each is one transaction, and is known to have happened or not wherever that can be known."""
+"""Writes: each is one transaction, and its outcome is determined wherever possible if the response is lost."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -11,21 +11,23 @@ from sampan.storage.etcd.lease import Leases
 from sampan.storage.etcd.verdict import Outcome, Write, judge
 
 Seen = Callable[[], int]
-"""A revision that the store has reached."""
+"""Returns a revision that the store has reached."""
 Since = Callable[[str, int], Awaitable[Sequence[Event] | None]]
-"""All events of a key after a revision up to now, None if that cannot be told."""
+"""Returns all events of a key after a revision up to now, or None if that is unknown."""
 
 
 class Writer:
-    """A write whose answer was lost is tried again only if the second try cannot do harm: a compare-and-swap takes
-    effect once however often it is sent. The retry's refusal may then be the first try's success, and is looked into.
+    """Writes with retries.
+
+    A write whose response was lost is retried only if that is safe: a compare-and-swap takes effect once however often
+    it is sent. A conflict of the retry may then mean that the first attempt succeeded, which `_settle` resolves.
     """
 
     def __init__(self, *, client: Client, keys: wire.Keys, leases: Leases, seen: Seen, since: Since) -> None:
         self._client, self._keys, self._leases = client, keys, leases
         self._seen, self._since = seen, since
         self.failure = ""
-        """Why etcd refuses puts: it has raised its NOSPACE alarm; empty once it has taken one again."""
+        """Why etcd rejects puts, because of its NOSPACE alarm; empty once it has accepted one again."""
 
     async def put(self, key: str, value: bytes, expected: int | None, ttl_s: float | None) -> int:
         return await self._carry_out(Write(key=key, value=value, expected=expected), ttl_s)
@@ -34,6 +36,11 @@ class Writer:
         return await self._carry_out(Write(key=key, value=None, expected=expected), None)
 
     async def _carry_out(self, write: Write, ttl_s: float | None) -> int:
+        """Attempt the write until its outcome is known, and return its revision.
+
+        `before` is taken before the first attempt, so that the events after it include the write if it took effect. A
+        write that is not safe to repeat gets the timeout of the whole request, and no retry after a lost response.
+        """
         before, lost = self._seen(), None
         last: Fault | None = None
         attempts = self._client.attempts()
@@ -99,7 +106,10 @@ class Writer:
         raise Unavailable(f"etcd: {lost.text}", may_have_happened=True) from lost
 
     async def _settle_full(self, write: Write, before: int, full: Fault, lost: Fault | None) -> int:
-        """The write that fills etcd up is carried out and answered like those after it, which are not."""
+        """Resolve a write that was rejected because etcd is full.
+
+        The write that exceeds the quota takes effect, but gets the same response as later ones, which do not.
+        """
         events = await self._since(write.key, before)
         if events is not None:
             verdict = judge(write, events)
@@ -111,5 +121,5 @@ class Writer:
 
 
 def _final(error: Exception, lost: Fault | None) -> Exception:
-    """What ends the attempts, told in the light of an earlier one whose answer was lost."""
+    """Return the error that ends the attempts, taking into account an earlier attempt whose response was lost."""
     return error if lost is None else Unavailable(f"etcd: {lost.text}; then {error}", may_have_happened=True)

@@ -1,19 +1,19 @@
-"""The embedded store: one SQLite file in the data directory, owned by one process.
+"""The embedded backend: one SQLite file in the data directory, owned by one process. Kubernetes has no counterpart.
 
-| module | what it is |
+| module | purpose |
 |---|---|
-| backend | `SqliteBackend`: the contract, put together on the event loop |
-| commits | group commit: writes that arrive together share one transaction |
-| log, plan | the writer's side: transactions; what a batch of writes comes to |
-| reader, readers | the readers' side: get, range, count and the log, each at one revision; and their threads |
-| upkeep | compaction, giving space back |
-| schema | the tables, their format version, and how old files are brought up to it |
-| owner | the lock that keeps a second process out |
+| backend | `SqliteBackend`: the contract, composed on the event loop |
+| commits | group commit: concurrent writes share one transaction |
+| log, plan | the writer: transactions, and the rows that a batch of writes produces |
+| reader, readers | the readers: get, range, count and the log, each at one revision, and their threads |
+| upkeep | compaction, releasing disk space |
+| schema | the tables, their format version, and migrations from older formats |
+| owner | the lock that excludes a second process |
 | worker | threads that report to the event loop |
-| driver | the little that is used of a SQLite driver |
+| driver | the subset of a SQLite driver that is used |
 
-The driver is the standard library's. apsw took a tenth less CPU in group commits (in transactions of 16: 19.3 against
-23.5 µs for each write of 1 KB, 26.9 against 29.5 µs for 3.5 KB), too little to be worth another dependency.
+The driver is that of the standard library. apsw took a tenth less CPU in group commits (in transactions of 16: 19.3
+instead of 23.5 µs per write of 1 KB, 26.9 instead of 29.5 µs for 3.5 KB), too little to justify another dependency.
 """
 
 from sampan.storage.sqlite.backend import SqliteBackend, SqliteConfig

@@ -1,7 +1,7 @@
 """`SqliteBackend`: the `Backend` contract on one SQLite file.
 
-Writes go through group commit. A single key near the present is read on the event loop, which takes a few microseconds;
-to hand it to a thread and back would take several times as long. Everything that may be long is read in threads.
+Writes use group commit. A single key at the current revision is read on the event loop, which takes a few microseconds;
+passing the read to a thread and back would take several times as long. All reads that may take long run in threads.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ from sampan.storage.write import Write
 @dataclass(frozen=True, kw_only=True)
 class SqliteConfig:
     history_s: float = 300.0
-    """History is kept for at least so long..."""
+    """The minimum age of history before it is compacted, in seconds."""
     history_revisions: int = 1000
-    """...and for at least so many revisions."""
+    """The minimum number of revisions that are kept in addition to `history_s`."""
     max_bytes: int = 8 << 30
-    """Beyond this only deletes are taken."""
+    """The size of the database above which only deletions are accepted."""
     reader_threads: int = 2
-    """How many ranges and old revisions are read at the same time."""
+    """How many ranges and old revisions can be read concurrently."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What an open store is made of."""
+    """The components of an open store."""
 
     commits: GroupCommit
     readers: Readers
@@ -49,7 +49,10 @@ class _Parts:
 
 
 class SqliteBackend:
-    """Entered once. What a second process gets is `InUse`, what a file of a newer format gives is `FormatError`."""
+    """The SQLite backend, which can be entered once.
+
+    Entering raises `InUse` if another process has the store open, and `FormatError` for a file of a newer format.
+    """
 
     def __init__(
         self, *, path: Path, clock: Clock, config: SqliteConfig | None = None, driver: Driver | None = None
@@ -80,7 +83,7 @@ class SqliteBackend:
         await self._running.aclose()
 
     async def idle(self) -> bool:
-        """Until nothing is being written, removed or compacted, for a virtual clock: whether anything was."""
+        """Wait until nothing is written, deleted or compacted, for a virtual clock; return whether anything was."""
         if (parts := self._parts) is None:
             return False
         return any([await self._expiry.idle(), await parts.upkeep.idle(), await parts.commits.idle()])
@@ -162,7 +165,7 @@ class SqliteBackend:
             self._parts.upkeep.note_failure()
 
     async def _finish(self) -> None:
-        """Take nothing new, finish what is under way, and tell the watches last, since they get that too."""
+        """Reject new requests, finish those in progress, then close the watches, which still receive their events."""
         commits, self._parts = self._open_parts().commits, None
         try:
             await commits.idle()
@@ -175,7 +178,7 @@ class SqliteBackend:
         return self._parts
 
     def _shown(self, revision: int) -> int:
-        """The revision that a read asked to be at `revision` shows."""
+        """Return the revision that a read at `revision` reflects; raise `FutureRevision`."""
         if revision > self._hub.revision:
             raise FutureRevision(revision, self._hub.revision)
         return revision or self._hub.revision

@@ -1,8 +1,8 @@
-"""Group commit: writes that arrive while one transaction is on its way to the disk share the next one.
+"""Group commit: writes that arrive while one transaction is being written to disk share the next one.
 
-One batch is under way at a time. When it is on disk its events are published on the event loop and then its writers are
-answered, in one turn of the loop; only then does the next batch start. So what is published is never ahead of the disk,
-and the disk at most one batch ahead of what is published.
+One batch is in progress at a time. When it is on disk, its events are published on the event loop and then its writers
+receive their results, in one turn of the loop; only then the next batch starts. What is published is thus never ahead
+of the disk, and the disk is at most one batch ahead of what is published.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class GroupCommit:
     def __init__(
         self, *, worker: Worker, log: Log, publish: Publish, on_failure: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_failure` is called after a batch when the store refuses writes."""
+        """Create the group commit; `on_failure` is called after a batch if the store rejects writes."""
         self._loop = asyncio.get_running_loop()
         self._worker = worker
         self._log = log
@@ -37,31 +37,31 @@ class GroupCommit:
         self._writes: deque[tuple[Write, asyncio.Future[int]]] = deque()
         self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._is_job_next = False
-        """Jobs and batches take turns, so that neither waits for the other for long."""
+        """Jobs and batches alternate, so that neither has to wait long for the other."""
         self._is_busy = False
         self._idle: list[asyncio.Future[None]] = []
 
     @property
     def is_idle(self) -> bool:
-        """Everything on disk is published, and nothing is waiting."""
+        """Whether everything on disk is published and nothing is waiting."""
         return not self._is_busy
 
     def write(self, write: Write) -> asyncio.Future[int]:
-        """Resolved with the revision when the write is durable and published."""
+        """Queue a write; the future resolves to its revision when it is durable and published."""
         answered: asyncio.Future[int] = self._loop.create_future()
         self._writes.append((write, answered))
         self._wake()
         return answered
 
     def job(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Run something short in the writer's thread between two batches."""
+        """Run a short function in the writer's thread between two batches."""
         answered: asyncio.Future[T] = self._loop.create_future()
         self._jobs.append((job, answered))
         self._wake()
         return answered
 
     async def idle(self) -> bool:
-        """Until there is nothing left to do; whether there was anything."""
+        """Wait until there is nothing left to do; return whether there was anything."""
         was_busy = self._is_busy
         while self._is_busy:
             idle = self._loop.create_future()
@@ -72,7 +72,8 @@ class GroupCommit:
     def _wake(self) -> None:
         if not self._is_busy:
             self._is_busy = True
-            self._loop.call_soon(self._start_next)  # not now: others of this turn of the loop join the batch
+            # deferred, so that other writes of this turn of the loop join the batch
+            self._loop.call_soon(self._start_next)
 
     def _start_next(self) -> None:
         if self._jobs and (self._is_job_next or not self._writes):
@@ -128,7 +129,7 @@ class GroupCommit:
 
 
 def _for_one(error: BaseException | None) -> BaseException | None:
-    """An error of its own for each writer: raising one object in many tasks would mix up their tracebacks."""
+    """Return a separate error for each writer: raising one object in many tasks would mix up their tracebacks."""
     if not isinstance(error, Unavailable):
         return error
     own = Unavailable(str(error), may_have_happened=error.may_have_happened)

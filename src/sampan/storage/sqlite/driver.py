@@ -1,7 +1,7 @@
-"""The little that is used of a SQLite driver.
+"""The subset of a SQLite driver that is used.
 
-So errors are told apart in one place, and tests can run the store on another build of SQLite, whose file system forgets
-what was not synced.
+It keeps the classification of errors in one place and lets tests run the store on another build of SQLite, whose file
+system loses what was not synced.
 """
 
 import sqlite3
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 BUSY, FULL, NOT_A_DATABASE = 5, 13, 26
 """Primary result codes of SQLite."""
 DISK_FAULTS = frozenset((3, 8, 10, 14))
-"""Result codes that hide what the system said: no permission, read-only, I/O error, cannot open."""
+"""Result codes that hide the system's error: no permission, read-only, I/O error, cannot open."""
 
 
 class Cursor(Protocol):
@@ -22,7 +22,7 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """In autocommit mode: transactions are begun and ended by statements. Used by one thread at a time."""
+    """A connection in autocommit mode, with explicit transactions; it is used by one thread at a time."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -34,17 +34,17 @@ class Connection(Protocol):
 class Driver(Protocol):
     @property
     def error(self) -> type[Exception]:
-        """The class of everything that connections raise."""
+        """The base class of the errors that connections raise."""
 
     def connect(self, path: Path) -> Connection:
-        """Open a file that exists."""
+        """Open an existing file."""
 
     def code(self, error: Exception) -> int:
-        """The primary result code behind an `error`."""
+        """Return the primary result code of an error."""
 
 
 class StandardDriver:
-    """`sqlite3` of the standard library."""
+    """The `sqlite3` module of the standard library."""
 
     error: type[Exception] = sqlite3.Error
 

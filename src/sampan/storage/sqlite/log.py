@@ -1,9 +1,8 @@
-"""The writer's side of the file: transactions that store writes or forget old history. Runs in the writer's thread.
+"""The writer's side of the file: transactions that store writes or compact history, in the writer's thread.
 
-A batch of writes is one transaction. An error of the database fails the whole batch, which then did not happen.
-
-When the disk is full the store gives up its reserve (see `reserve`) and takes deletions only, until there is enough
-space to keep the reserve again.
+A batch of writes is one transaction. A database error fails the whole batch, which then has no effect. When the disk is
+full, the store releases its reserve (see `reserve`) and accepts only deletions until there is enough space to allocate
+the reserve again.
 """
 
 import errno
@@ -25,26 +24,26 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COMPACTED_AT_ONCE = 1000
-"""Revisions that one step of a compaction deals with."""
+"""The number of revisions that one step of a compaction processes."""
 VACUUMED_AT_ONCE = 512
-"""Pages that one step of giving space back moves."""
+"""The number of pages that one vacuum step moves."""
 _WORTH_VACUUMING = 0.25
 _WAL_PAGES = 1000
 _NO_SPACE = os.strerror(errno.ENOSPC).lower()
 
 
 class Mark(NamedTuple):
-    """The revision that the store was at, at some time; 0 if there is no mark, or no history before it."""
+    """The revision of the store at some time; the revision is 0 if there is no mark, or no history before it."""
 
     revision: int
     at: float
 
 
 class Found(NamedTuple):
-    """What was in the file when it was opened."""
+    """What the file contained when it was opened."""
 
     expiring: list[tuple[str, float, int]]
-    """Keys that will expire, with the time and their revision."""
+    """Expiring keys with their expiry time and revision."""
     mark: Mark
 
 
@@ -55,12 +54,12 @@ class Log:
         self._max_bytes = max_bytes
         self._connection: Connection | None = None
         self.revision = FIRST_REVISION
-        """That of the last write on disk."""
+        """The revision of the last write on disk."""
         self._reserve = Reserve(path)
         self.is_full = False
-        """There is no space left: only deletions are taken."""
+        """Whether the disk is full, so that only deletions are accepted."""
         self.write_failure = ""
-        """Why writes are refused now; empty if they are not. Other threads read it."""
+        """Why writes are rejected, or empty if they are not; read by other threads."""
 
     def open(self) -> Found:
         try:
@@ -68,7 +67,7 @@ class Log:
         except Unavailable:
             if not self.is_full:
                 raise
-            connection = self._usable()  # with the space that the reserve had
+            connection = self._usable()  # retry with the space that the reserve had occupied
         if not self._reserve.keep():
             logger.warning("%s: no space to keep a reserve for deletions", self._path)
         try:
@@ -90,7 +89,7 @@ class Log:
                 logger.warning("%s: checkpoint of the write-ahead log failed, retrying later: %s", self._path, error)
 
     def commit(self, writes: Sequence[Write]) -> list[Outcome]:
-        """What became of each write, durably. Raises `Unavailable` if that is nothing."""
+        """Commit the writes durably and return the outcome of each; raise `Unavailable` if none took effect."""
         if self.is_full:
             self.recover()
         was_full = self.is_full
@@ -102,7 +101,7 @@ class Log:
         return self._transaction(lambda connection: self._store(connection, writes))
 
     def recover(self) -> bool:
-        """Take writes again if that is possible; whether it is."""
+        """Try to accept all writes again; return whether that is possible."""
         if self.is_full:
             if self._reserve.keep():
                 logger.warning("%s: there is space again, all writes are taken", self._path)
@@ -114,21 +113,23 @@ class Log:
         return not self.write_failure
 
     def mark(self, mark: Mark) -> None:
-        """Remember a mark for the next process."""
+        """Store a mark for the next process."""
         marks = [(mark.revision, "marked_revision"), (mark.at, "marked_at")]
         self._transaction(lambda connection: connection.executemany("UPDATE meta SET value = ? WHERE name = ?", marks))
 
     def compact_step(self, revision: int, at_once: int = COMPACTED_AT_ONCE) -> bool:
-        """Forget a part of the history before `revision`; whether that was the last part."""
+        """Compact part of the history before `revision`; return whether it was the last part."""
         return self._transaction(lambda connection: self._forget(connection, revision, at_once))
 
     def vacuum_step(self, least: int = VACUUMED_AT_ONCE, worth: float = _WORTH_VACUUMING) -> bool:
-        """Give a part of the free space back to the file system; whether there is no more worth it: fewer pages than
-        `least`, or than that part of the file."""
+        """Release part of the free pages to the file system; return True if no more are worth releasing.
+
+        That is the case with fewer free pages than `least`, or than the fraction `worth` of the file.
+        """
         return self._transaction(lambda connection: self._shrink(connection, least, worth))
 
     def truncate(self) -> None:
-        """Move what is in the write-ahead log into the file, and make it short again, if no reader is in the way."""
+        """Checkpoint the write-ahead log into the file and truncate it, if no reader prevents it."""
         connection = self._usable()
         try:
             connection.execute("PRAGMA busy_timeout = 0").fetchall()
@@ -150,13 +151,13 @@ class Log:
         return self._connection
 
     def _shorten_wal(self, connection: Connection) -> None:
-        """On a small disk keep the write-ahead log so short that the reserve has room for its pages."""
+        """On a small disk, limit the write-ahead log so that its pages fit into the space of the reserve."""
         pages = self._reserve.size // 2 // 4096
         if pages < _WAL_PAGES:
             connection.execute(f"PRAGMA wal_autocheckpoint = {max(pages, 50)}").fetchall()
 
     def _transaction(self, work: Callable[[Connection], T]) -> T:
-        """Do `work` and commit it, or nothing."""
+        """Run `work` in a transaction that is committed completely or not at all."""
         connection = self._usable()
         revision = self.revision
         try:
@@ -185,11 +186,14 @@ class Log:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except self._driver.error:
-            self.close()  # and open it anew for the next batch
+            self.close()  # it is reopened for the next batch
 
     def _make_room(self, error: Exception) -> None:
-        """On a full disk: what moves from the write-ahead log into the file leaves room in the log, perhaps enough. The
-        space of the reserve is for that and for deletions."""
+        """On a full disk, release the reserve and checkpoint the write-ahead log.
+
+        The checkpoint makes room in the log, perhaps enough; the space of the reserve serves the checkpoint and
+        deletions.
+        """
         if self._driver.code(error) == FULL:
             self._reserve.give_up()
         if self._driver.code(error) == FULL and self._connection is not None:
@@ -197,14 +201,14 @@ class Log:
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _is_undone(self, error: Exception) -> bool:
-        """Whether a failed COMMIT is certain to be without effect.
+        """Whether a failed COMMIT is certain to have no effect.
 
-        If all of the transaction was written and only the sync failed, it is not part of the database now, but it lies
-        in the write-ahead log after the last good transaction, and a crash would bring it back. The next transaction
-        goes to the same place; once one is through, the failed one is gone for good.
+        If the whole transaction was written and only the sync failed, it is not part of the database now, but it is in
+        the write-ahead log after the last valid transaction, and a crash would revive it. The next transaction
+        overwrites the same place; once one has succeeded, the failed one is gone for good.
         """
         if self._driver.code(error) in (FULL, BUSY):
-            return True  # the last frame, the one that counts, was never written
+            return True  # the commit frame was never written
         try:
             connection = self._usable()
             connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'settled'")
@@ -222,7 +226,7 @@ class Log:
         return Unavailable(self.write_failure, may_have_happened=may_have_happened)
 
     def _reason(self, error: Exception) -> str:
-        """What is wrong with the disk, in the system's words where SQLite has none."""
+        """Return the reason of a failed write, as the system's error where SQLite does not report it."""
         code = self._driver.code(error)
         if code == FULL:
             return _NO_SPACE
@@ -242,7 +246,7 @@ class Log:
         return plan.outcomes
 
     def _refusal(self, is_too_large: bool) -> Unavailable | None:
-        """Why nothing can be put now."""
+        """Return why puts are currently rejected, or None."""
         if self.is_full:
             return Unavailable(f"{self._path}: {_NO_SPACE}")
         if is_too_large:
@@ -256,8 +260,11 @@ class Log:
         return int((pages - free) * size)
 
     def _forget(self, connection: Connection, revision: int, at_once: int) -> bool:
-        """A row goes when the state as of `revision` does not show it: it was replaced up to there, or is a deletion
-        from before. The row of `revision` itself always stays, so the newest row still tells the store's revision."""
+        """Delete the rows that the state as of `revision` does not need; return whether `revision` was reached.
+
+        These are rows replaced up to `revision`, and deletions before it. The row of `revision` itself always stays, so
+        that the newest row still holds the store's revision.
+        """
         start = _compacted(connection)
         end = min(revision, start + at_once)
         replaced = "SELECT previous FROM revisions WHERE revision > ? AND revision <= ? AND previous > 0"
@@ -273,7 +280,7 @@ class Log:
         [free] = connection.execute("PRAGMA freelist_count").fetchone()
         if free < least or free < pages * worth:
             return True
-        # One by one: sqlite3 stops after the first, whatever number is given.
+        # One by one: sqlite3 steps such a statement only once, whatever number is passed.
         for _ in range(min(free, VACUUMED_AT_ONCE)):
             connection.execute("PRAGMA incremental_vacuum(1)").fetchall()
         return False

@@ -1,4 +1,4 @@
-"""One process owns a store: files with the right permissions, and a lock that refuses a second owner."""
+"""Exclusive ownership of a store by one process: file permissions, and a lock."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ class InUse(StorageError):
 
 
 class Owner:
-    """Holds the lock on the file beside the store; the kernel lets it go when the process ends, however it ends."""
+    """Holds a lock on a file beside the store; the kernel releases it when the process ends for any reason."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,7 +21,7 @@ class Owner:
         self._lock: int | None = None
 
     def acquire(self) -> None:
-        """Make sure that the store's file exists, readable by its owner alone, and take the lock."""
+        """Ensure that the store's file exists and is accessible by its owner only, and take the lock."""
         try:
             self._acquire()
         except OSError as error:
@@ -37,7 +37,7 @@ class Owner:
             os.close(lock)
             raise InUse(f"{self._path} is in use by another process (pid {holder})") from None
         self._lock = lock
-        with suppress(OSError):  # on a full disk: the number is only for people
+        with suppress(OSError):  # the disk may be full; the PID is only informative
             os.pwrite(lock, f"{os.getpid():<31}\n".encode(), 0)
         _make_file(self._path)
 
@@ -64,7 +64,9 @@ def _make_file(path: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Without this a new file's name may be gone after a power loss, however well its contents were synced."""
+    """Sync a directory; otherwise the name of a new file may be lost after a power failure even if its contents were
+    synced.
+    """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""What a batch of writes comes to, and how it goes into the tables.
+"""The rows that a batch of writes produces, and their insertion into the tables.
 
-Each write sees those before it in its batch; one that finds another state than it expects fails alone.
+Each write sees those before it in its batch; a conflict fails only the write that it concerns.
 """
 
 from msgspec import Struct, field
@@ -13,18 +13,18 @@ Outcome = Event | StorageError
 
 
 class Plan(Struct):
-    """The new rows, and the state of the keys that are written."""
+    """The new rows, and the state of the written keys."""
 
     revision: int
     outcomes: list[Outcome] = field(default_factory=list)
     revisions: list[tuple[int, str, int, int]] = field(default_factory=list)
     bodies: dict[int, bytes] = field(default_factory=dict)
     live: dict[str, tuple[int, int, float | None] | None] = field(default_factory=dict)
-    """Revision, creation and expiry of each key that was written, None if it is deleted."""
+    """Revision, creation and expiry of each written key; None if it is deleted."""
 
 
 def decide(connection: Connection, plan: Plan, write: Write, refusal: StorageError | None = None) -> Outcome:
-    """Add a write to the plan if it may happen; `refusal` is why one that finds the expected state cannot."""
+    """Add a write to the plan unless it conflicts; `refusal` is the error for a write that is otherwise valid."""
     current = _live(connection, plan, write.key)
     found, created = current or (0, 0)
     if not is_allowed(write, found):
@@ -43,7 +43,7 @@ def decide(connection: Connection, plan: Plan, write: Write, refusal: StorageErr
 
 
 def _live(connection: Connection, plan: Plan, key: str) -> tuple[int, int] | None:
-    """Revision and creation of a key, as of the writes planned so far."""
+    """Return revision and creation of a key, including the writes planned so far."""
     if key in plan.live:
         planned = plan.live[key]
         return None if planned is None else (planned[0], planned[1])

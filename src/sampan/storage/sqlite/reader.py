@@ -1,6 +1,6 @@
-"""The readers' side of the tables. Each read is one snapshot, and answers as of one revision.
+"""The readers' side of the tables: each read is one snapshot and reflects one revision.
 
-Connections of readers never write and never checkpoint.
+Connections of readers neither write nor checkpoint.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from sampan.storage.sqlite.driver import Connection, Driver
 _LOG_EVENTS = 1000
 _LOG_BYTES = 4 << 20
 _AFTER_ALL_TEXT = b""
-"""To SQLite every blob, even an empty one, is greater than every text."""
+"""In SQLite every blob, even an empty one, is greater than every text."""
 
 _LIVE = "SELECT key, revision, created FROM live WHERE key >= :start AND key < :end AND revision <= :at"
 _REPLACED_LATER = (
@@ -47,7 +47,7 @@ class Reader:
         self._connection.close()
 
     def get_newest(self, key: str) -> Entry | None:
-        """The entry as of the last write on disk."""
+        """Return the entry as of the last write on disk."""
         with self._translated():
             newest = "SELECT value, live.revision, created FROM live CROSS JOIN bodies USING (revision) WHERE key = ?"
             row = self._connection.execute(newest, (key,)).fetchone()
@@ -79,7 +79,7 @@ class Reader:
             return self._count(connection, prefix, prefix_end(prefix) or _AFTER_ALL_TEXT, revision)
 
     def log(self, prefix: str, after: int, through: int) -> Batch:
-        """Events with `after < revision <= through`, or the first part of them."""
+        """Return events with `after < revision <= through`, or the first part of them."""
         end = prefix_end(prefix) or _AFTER_ALL_TEXT
         events: list[Event] = []
         size = 0
@@ -92,7 +92,7 @@ class Reader:
         return Batch(events, through)
 
     def compacted(self) -> int:
-        """The revision from which on history is kept."""
+        """Return the revision from which on history is available."""
         with self._translated():
             [compacted] = self._connection.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()
         return int(compacted)
@@ -107,7 +107,7 @@ class Reader:
         return int(count)
 
     def _replaced(self, connection: Connection, key: str, revision: int) -> tuple[int, int] | None:
-        """Revision and creation of what a key had at `revision`, if that was replaced or deleted later."""
+        """Return revision and creation of the key's value at `revision` if it was replaced or deleted later."""
         replaced: tuple[int, int] | None = connection.execute(
             "SELECT revision, created FROM revisions WHERE revision ="
             " (SELECT previous FROM revisions WHERE revision > ? AND key = ? ORDER BY revision LIMIT 1)",
@@ -117,7 +117,7 @@ class Reader:
 
     @contextmanager
     def _snapshot(self, revision: int) -> Iterator[Connection]:
-        """A read transaction in which history from `revision` on is there."""
+        """Open a read transaction; raise `Compacted` if the history from `revision` on is not available."""
         connection = self._connection
         with self._translated():
             connection.execute("BEGIN")
@@ -140,5 +140,5 @@ class Reader:
 
 
 def _range(start: str, end: str | bytes, revision: int) -> dict[str, str | bytes | int]:
-    """What the queries above call by these names."""
+    """Return the named parameters of the queries above."""
     return {"start": start, "end": end, "at": revision}

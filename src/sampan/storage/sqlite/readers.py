@@ -1,4 +1,4 @@
-"""Reading connections: one for quick reads on the event loop, some with threads for reads that may be long."""
+"""Read connections: one for fast reads on the event loop, others with threads for reads that may take long."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,12 +21,12 @@ class Readers:
             for _ in range(threads):
                 self._free.put(opened.enter_context(Reader(driver=driver, path=path)))
             self.quick = opened.enter_context(Reader(driver=driver, path=path))
-            """For reads of single keys near the present, on the event loop."""
+            """The connection for reads of single keys at the current revision, on the event loop."""
             self._connections = opened.pop_all()
         self._worker = Worker(name=f"sqlite reader {path.name}", threads=threads)
 
     async def read(self, read: Callable[[Reader], T]) -> T:
-        """Read in a thread."""
+        """Run a read in a thread."""
         return await self._worker.call(lambda: self._read(read))
 
     async def close(self) -> None:

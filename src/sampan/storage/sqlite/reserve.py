@@ -1,18 +1,19 @@
-"""Disk space kept for the moment when there is none left, so that objects can still be deleted then."""
+"""A reserve of disk space, so that objects can still be deleted when the disk is full."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
 RESERVE_BYTES = 8 << 20
-"""Twice what the write-ahead log holds before its pages move to the file: on a full disk they need that much there, and
-once they have moved the log has room for deletions."""
+"""Twice the size at which the write-ahead log is checkpointed: on a full disk the checkpoint needs that much space in
+the file, and afterwards the log has room for deletions.
+"""
 _PART_OF_DISK = 8
-"""On a small file system no more than one part in so many."""
+"""On a small file system the reserve is at most this fraction (one in so many) of it."""
 
 
 class Reserve:
-    """A file beside the store that only takes up space; it is removed when a write fails for want of space."""
+    """A file beside the store that only occupies space; it is removed when a write fails because the disk is full."""
 
     def __init__(self, store: Path) -> None:
         self._path = store.with_name(store.name + ".reserve")
@@ -23,13 +24,13 @@ class Reserve:
         return min(RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _PART_OF_DISK)
 
     def keep(self) -> bool:
-        """Take the space if it is not taken yet; whether it is."""
+        """Allocate the reserve if it is not allocated yet; return whether it is."""
         try:
             disk, size = os.statvfs(self._path.parent), self.size
             if self._path.exists() and self._path.stat().st_blocks * 512 >= size:
                 return True
             if disk.f_bavail * disk.f_frsize < size + size // 4:
-                return False  # it would leave no room for a single write
+                return False  # allocating it would leave no room for a single write
             self._allocate(size)
         except OSError:
             self.give_up()
@@ -52,7 +53,7 @@ class Reserve:
 
 
 def failure_of(directory: Path) -> OSError | None:
-    """What the system says when somebody writes to the directory, which SQLite does not tell; None if it works."""
+    """Return the system's error for a write to the directory, which SQLite does not report, or None if it succeeds."""
     path = directory / f".write-test-{os.getpid()}"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

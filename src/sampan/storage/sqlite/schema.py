@@ -1,9 +1,10 @@
-"""The tables, their format version, and how a file of an older format is brought up to it.
+"""The tables, their format version, and migrations from older formats.
 
-`revisions` and `bodies` are the log: one row for each write, its revision the row id. They are two tables so that what
-follows a revision can be found without reading values, and without an index that every write would have to keep up.
-`live` is the present state. A row of `revisions` names the revision that it replaced, so the state as of an old
-revision R is: what is live and not newer than R, and what was replaced or deleted after R and was written up to R.
+`revisions` and `bodies` are the log: one row for each write, with its revision as the row ID. They are two tables so
+that the revisions after another can be read without reading values, and without an index that every write would have
+to update. `live` is the current state. A row of `revisions` holds the revision that it replaced, so that the state as
+of an old revision R is: what is live and not newer than R, and what was replaced or deleted after R and written up to
+R.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,10 @@ class FormatError(StorageError):
 
 
 def _format_1(connection: Connection) -> None:
-    """`created` is 0 for a deletion, which has no row in `bodies`; `previous` is 0 where there was no value before."""
+    """Create format 1.
+
+    `created` is 0 for a deletion, which has no row in `bodies`; `previous` is 0 if there was no value before.
+    """
     for statement in (
         "CREATE TABLE revisions (revision INTEGER PRIMARY KEY, key TEXT NOT NULL, created INTEGER NOT NULL,"
         " previous INTEGER NOT NULL)",
@@ -37,11 +41,11 @@ def _format_1(connection: Connection) -> None:
 
 
 STEPS: Sequence[Step] = (_format_1,)
-"""Step i turns format i into format i + 1; format 0 is an empty file."""
+"""The migrations: step i converts format i to format i + 1; format 0 is an empty file."""
 
 
 def open_for_writing(driver: Driver, path: Path) -> Connection:
-    """A connection set up to write, on a file of the present format."""
+    """Return a connection for writing, on a file of the current format."""
     connection = driver.connect(path)
     try:
         version_of(connection, path)  # before anything that would change another program's file
@@ -59,7 +63,7 @@ def open_for_writing(driver: Driver, path: Path) -> Connection:
 
 
 def bring_up(connection: Connection, path: Path, steps: Sequence[Step] = STEPS) -> None:
-    """Run the steps that the file has not seen yet, all or none of them."""
+    """Run the pending migrations, all or none of them."""
     version = version_of(connection, path)
     if version > len(steps):
         raise FormatError(
@@ -81,7 +85,7 @@ def bring_up(connection: Connection, path: Path, steps: Sequence[Step] = STEPS) 
 
 
 def version_of(connection: Connection, path: Path) -> int:
-    """The format of the file, 0 if it is empty."""
+    """Return the format of the file, 0 if it is empty; raise `FormatError` for another program's file."""
     [application] = connection.execute("PRAGMA application_id").fetchone()
     [version] = connection.execute("PRAGMA user_version").fetchone()
     [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -91,7 +95,10 @@ def version_of(connection: Connection, path: Path) -> int:
 
 
 def _configure(connection: Connection) -> None:
-    """Page size and vacuum mode hold only if they come before anything is written. Only this connection checkpoints."""
+    """Configure the write connection.
+
+    Page size and vacuum mode take effect only before anything is written. Only this connection checkpoints.
+    """
     for pragma in (
         "busy_timeout = 5000",
         "page_size = 4096",

@@ -1,4 +1,4 @@
-"""Keeps the file short: forgets history that is old enough, gives space back, empties the write-ahead log when idle."""
+"""Maintenance of the file: compacts history, releases disk space, and truncates the write-ahead log when idle."""
 
 import asyncio
 import logging
@@ -23,26 +23,26 @@ class Upkeep:
         self._log = log
         self._commits = commits
         self._mark = mark
-        """What the process before this one left behind."""
+        """The mark that the previous process stored."""
         self._history_s = history_s
         self._history_revisions = history_revisions
         self._wrote = asyncio.Event()
-        """Set by a write; while there is none there is nothing to do, and nothing wakes up."""
+        """Set by a write; without writes there is nothing to do, and the task does not wake up."""
         self._revision = log.revision
         self._resting = asyncio.Event()
-        """Nothing is being compacted or given back."""
+        """Set while nothing is being compacted or released."""
         self._resting.set()
         self._failed = asyncio.Event()
-        """Set while the store refuses writes."""
+        """Set while the store rejects writes."""
         if log.write_failure:
             self._failed.set()
 
     def note_failure(self) -> None:
-        """The store refuses writes."""
+        """Start the recovery because the store rejects writes."""
         self._failed.set()
 
     async def run_recovery(self) -> None:
-        """While writes are refused: make room, and try again now and then whether they can be taken."""
+        """While writes are rejected, free disk space and retry periodically."""
         while True:
             await self._failed.wait()
             await self._try(self._recover())
@@ -52,8 +52,11 @@ class Upkeep:
                 self._failed.clear()
 
     async def _recover(self) -> None:
-        """On a full disk the history is given up: what was deleted takes up space until it is forgotten. Steps are
-        small, and the write-ahead log is emptied after each, so that they need little space themselves."""
+        """Free disk space if the disk is full, and try to accept writes again.
+
+        On a full disk the history is discarded, because deleted values occupy space until they are compacted. The steps
+        are small, and the write-ahead log is truncated after each, so that they need little space themselves.
+        """
         if self._log.is_full:
             while not await self._commits.job(lambda: self._log.compact_step(self._revision, _COMPACTED_WHEN_FULL)):
                 await self._commits.job(self._log.truncate)
@@ -64,13 +67,16 @@ class Upkeep:
         await self._commits.job(self._log.recover)
 
     def note(self, revision: int) -> None:
-        """Something was written."""
+        """Record a write."""
         self._revision = revision
         self._wrote.set()
 
     async def run(self) -> None:
-        """Mark a revision, and forget what came before it when the mark is old enough: so history is between one and
-        two times as long as asked for. Marks are kept on disk, since a process may not live that long."""
+        """Compact history periodically.
+
+        The task marks a revision, and compacts to it when the mark is old enough, so that the history covers between
+        one and two times the requested period. Marks are stored on disk, because a process may not live that long.
+        """
         mark = self._mark
         while True:
             if not mark.revision:
@@ -85,7 +91,7 @@ class Upkeep:
             mark = Mark(0, 0)
 
     async def idle(self) -> bool:
-        """Until a round that has begun is over; whether one had."""
+        """Wait until a compaction in progress is complete; return whether there was one."""
         was_busy = not self._resting.is_set()
         await self._resting.wait()
         return was_busy
@@ -95,7 +101,7 @@ class Upkeep:
             pass
 
     async def _try(self, work: Coroutine[None, None, None]) -> None:
-        """A store that cannot write now is looked after again after the next write."""
+        """Run the work; if the store cannot write, schedule another round."""
         try:
             await work
         except Unavailable as error:

@@ -1,4 +1,4 @@
-"""Threads that do one thing after another and report each on the event loop."""
+"""Threads that run functions one after another and report the results on the event loop."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ Done = Callable[[Any, BaseException | None], None]
 
 
 class Worker:
-    """Starts at once; work is begun in the order in which it is submitted."""
+    """Threads that start at once; functions start in the order of submission."""
 
     def __init__(self, *, name: str, threads: int = 1) -> None:
         self._loop = asyncio.get_running_loop()
@@ -50,9 +50,9 @@ class Worker:
                 failure = error
             try:
                 self._loop.call_soon_threadsafe(done, result, failure)
-            except RuntimeError:  # the loop was closed without closing the store: nobody is left to be told
+            except RuntimeError:  # the loop was closed without closing the store
                 return
-            del item, work, done, result, failure  # hold on to nothing while waiting
+            del item, work, done, result, failure  # hold no references while waiting
 
 
 def answer(answered: asyncio.Future[T], result: Any, error: BaseException | None) -> None:

@@ -1,4 +1,4 @@
-"""etcd's wire messages, made from `etcd.proto` when they are first needed."""
+"""The protobuf messages of etcd (its package `etcdserverpb`), created from `etcd.proto` on first use."""
 
 from functools import cache
 from pathlib import Path
