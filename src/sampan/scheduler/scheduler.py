@@ -1,7 +1,7 @@
 """The scheduler: takes pods from the queue one by one, selects a node for each and binds them concurrently.
 
-A scheduling cycle does not wait for the API server; bindings, status updates, evictions and events run as separate
-tasks. A pod enters the node table as soon as its node is selected (assumed), so that the next cycle counts it.
+A scheduling cycle runs on the event loop; bindings, status updates, evictions and events are separate tasks. A pod
+enters the node table as soon as its node is selected (assumed), so that the next cycle counts it.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class Scheduler:
         """Try pods until none is ready, yielding to other tasks now and then."""
         began = time.perf_counter()
         while (queued := self.queue.pop()) is not None:
-            # not held during the attempt: retries against an unreachable server wait for the clock
+            # `step` and not `with`: an attempt may wait for the clock (retries against an unreachable server)
             self.activity.step()
             await self._guarded(queued)
             if time.perf_counter() - began > self.config.turn_s:
