@@ -1,7 +1,9 @@
-"""Checks of IP addresses and CIDRs. Each returns the faults of a value at a field, in the real server's words.
+"""Validation of IP addresses and CIDRs. Each function returns the errors of a field's value, with kube-apiserver's
+messages.
 
-Fields that are older than the strict rules (`legacy_*`) take any spelling of an IPv6 address; with `strict=False` they
-also take leading zeros, IPv4-mapped IPv6 addresses and bits beyond the prefix. All others take the canonical spelling.
+Fields that are older than the strict rules (`legacy_*`) accept any notation of an IPv6 address; with `strict=False`
+they also accept leading zeros, IPv4-mapped IPv6 addresses and bits beyond the prefix. All others require the canonical
+form.
 """
 
 import ipaddress
@@ -17,7 +19,7 @@ Network = IPv4Network | IPv6Network
 
 _strip_zeros = re.compile(r"(?<![0-9A-Fa-f])0+(?=[0-9A-Fa-f])").sub
 _LONGEST = 64
-"""No address is that long but by zeros in front; `parse` looks no further."""
+"""Longer than any address without leading zeros; `parse` rejects anything longer."""
 
 
 def ip(value: str, field: str) -> list[FieldError]:
@@ -32,7 +34,7 @@ def legacy_ip(value: str, field: str, *, strict: bool = True) -> list[FieldError
 
 
 def cidr(value: str, field: str) -> list[FieldError]:
-    """A subnet."""
+    """Validate a subnet."""
     network, faults = _cidr(value, field, strict=True)
     if network and not faults:
         address, bits = network
@@ -46,7 +48,7 @@ def legacy_cidr(value: str, field: str, *, strict: bool = True) -> list[FieldErr
 
 
 def interface_address(value: str, field: str) -> list[FieldError]:
-    """An address with the length of its subnet's prefix."""
+    """Validate an address with the prefix length of its subnet."""
     network = _parse_cidr(value)
     if network is None:
         detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
@@ -68,14 +70,14 @@ def _parse_short(value: str) -> Address | None:
 
 
 def parse(value: str) -> Address | None:
-    """The address, however it is spelled: leading zeros mean nothing. None if it is none."""
+    """Return the address in any notation, ignoring leading zeros, or None if the value is not an address."""
     if len(value) > _LONGEST:
         value = _strip_zeros("", value)
     return _parse_short(value) if len(value) <= _LONGEST and "%" not in value else None
 
 
 def parse_network(value: str) -> Network | None:
-    """The network, however it is spelled; bits beyond the prefix mean nothing. None if it is none."""
+    """Return the network in any notation, ignoring bits beyond the prefix, or None if the value is not a network."""
     found = _parse_cidr(value)
     if found is None:
         return None
@@ -84,7 +86,7 @@ def parse_network(value: str) -> Network | None:
 
 
 def _is_plain(value: str) -> bool:
-    """Whether an address has no zeros that are one too many."""
+    """Whether an address has no superfluous leading zeros."""
     return len(value) <= _LONGEST and _is_plain_short(value)
 
 

@@ -1,4 +1,4 @@
-"""How long ago, as tables and descriptions tell it: two or three figures, for people."""
+"""Ages in the human-readable form of tables and descriptions."""
 
 from sampan.api import times
 
@@ -9,12 +9,13 @@ _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 365 * 86_400
 
 
 def age(created: str | None, now: float) -> str:
-    """The time from a Time or MicroTime until `now`."""
+    """Return the time from a Time or MicroTime until `now`."""
     return human(now - times.parse_time(created)) if created else UNKNOWN
 
 
 def human(seconds: float) -> str:
-    """`90s`, `5m10s`, `3h20m`, `2d4h`, `400d`, `3y20d`. Up to two seconds in the future pass for now: clocks differ."""
+    """Return `90s`, `5m10s`, `3h20m`, `2d4h`, `400d`, `3y20d`. Times less than two seconds in the future count as now,
+    because clocks differ."""
     whole = int(seconds)
     if whole < -1:
         return INVALID
@@ -40,7 +41,7 @@ def human(seconds: float) -> str:
 
 
 def short(seconds: float) -> str:
-    """The same in one figure."""
+    """Return the duration in a single unit."""
     whole = int(seconds)
     if whole < -1:
         return INVALID

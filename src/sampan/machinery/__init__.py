@@ -1,4 +1,5 @@
-"""What every component shares: clock, errors, patching, clients, informers, work queues.
+"""Shared infrastructure of all components: clock, API errors, patching, API client, informers, work queues.
 
-May import `sampan.api`. May not know the store, the API server, or any component.
+It may import `sampan.api`, but not the storage, the API server or any other component. The Kubernetes counterparts are
+`k8s.io/client-go`, `k8s.io/component-base` and parts of `k8s.io/apimachinery`.
 """

@@ -1,8 +1,9 @@
-"""Knowing when nothing is under way, for a virtual clock that must not move on before everything it set off is done.
+"""Idle detection for a virtual clock, which must not advance before all work that it triggered is finished.
 
-An owner of work (a transport, a set of queues) has an `Activity`: `with activity:` around what is sure to end without
-the clock moving, `step()` for what goes on by itself within a few turns of the loop. The composition root registers
-`idle` with `VirtualClock.on_idle`. Without a virtual clock nobody asks, and the counting costs next to nothing.
+An owner of work (a transport, a set of queues) has an `Activity`. It wraps work that finishes without the clock
+advancing in `with activity:`, and calls `step()` for work that proceeds on its own within a few turns of the event
+loop. The composition root registers `idle` with `VirtualClock.on_idle`. With a real clock `idle` is never called, and
+the counting costs next to nothing.
 """
 
 import asyncio
@@ -13,11 +14,11 @@ class Activity:
         self._under_way = 0
         self._steps = 0
         self._told = 0
-        """How many steps there were when `idle` was last asked."""
+        """The value of `_steps` at the last call of `idle`."""
         self._rest: asyncio.Event | None = None
 
     def step(self) -> None:
-        """Something happened that others will react to."""
+        """Record that something happened that other tasks will react to."""
         self._steps += 1
 
     def __enter__(self) -> None:
@@ -30,7 +31,7 @@ class Activity:
             self._rest.set()
 
     async def idle(self) -> bool:
-        """Wait until nothing is under way; True if anything was, or happened since this was last asked."""
+        """Wait until no work is in progress; return whether there was any work or step since the last call."""
         while self._under_way:
             self._rest = asyncio.Event()
             await self._rest.wait()

@@ -1,4 +1,4 @@
-"""Certificates of a cluster: a CA and what it signs, as PEM. Pure but for randomness; keeping files is the caller's."""
+"""A cluster's CA and the certificates that it signs, as PEM. No file I/O: callers store the results."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -15,24 +15,24 @@ from sampan.api import limits
 from sampan.machinery import pem
 
 _BACKDATED = timedelta(minutes=5)
-"""Clocks differ a little between machines."""
+"""Certificates are valid from five minutes ago, because the clocks of machines differ a little."""
 
 
 KUBELET_DOMAIN = "kubelet.sampan.internal"
 
 
 def kubelet_server_name(node: str) -> str:
-    """Return the only name in the certificate of a kubelet's port that a cluster approves by itself.
+    """Return the only DNS name that a cluster approves automatically in a kubelet's serving certificate.
 
-    It is nobody's address, so that a node cannot use the certificate to pose as another server. The API server of
-    `sampan up` knows kubelets by the common name.
+    The name does not resolve to any address, so a node cannot use the certificate to impersonate another server. The
+    API server of `sampan up` identifies kubelets by the common name.
     """
     return f"{node}.{KUBELET_DOMAIN}"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its private key, both PEM."""
+    """A certificate and its private key, both in PEM."""
 
     certificate: bytes
     key: bytes
@@ -40,7 +40,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a certificate is to say."""
+    """The subject, alternative names and key usages of a certificate to be issued."""
 
     common_name: str
     organizations: Sequence[str] = ()
@@ -51,7 +51,7 @@ class Request:
 
 
 def make_ca(common_name: str, *, now: float, days: int = 3650, key: bytes | None = None) -> KeyPair:
-    """With a key of its own, or that of a CA of the same name which this one renews."""
+    """Return a self-signed CA with a new key, or with `key`, the key of a CA of the same name that is being renewed."""
     signing = _load_key(key) if key is not None else ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name, ())
     usage = _key_usage(signs_certificates=True)
@@ -66,7 +66,7 @@ def make_ca(common_name: str, *, now: float, days: int = 3650, key: bytes | None
 
 
 def issue(ca: KeyPair, request: Request, *, now: float, days: int = 365) -> KeyPair:
-    """A new key with a certificate that the CA signed."""
+    """Return a new private key with a certificate signed by the CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer, issuer_key = x509.load_pem_x509_certificate(ca.certificate), _load_key(ca.key)
     uses = [ExtendedKeyUsageOID.SERVER_AUTH] * request.is_server + [ExtendedKeyUsageOID.CLIENT_AUTH] * request.is_client
@@ -84,14 +84,14 @@ def issue(ca: KeyPair, request: Request, *, now: float, days: int = 365) -> KeyP
 
 
 def make_key() -> KeyPair:
-    """A key pair without a certificate, for signing service-account tokens: the public key stands for it."""
+    """Return a key pair for signing service account tokens; `certificate` holds the public key."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return KeyPair(public, _key_pem(key))
 
 
 def make_request(key: bytes, request: Request) -> bytes:
-    """A signing request for somebody else to sign, PEM."""
+    """Return a certificate signing request as PEM."""
     subject = _name(request.common_name, request.organizations)
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     if names := _alternatives(request):
@@ -100,7 +100,7 @@ def make_request(key: bytes, request: Request) -> bytes:
 
 
 def life(certificate: bytes) -> tuple[float, float]:
-    """When a PEM certificate begins and ends, in seconds since the epoch."""
+    """Return the notBefore and notAfter times of a PEM certificate, in seconds since the epoch."""
     found = x509.load_pem_x509_certificate(certificate)
     return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
 
@@ -111,7 +111,7 @@ def common_name(certificate: bytes) -> str:
 
 
 def subject_common_name(subject: x509.Name) -> str:
-    """Return the common name of a subject. Of several the last one counts, as in Go's `pkix.Name`."""
+    """Return the common name of a subject: the last one if there are several, as in Go's `pkix.Name`."""
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(names[-1].value) if names else ""
 
@@ -121,14 +121,14 @@ def subject_organizations(subject: x509.Name) -> list[str]:
 
 
 class BadSigningRequest(ValueError):
-    """The text is not one well-formed signing request. The message is that of the real server where it has one."""
+    """The text is not one well-formed signing request. The message is that of kube-apiserver where it has one."""
 
 
 def parse_signing_request(text: bytes) -> x509.CertificateSigningRequest:
-    """Read the PEM of a signing request. Validation, admission, approval and signing must all use this function.
+    """Parse the PEM of a signing request. Validation, admission, approval and signing must all use this function.
 
-    Text around the block is allowed, as in the real server, but only one block of any type: what a second block says
-    could be taken for the request by another reader, and approvers would see something else than what is signed.
+    Text around the block is allowed, as in kube-apiserver, but only one block of any type: another parser could take a
+    second block for the request, and approvers would then see something else than what is signed.
     """
     if len(text) > limits.SIGNING_REQUEST_BYTES:
         raise BadSigningRequest(f"must not be larger than {limits.SIGNING_REQUEST_BYTES} bytes")
@@ -146,12 +146,12 @@ def parse_signing_request(text: bytes) -> x509.CertificateSigningRequest:
 
 
 def expiry(certificate: bytes) -> float:
-    """When a PEM certificate ends, in seconds since the epoch."""
+    """Return the notAfter time of a PEM certificate, in seconds since the epoch."""
     return life(certificate)[1]
 
 
 def covers(certificate: bytes, request: Request) -> bool:
-    """Whether a server's certificate names everything that it is wanted for."""
+    """Whether the certificate's subject alternative names include all names and addresses of the request."""
     try:
         found = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName

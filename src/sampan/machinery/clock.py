@@ -1,12 +1,12 @@
-"""The clock that every component is given: wall-clock time for stamps, monotonic time for waiting.
+"""The clock that is injected into every component: wall-clock time for timestamps, monotonic time for delays.
 
 `now()` is wall-clock time: statuses, TTL stamps, token expiry, schedules. An administrator or NTP may set it back or
-forward at any moment, so nothing may wait by it. Whatever counts a delay (back-off, lease renewals, heartbeats, resync,
-expiry of caches) counts in `monotonic()`. A deadline that is a wall-clock stamp is waited for with `sleep_until`, or by
-a `WorkQueue` with `follows_wall_clock`: both look again soon after the wall clock was set.
+forward at any moment, so no delay may be measured with it. Delays (backoff, lease renewals, heartbeats, resync, expiry
+of caches) are measured in `monotonic()`. To wait for a deadline that is a wall-clock timestamp, use `sleep_until`, or a
+`WorkQueue` with `follows_wall_clock`: both check again soon after the wall clock was set.
 
-`RealClock` is the machine's clock; `VirtualClock` stands still until a test or a simulation advances it. Transport time
-(watch timeouts, keep-alive, TLS) stays with the event loop.
+`RealClock` is the machine's clock; `VirtualClock` stands still until a test or a simulation advances it. Transport
+timeouts (watch timeouts, keep-alive, TLS) use the event loop's time.
 """
 
 import asyncio
@@ -17,17 +17,18 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 WALL_CHECK_S = 10.0
-"""How often a wait for a wall-clock time looks whether the wall clock was set."""
+"""How often a wait for a wall-clock time checks whether the wall clock was set."""
 _WALL_SET_S = 1.0
 """A change of the wall clock's offset that counts as setting it. NTP corrects less by slewing."""
 
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Wall-clock time in seconds since the epoch. It can go back."""
+        """Return the wall-clock time in seconds since the epoch. It can go back."""
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary moment. It never goes back, and setting the wall clock does not change it."""
+        """Return seconds since an arbitrary moment. It never goes back, and setting the wall clock does not change
+        it."""
 
     async def sleep(self, seconds: float) -> None:
         """Return once `seconds` of monotonic time have passed; zero or less yields once to the loop."""
@@ -36,8 +37,8 @@ class Clock(Protocol):
         """Return once the wall-clock time `now()` is at least `when`, also if the wall clock is set meanwhile."""
 
     async def sleep_monotonic(self, due: float, *, wall_offset: float | None = None) -> None:
-        """Return once `monotonic()` is at least `due`. With `wall_offset`, which is what `wall_offset(clock)` gave
-        earlier, return also within `WALL_CHECK_S` after the wall clock was set since then."""
+        """Return once `monotonic()` is at least `due`. With `wall_offset`, an earlier result of `wall_offset(clock)`,
+        return also within `WALL_CHECK_S` after the wall clock was set since then."""
 
 
 def utc(clock: Clock) -> datetime:
@@ -45,7 +46,7 @@ def utc(clock: Clock) -> datetime:
 
 
 def wall_offset(clock: Clock) -> float:
-    """How far the wall clock is ahead of monotonic time; constant until somebody sets the wall clock."""
+    """Return how far the wall clock is ahead of monotonic time; constant until the wall clock is set."""
     return clock.now() - clock.monotonic()
 
 
@@ -77,19 +78,19 @@ class RealClock:
 
 
 Idle = Callable[[], Awaitable[bool]]
-"""Waits until its owner has nothing under way; tells whether there was anything to wait for."""
+"""A hook that waits until its owner has no work in progress and returns whether there was any."""
 
 _TURNS = 10
-"""Loop turns that a plain chain of awaits (no I/O, no thread) gets before the clock calls it finished."""
+"""Turns of the event loop after which a chain of awaits without I/O or threads counts as finished."""
 
 
 class VirtualClock:
-    """Time that moves only by `advance`, which moves wall-clock and monotonic time together; `set_wall_clock` moves the
-    wall clock alone.
+    """A clock that moves only by `advance`, which moves wall-clock and monotonic time together; `set_wall_clock` moves
+    the wall clock alone.
 
-    Sleepers wake in the order of their times. Between two times the loop runs until everything that registered an
-    `idle` hook (work queues, loopback calls, the store's writer) has nothing left to do, so that what one sleeper set
-    off is finished before time moves on.
+    Sleepers wake in the order of their times. Between two times the loop runs until every owner of an `idle` hook (work
+    queues, loopback calls, the storage writer) is idle, so that everything one sleeper triggered is finished before
+    time advances.
     """
 
     def __init__(self, start: float = 1_767_225_600.0, monotonic_start: float = 100.0) -> None:
@@ -97,9 +98,9 @@ class VirtualClock:
         self._wall_offset = start - monotonic_start
         self._arrivals = 0
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        """Monotonic times, the order of arrival, and the future that wakes the sleeper."""
+        """A heap of the monotonic time, the order of arrival, and the future that wakes the sleeper."""
         self._wall_sleepers: set[asyncio.Future[None]] = set()
-        """Those of the sleepers that want to know when the wall clock is set."""
+        """The sleepers that also wake when the wall clock is set."""
         self._idle: list[Idle] = []
 
     def now(self) -> float:
@@ -109,14 +110,14 @@ class VirtualClock:
         return self._monotonic
 
     def set_wall_clock(self, when: float) -> None:
-        """Set the wall clock, back or forward, as an administrator would. Monotonic time stays as it is."""
+        """Set the wall clock, back or forward, as an administrator would. Monotonic time does not change."""
         self._wall_offset = when - self._monotonic
         for sleeper in self._wall_sleepers:
             if not sleeper.done():
                 sleeper.set_result(None)
 
     def on_idle(self, wait: Idle) -> Callable[[], None]:
-        """Have `advance` await `wait()` between sleepers; call what is returned to stop that."""
+        """Make `advance` await `wait()` between sleepers. Return a function that removes the hook."""
         self._idle.append(wait)
         return lambda: self._idle.remove(wait)
 
@@ -149,7 +150,7 @@ class VirtualClock:
             self._wall_sleepers.discard(woken)
 
     async def advance(self, seconds: float) -> None:
-        """Let `seconds` pass, waking sleepers on the way."""
+        """Let `seconds` pass, waking the sleepers that become due."""
         end = self._monotonic + seconds
         await self.settle()
         while (due := self._next_due()) is not None and due <= end:
@@ -160,7 +161,8 @@ class VirtualClock:
         self._monotonic = end
 
     async def settle(self) -> None:
-        """Run the loop until nothing is under way: no hook had to wait and no new sleeper came in a whole round."""
+        """Run the loop until nothing is in progress: in a whole round no hook had to wait and no new sleeper
+        arrived."""
         while True:
             before = self._arrivals
             for _ in range(_TURNS):
@@ -170,7 +172,7 @@ class VirtualClock:
                 return
 
     def next_wake(self) -> float | None:
-        """The wall-clock time at which the next sleeper wakes, if there is one."""
+        """Return the wall-clock time at which the next sleeper wakes, or None if there is none."""
         due = self._next_due()
         return None if due is None else due + self._wall_offset
 

@@ -1,7 +1,8 @@
-"""What a controller is, and the runner that does for every controller what they all need.
+"""The contract of a controller, and the runner that provides what all controllers need.
 
-A controller says which objects concern which of its keys, and brings one key's state nearer to what is desired. The
-runner owns the queue, the workers, the back-off, the wait for the caches, and the counting.
+A controller declares which objects map to which of its keys, and reconciles one key at a time. The runner owns the
+queue, the workers, the backoff, the wait for cache sync, and the metrics. The Kubernetes counterpart is the worker loop
+that each controller in `pkg/controller` has.
 """
 
 import asyncio
@@ -23,28 +24,29 @@ from sampan.machinery.workqueue import Backoff, WorkQueue
 log = logging.getLogger(__name__)
 
 _PATIENCE = 12
-"""After so many failures in a row (20 s with the usual back-off) also an expected one is worth a warning."""
+"""After this many failures in a row (20 s with the default backoff) even an expected error is logged as a warning."""
 _NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""The cause that the API server gives when it refuses a creation because the namespace is being deleted."""
+"""The cause in the API server's response when it rejects a create because the namespace is being deleted."""
 
 
 class NotYet(Exception):
-    """What `reconcile` raises when a key has to be tried again for a reason that belongs to ordinary life: the back-off
-    applies, but there is nothing to warn of."""
+    """Raised by `reconcile` when a key must be retried for an expected reason: the backoff applies, but no warning is
+    logged."""
 
 
 Keys = Callable[[Any], Iterable[Hashable]]
-"""From an object to the keys that it concerns."""
+"""Maps an object to the keys that it concerns."""
 
 
 def no_keys(obj: Any) -> Iterable[Hashable]:
-    """Of a resource that the controller reads but does not act on."""
+    """Return no keys, for a resource that the controller reads but that does not trigger reconciles."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Objects whose coming, changing and going makes a controller look at keys. Of a change both states count."""
+    """A watch whose add, update and delete events enqueue keys. An update enqueues the keys of both the old and the new
+    object."""
 
     resource: Resource
     keys: Keys = no_keys
@@ -58,29 +60,33 @@ class Controller(Protocol):
 
     @property
     def watches(self) -> Sequence[Watch]:
-        """Every resource that `reconcile` reads from a cache; the first reconcile waits until all are filled."""
+        """Every resource that `reconcile` reads from a cache; the first reconcile waits until all of them are
+        synced."""
 
     async def reconcile(self, key: Any) -> float | None:
-        """Bring what the key names nearer to what is desired, looking at the present state alone; when it is there
-        already, write nothing. Returns after how many seconds to look again, None for when something changes. What it
-        raises is logged, and the key tried again after its back-off."""
+        """Reconcile the key from the current state alone, and write nothing if that state is as desired.
+
+        Return after how many seconds to reconcile again, or None to wait for the next change. An exception is logged,
+        and the key is retried after its backoff.
+        """
 
 
 @runtime_checkable
 class Periodic(Protocol):
-    """A controller that has something to look at now and then, whatever changes."""
+    """A controller with keys that are reconciled at intervals, regardless of changes."""
 
     @property
     def initial_keys(self) -> Sequence[Hashable]:
-        """Reconciled once the caches are filled; after that, whenever `reconcile` says."""
+        """Keys that are enqueued once the caches are synced; after that `reconcile` returns when to run again."""
 
 
 @runtime_checkable
 class Feeding(Protocol):
-    """A controller that finds keys in other ways than by its watches alone."""
+    """A controller with sources of keys other than its watches."""
 
     def feed(self, add: Callable[[Hashable], None]) -> None:
-        """Called before anything else; `add` may be called at any time from then on."""
+        """Pass the controller a function that enqueues a key. It is called before the caches sync; `add` may be called
+        at any time from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +100,9 @@ class RunnerStats:
     reconciles: int = 0
     errors: int = 0
     conflicts: int = 0
-    """Of the errors, those where another writer was faster."""
+    """The errors that were conflicts with another writer; they are included in `errors`."""
     busy_s: float = 0.0
-    """Spent in reconcile, on the event loop's time."""
+    """The total time spent in `reconcile`, measured by the event loop's clock."""
 
 
 class ControllerRunner:
@@ -182,7 +188,7 @@ class ControllerRunner:
             log.error("%s: sync of %s failed; retrying in %g s", name, key, pause_s, exc_info=error)
 
     def _is_expected(self, key: Any, error: Exception) -> bool:
-        """Whether the failure belongs to ordinary life: another writer was faster, or the namespace is going."""
+        """Whether the error is part of normal operation: a conflict with another writer, or a terminating namespace."""
         if isinstance(error, NotYet):
             return self.queue.failures(key) <= _PATIENCE
         if not isinstance(error, errors.ApiError):

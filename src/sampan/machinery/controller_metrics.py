@@ -1,4 +1,4 @@
-"""What controllers and their queues do, as metrics under the real controller manager's names."""
+"""Metrics of controllers and their work queues, under the names that kube-controller-manager uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _VALUES: Sequence[tuple[str, str, str, Callable[[ControllerRunner], float]]] = (
 
 
 def export_controllers(metrics: Metrics, runners: Callable[[], Sequence[ControllerRunner]]) -> None:
-    """`runners` gives those that there are when somebody asks."""
+    """Export the metrics of the runners that `runners` returns at the time of each scrape."""
 
     def each(value: Callable[[ControllerRunner], float]) -> Callable[[], Iterator[tuple[Labels, float]]]:
         return lambda: (((runner.controller.name,), value(runner)) for runner in runners())

@@ -1,4 +1,4 @@
-"""Copies of API objects to change: what caches and listers give out is shared and read-only."""
+"""Deep copies of API objects: objects from caches and listers are shared and read-only, so copy before changing."""
 
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ T = TypeVar("T", bound=Struct | Unstructured)
 
 
 def copy_of(obj: T) -> T:
-    """A copy that shares nothing with the object; by way of its JSON, which is ten times quicker than deepcopy."""
+    """Return a deep copy, made by way of JSON, which is ten times faster than `copy.deepcopy`."""
     if isinstance(obj, Unstructured):
         return type(obj).from_value(json.read_any(json.encode(obj.to_value())))
     return json.read(json.encode(obj), type(obj))

@@ -1,4 +1,4 @@
-"""Leaving it to the API server to say who a caller is and what he may: for components with a port of their own."""
+"""Delegated authentication and authorization by the API server, for components that serve a port of their own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Verdict:
 
 
 class Delegation:
-    """Answers are kept for ten seconds. Raises what the client raises when the API server cannot be asked."""
+    """Sends TokenReviews and SubjectAccessReviews and caches the results for ten seconds.
+
+    Methods raise the client's exceptions when the API server cannot be reached.
+    """
 
     def __init__(self, *, client: Client, clock: Clock) -> None:
         self._tokens = client.of(TokenReview)
@@ -37,7 +40,7 @@ class Delegation:
         self._verdicts: KeptAnswers[tuple[object, ...], Verdict] = KeptAnswers(clock=clock, most=_MOST)
 
     async def user_of(self, token: str) -> UserInfo | None:
-        """Whose bearer token it is; None if it is no good."""
+        """Return the user that the bearer token authenticates, or None if the token is invalid."""
         found = self._users.get(token)
         if found is not None:
             return found[0]
@@ -47,7 +50,7 @@ class Delegation:
         return user
 
     async def may_get(self, user: UserInfo, verb: str, path: str) -> Verdict:
-        """Something that is no resource."""
+        """Authorize a request for a non-resource URL."""
         return await self._may(user, SubjectAccessReviewSpec(nonResourceAttributes=_path(verb, path)), verb, path)
 
     async def may_use(self, user: UserInfo, attributes: ResourceAttributes) -> Verdict:

@@ -1,4 +1,4 @@
-"""The number of files and sockets that a process may have open."""
+"""The limit on open file descriptors of the process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import resource
 log = logging.getLogger(__name__)
 
 _UNBOUNDED = 1 << 20
-"""What is taken for a limit of "unlimited": the kernel's own default bound (fs.nr_open)."""
+"""The value used for a limit of "unlimited": the kernel's default upper bound (fs.nr_open)."""
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit on open files to the hard one, as programs written in Go do; the limit from now on.
+    """Raise the soft limit on open files to the hard limit, as programs written in Go do, and return the new limit.
 
     The usual soft limit of 1,024 exists for programs that use select(), which the server and its components do not.
     """

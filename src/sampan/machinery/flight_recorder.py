@@ -1,7 +1,7 @@
-"""The flight recorder: what happened lately and why, in a ring of bounded size that every component writes.
+"""The flight recorder: recent actions and their outcomes, in a ring buffer of bounded size that every component writes.
 
-A record is cheap (a struct into a deque) and says who did what to which object and what came of it. Nothing secret goes
-in: names, versions and outcomes, never contents.
+A record is cheap (a struct in a deque) and names the component, the action, the object and the outcome. Records never
+contain secrets: only names, versions and outcomes, never the contents of objects.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ CAPACITY = 20_000
 
 class Record(msgspec.Struct, omit_defaults=True, gc=False, frozen=True):
     number: int
-    """Counts up from 1 and is never used twice; a gap at the start means that older records were dropped."""
+    """A sequence number, from 1, never reused; a gap at the start means that older records were dropped."""
     time: float
     component: str
-    """apiserver, kube-scheduler, a controller's name, kubelet/NODE."""
+    """One of `apiserver`, `kube-scheduler`, the name of a controller, or `kubelet/NODE`."""
     action: str
-    """A verb: create, patch, bind, start."""
+    """A verb such as create, patch, bind or start."""
     subject: str = ""
-    """What it was done to: pods/NAMESPACE/NAME, or a path."""
+    """The object of the action: pods/NAMESPACE/NAME, or a path."""
     actor: str = ""
-    """Who asked for it."""
+    """The user or component that requested the action."""
     uid: str = ""
     revision: str = ""
-    """The resource version that came of it."""
+    """The resource version that resulted from the action."""
     outcome: str = ""
-    """What was decided: a status code, a reason, a node."""
+    """The result of the action: a status code, a reason, or the name of a node."""
 
 
 class FlightRecorder:
@@ -60,11 +60,11 @@ class FlightRecorder:
         return len(self._ring)
 
     def since(self, number: int = 0) -> Iterator[Record]:
-        """Records after the one of that number, oldest first."""
+        """Return the records after the given sequence number, oldest first."""
         return (record for record in list(self._ring) if record.number > number)
 
     def about(self, *, uid: str = "", subject: str = "") -> Iterator[Record]:
-        """Records of one object, by its uid or by what it is called."""
+        """Return the records of one object, identified by its UID or by its subject."""
         return (
             record
             for record in list(self._ring)

@@ -1,6 +1,6 @@
-"""The one way to send HTTP requests. A session never follows a redirect by itself: whoever answers would choose where
-our credentials go. Where a redirect may be followed, `get_following` does so and says by which rule.
-"""
+"""The only way to send HTTP requests. A session never follows redirects on its own, because the responding server would
+then choose where our credentials are sent. Where a redirect may be followed, `get_following` does so by an explicit
+rule."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _MAX_REDIRECTS = 10
 
 
 class TooManyRedirects(ValueError):
-    """The server sent the client from one address to the next more than ten times."""
+    """The server sent more than ten redirects in a row."""
 
 
 class HttpSession:
-    """An aiohttp session without redirects. It takes the options of `aiohttp.ClientSession`."""
+    """An aiohttp session that does not follow redirects. It takes the options of `aiohttp.ClientSession`."""
 
     def __init__(self, **options: Any) -> None:
         self._session = aiohttp.ClientSession(**options)
@@ -56,9 +56,9 @@ class HttpSession:
 async def get_following(
     session: HttpSession, url: URL, headers: Mapping[str, str], *, may_leave_host: bool = False
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """GET with redirects, at most ten, as the kubelet's probes follow them.
+    """Send a GET request and follow at most ten redirects, as the kubelet's probes do.
 
-    Without `may_leave_host` a redirect to another host is not followed: the response that sends there is returned.
+    Without `may_leave_host` a redirect to another host is not followed: the redirect response itself is yielded.
     """
     for _ in range(_MAX_REDIRECTS + 1):
         async with session.get(url, headers=headers) as response:

@@ -1,4 +1,4 @@
-"""Answers from elsewhere, kept for a while: bounded in number, those unused for longest go first."""
+"""A bounded LRU cache whose entries expire after a time, for the responses of other services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class KeptAnswers(Generic[Key, Answer]):
     def __init__(self, *, clock: Clock, most: int) -> None:
         self._clock, self._most = clock, most
         self._kept: OrderedDict[Key, tuple[float, Answer]] = OrderedDict()
-        """The monotonic time until which each holds, and the answer."""
+        """The monotonic time at which each entry expires, and the cached value."""
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -1,4 +1,4 @@
-"""Locks by name, for names that users choose."""
+"""Locks identified by names that users choose."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLocks:
-    """A lock for each key, which exists only while somebody holds it or waits for it: a table of locks that stay would
-    grow with every name that anybody ever uses."""
+    """One lock per key, which exists only while a task holds it or waits for it: permanent locks would accumulate with
+    every name that is ever used."""
 
     def __init__(self) -> None:
         self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
-        """With how many hold the lock or wait for it."""
+        """Each lock with the number of tasks that hold it or wait for it."""
 
     def __len__(self) -> int:
         return len(self._locks)

@@ -1,8 +1,9 @@
-"""Leader election by a Lease: of several candidates one leads at a time.
+"""Leader election with a Lease, as in client-go's `tools/leaderelection`: one of several candidates leads at a time.
 
-A candidate takes the lease if nobody holds it, or if the holder has not renewed it for its duration as measured by the
-candidate's own monotonic clock since it saw the last renewal: clocks of different machines are never compared. The
-leader renews; if it cannot for `renew_s`, it stops leading before anybody else may begin.
+A candidate acquires the lease if it has no holder, or if the holder has not renewed it for its duration as measured by
+the candidate's own monotonic clock since it observed the last renewal: the clocks of different machines are never
+compared. The leader renews the lease; if it fails to for `renew_s`, it stops leading before another candidate may
+start.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A generator of its own, because tests seed the shared one."""
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ _JITTER = 1.2
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time; somebody else may lead."""
+    """The lease could not be renewed in time; another candidate may be the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class ElectionConfig:
     name: str
     namespace: str = "kube-system"
     identity: str
-    """Who this candidate is; no two have the same."""
+    """The unique identity of this candidate."""
     lease_s: int = 15
     renew_s: float = 10.0
     retry_s: float = 2.0
@@ -49,14 +50,15 @@ class ElectionConfig:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The lease's last state, and the monotonic time at which this candidate first saw it."""
+    """The last observed state of the lease, and the monotonic time at which this candidate first observed it."""
 
     spec: LeaseSpec
     at: float
 
 
 def claim(observed: Observed | None, config: ElectionConfig, *, now: float, monotonic: float) -> LeaseSpec | None:
-    """What to write to hold the lease; None while another does. `now` is for the stamps, `monotonic` for waiting."""
+    """Return the spec to write in order to hold the lease, or None while another candidate holds it. `now` is for
+    timestamps, `monotonic` for measuring the lease duration."""
     fresh = LeaseSpec(
         holderIdentity=config.identity,
         leaseDurationSeconds=config.lease_s,
@@ -75,7 +77,7 @@ def claim(observed: Observed | None, config: ElectionConfig, *, now: float, mono
 
 
 def released(spec: LeaseSpec, now: float) -> LeaseSpec:
-    """What the holder writes when it goes, so that others need not wait."""
+    """Return the spec that the leader writes when it stops, so that other candidates need not wait for expiry."""
     stamp = times.format_micro_time(now)
     return LeaseSpec(
         holderIdentity="",
@@ -95,12 +97,15 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Who led when last looked; empty if nobody."""
+        """The last observed leader's identity; empty if there is none."""
         return (self._observed.spec.holderIdentity or "") if self._observed is not None else ""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, then run `lead` for as long as it is held. Returns when `lead` does; raises
-        LeadershipLost, with `lead` cancelled, when the lease is lost. The lease is given back in any other case."""
+        """Wait for the lease, then run `lead` for as long as it is held.
+
+        Return when `lead` returns. Raise LeadershipLost, with `lead` cancelled, when the lease is lost. In all other
+        cases the lease is released.
+        """
         while not await self._try():
             await self._clock.sleep(self._config.retry_s * (1 + _CHANCE.random() * (_JITTER - 1)))
         log.info("%s became leader, holding lease %s", self._config.identity, self._config.name)
@@ -124,12 +129,12 @@ class LeaderElector:
             lost, others = failures.split(LeadershipLost)
             if lost is None or (others is not None and not isinstance(others, ExceptionGroup)):
                 raise
-            if others is not None:  # the work, which often fails for the same reason as the renewals, had to end anyway
+            if others is not None:  # the work had to stop anyway, and often fails for the same reason as renewal
                 log.debug("as lease %s was lost, the work failed: %s", self._config.name, others.exceptions)
             raise LeadershipLost(f"{self._config.identity} lost lease {self._config.name}") from None
 
     async def _renew(self) -> None:
-        """Until the lease is lost."""
+        """Renew the lease until it is lost, then raise LeadershipLost."""
         renewed = self._clock.monotonic()
         while True:
             await self._clock.sleep(self._config.retry_s)
@@ -143,7 +148,7 @@ class LeaderElector:
         return self._clock.monotonic() - renewed >= self._config.renew_s
 
     async def _try(self) -> bool:
-        """Take or renew the lease; False if another holds it or the server cannot be asked."""
+        """Acquire or renew the lease; return False if another candidate holds it or the server cannot be reached."""
         config = self._config
         try:
             async with asyncio.timeout(config.renew_s):

@@ -1,13 +1,13 @@
-"""Reports what holds the event loop: the stack of its thread and the request that it serves.
+"""Reports what blocks the event loop: the stack of its thread and the request that it is serving.
 
-Everything in a process shares one event loop, so that a function that computes for a second delays every watch, lease
-and health check by a second. The loop calls `beat` at even intervals (see `LoopLag`); a daemon thread looks at the time
-of the last beat a few times a second, and takes the stack of the loop's thread when it is overdue.
+Everything in a process shares one event loop, so a function that computes for a second delays every watch, lease and
+health check by a second. The loop calls `beat` at regular intervals (see `LoopLag`); a daemon thread checks the time of
+the last beat a few times a second, and samples the stack of the loop's thread when a beat is overdue.
 
-A late beat is not always the loop's fault: on a busy machine its thread may just not get a processor. So the CPU time
-of the thread decides. A stall whose time went by computing is logged as a warning and counted with cause "cpu"; any
-other (a busy machine, a blocking system call, another thread that holds the interpreter lock) is logged as information
-and counted with cause "wait".
+A late beat does not always mean that the loop is blocked: on a busy machine its thread may just not get a CPU. The CPU
+time of the thread decides. A stall spent computing is logged as a warning and counted with cause "cpu"; any other (a
+busy machine, a blocking system call, another thread that holds the interpreter lock) is logged as information and
+counted with cause "wait".
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from sampan.machinery.metrics import Metrics
 log = logging.getLogger(__name__)
 
 STALL_S = 0.25
-"""How late a beat may be."""
+"""How late a beat may be before it counts as a stall."""
 _KEPT_STALLS = 20
 _STACK_DEPTH = 40
 
 Describe = Callable[[FrameType], str]
-"""What a frame of the stack works on, for people ("POST /api/v1/pods by alice"); empty if it does not tell."""
+"""Returns a description of what a stack frame is working on ("POST /api/v1/pods by alice"), or "" if unknown."""
 
 
 class Stall(NamedTuple):
-    """A time in which the event loop did not run."""
+    """A period in which the event loop did not run."""
 
     wall_s: float
     cpu_s: float
     request: str
     stack: str
-    """Empty where the stall was over before the thread looked."""
+    """Empty if the stall was over before the watchdog thread took a sample."""
 
     @property
     def is_computing(self) -> bool:
-        """Whether the loop's own thread used up the time, rather than waited for something."""
+        """Whether the loop's own thread used the time, rather than waiting."""
         return self.cpu_s >= STALL_S
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class _Sample(NamedTuple):
 
 
 class LoopWatchdog:
-    """`with watchdog.watching():` in the loop's thread, while something calls `beat` every `interval_s`."""
+    """Use `with watchdog.watching():` in the loop's thread, while another task calls `beat` every `interval_s`."""
 
     def __init__(self, *, metrics: Metrics, interval_s: float, describe: Describe = lambda frame: "") -> None:
         self._interval_s, self._describe = interval_s, describe
@@ -72,10 +72,10 @@ class LoopWatchdog:
         self._thread_id = 0
         self._beats = 0
         self._beat_at = self._cpu_s = 0.0
-        """Time and the loop thread's CPU time at the last beat."""
+        """Time and CPU time of the loop's thread at the last beat."""
         self._sample: _Sample | None = None
         self.stalls: deque[Stall] = deque(maxlen=_KEPT_STALLS)
-        """The latest ones."""
+        """The most recent stalls."""
         self.longest_s = 0.0
         counted = metrics.counter(
             "sampan_loop_stalls_total",
@@ -102,11 +102,11 @@ class LoopWatchdog:
             self._stopped.set()
 
     def beat(self) -> None:
-        """The loop is running."""
+        """Record that the loop is running."""
         now, cpu_s = time.monotonic(), time.thread_time()
         late_s = now - self._beat_at - self._interval_s
         if late_s >= STALL_S:
-            # What may have been used before the beat was due does not count.
+            # CPU time that may have been used before the beat was due does not count.
             self._count(late_s, max(cpu_s - self._cpu_s - self._interval_s, 0.0))
         self._beats += 1
         self._beat_at, self._cpu_s = now, cpu_s

@@ -1,4 +1,4 @@
-"""Giving memory that was freed back to the system."""
+"""Returns freed memory to the operating system."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 _WORTH_TRIMMING = 16 << 20
 _INTERVAL_S = 10.0
 _SETTLED_S = 1.0
-"""Memory is freed in many small parts: the trim waits until most of them are."""
+"""Memory is freed in many small parts: wait this long until most of them are freed before trimming."""
 
 
 def _malloc_trim() -> Callable[[], None] | None:
-    """glibc's `malloc_trim(0)`; None where the C library has no such function."""
+    """Return glibc's `malloc_trim(0)`, or None if the C library has no such function."""
     try:
         trim = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError):
@@ -26,11 +26,11 @@ def _malloc_trim() -> Callable[[], None] | None:
 
 
 class MemoryTrimmer:
-    """Has the allocator return free memory to the system after much of it was freed.
+    """Makes the allocator return free memory to the operating system after much of it was freed.
 
-    glibc keeps the memory of freed objects for itself wherever something behind them is still in use, so that a burst
-    would set the size of the process for ever. Trimming takes milliseconds and is done in a thread, without the
-    interpreter's lock, at most once in ten seconds.
+    glibc keeps the memory of freed objects if something behind them is still in use, so a burst would set the size of
+    the process forever. Trimming takes milliseconds and is done in a thread, without the interpreter lock, at most once
+    in ten seconds.
     """
 
     def __init__(self, *, trim: Callable[[], None] | None = None, interval_s: float = _INTERVAL_S) -> None:
@@ -41,7 +41,7 @@ class MemoryTrimmer:
         self._not_before = 0.0
 
     def freed(self, size: int) -> None:
-        """So many bytes were freed; called on the event loop, or after it has ended."""
+        """Record that `size` bytes were freed; called on the event loop, or after it has stopped."""
         self._freed += size
         if self._freed < _WORTH_TRIMMING or self._timer is not None or self._trim is None:
             return

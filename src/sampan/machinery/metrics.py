@@ -1,7 +1,7 @@
-"""Counters, gauges and histograms, and their text form for Prometheus.
+"""Counters, gauges and histograms, and their Prometheus text format.
 
-A `Metrics` is made by whoever puts a process together and handed to the components, which ask it for their metrics.
-Counting is a dictionary look-up and an addition; all work of writing is done when somebody asks for the text.
+The composition root creates a `Metrics` and passes it to the components, which register their metrics with it. Counting
+is a dictionary lookup and an addition; all formatting is done when the metrics are scraped.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[str, ...]
 Sample = tuple[Labels, float]
 Read = Callable[[], float | Iterable[Sample]]
-"""Gives the present value, or one for each combination of labels."""
+"""Returns the current value, or one sample for each combination of labels."""
 
 DURATION_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
 
 class Number:
-    """A counter or a gauge with all its labels given."""
+    """A counter or a gauge with all label values set."""
 
     __slots__ = ("value",)
 
@@ -39,14 +39,14 @@ class Number:
 
 
 class Distribution:
-    """A histogram with all its labels given."""
+    """A histogram with all label values set."""
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        """How many fell into each bucket alone; the text adds them up."""
+        """Observations per bucket, not cumulative; the text format adds them up."""
         self.total: float = 0
 
     def observe(self, value: float) -> None:
@@ -58,7 +58,7 @@ C = TypeVar("C", Number, Distribution)
 
 
 class Family(Generic[C]):
-    """All the values of one name, by their labels."""
+    """All values of one metric name, by their label values."""
 
     def __init__(self, *, name: str, kind: str, help: str, labels: Labels, make: Callable[[], C]) -> None:
         self.name, self.kind, self.help, self.label_names = name, kind, help, labels
@@ -66,7 +66,8 @@ class Family(Generic[C]):
         self._children: dict[Labels, C] = {}
 
     def labels(self, *values: str) -> C:
-        """The value with these labels, in the order in which they were declared. Worth keeping where it is hot."""
+        """Return the value with these label values, in the order in which the labels were declared. Hot paths should
+        keep the result."""
         found = self._children.get(values)
         if found is None:
             if len(values) != len(self.label_names):
@@ -87,7 +88,7 @@ class Family(Generic[C]):
 
 
 class Function:
-    """Values that are asked for when the text is written."""
+    """A metric whose values are computed when the text is written."""
 
     def __init__(self, *, name: str, kind: str, help: str, labels: Labels, read: Read) -> None:
         self.name, self.kind, self.help, self.label_names = name, kind, help, labels
@@ -127,7 +128,7 @@ class Metrics:
         )
 
     def function(self, name: str, help: str, read: Read, labels: Labels = (), kind: str = "gauge") -> None:
-        """A metric whose value `read` gives when it is asked for."""
+        """Register a metric whose value `read` returns at each scrape."""
         self._add(Function(name=name, kind=kind, help=help, labels=labels, read=read))
 
     def text(self) -> str:

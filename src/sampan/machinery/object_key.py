@@ -1,11 +1,11 @@
-"""The name of an object within its resource: what caches and work queues use as key."""
+"""The namespaced name of an object, which caches and work queues use as key."""
 
 from typing import Any, NamedTuple
 
 
 class Key(NamedTuple):
     namespace: str
-    """Empty for what lives at the cluster's scope."""
+    """Empty for cluster-scoped objects."""
     name: str
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Regular expressions that users write, matched by RE2 in time that is linear in the text.
+"""Regular expressions written by users, matched by RE2 in time that is linear in the text.
 
 Python's `re` backtracks: a pattern of a few characters can take hours. Patterns that come from requests, configuration
 or images are compiled here and nowhere else. RE2 has neither backreferences nor look-around, as in Kubernetes, whose Go
@@ -18,7 +18,7 @@ from sampan.api.limits import PATTERN_CHARACTERS, PATTERN_MEMORY_BYTES, PATTERNS
 
 
 class PatternError(ValueError):
-    """A text that is not a regular expression of RE2, or one that is too large."""
+    """The text is not a regular expression of RE2, or is too large."""
 
 
 class Pattern:
@@ -36,13 +36,13 @@ class Pattern:
         return self._compiled.search(_encoded(text)) is not None
 
     def find(self, text: str) -> str | None:
-        """The leftmost match."""
+        """Return the leftmost match, or None."""
         match = self._compiled.search(_encoded(text))
         return None if match is None else match.group().decode()
 
     def find_all(self, text: str) -> Iterator[str]:
-        """The matches from left to right, without overlap. As in Go, an empty match that adjoins the match before it is
-        left out."""
+        """Yield the matches from left to right, without overlap. As in Go, an empty match that adjoins the previous
+        match is omitted."""
         last_end = -1
         for match in self._compiled.finditer(_encoded(text).decode()):
             start, end = match.span()
@@ -52,7 +52,7 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Raises PatternError with the words of RE2."""
+    """Compile a pattern; raise PatternError with the message of RE2."""
     if len(text) > PATTERN_CHARACTERS:
         raise PatternError(f"pattern too long: {len(text)} characters, at most {PATTERN_CHARACTERS}")
     return _compile(text)
@@ -74,8 +74,8 @@ def _compile(text: str) -> Pattern:
 
 
 def _encoded(text: str) -> bytes:
-    """The text in UTF-8, with lone surrogates, which UTF-8 cannot express, replaced one for one. RE2 works on bytes:
-    where offsets do not matter, they are given to it as such, which saves the library a conversion."""
+    """Return the text in UTF-8, with each lone surrogate, which UTF-8 cannot express, replaced by U+FFFD. RE2 works on
+    bytes: passing bytes, where offsets do not matter, saves the library a conversion."""
     try:
         return text.encode()
     except UnicodeEncodeError:

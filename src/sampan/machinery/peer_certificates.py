@@ -1,4 +1,5 @@
-"""Whom a verified TLS peer's certificate names, and until when. Every server here reads certificates with this."""
+"""The identity and expiry in a verified TLS peer's certificate. Every server in Sampan reads certificates with this
+module."""
 
 from __future__ import annotations
 
@@ -11,17 +12,17 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class PeerCertificate:
     common_name: str
-    """Of several the last one, as in Go's `pkix.Name`; "" if there is none."""
+    """The last one if there are several, as in Go's `pkix.Name`; "" if there is none."""
     organizations: tuple[str, ...]
     expires: float
-    """When the certificate ends, in seconds since the epoch."""
+    """The notAfter time, in seconds since the epoch."""
 
     def is_expired(self, now: float) -> bool:
         return now > self.expires
 
 
 def read_peer(certificate: Mapping[str, Any]) -> PeerCertificate:
-    """Read what `SSLSocket.getpeercert()` gives for a certificate that TLS has verified."""
+    """Read the result of `SSLSocket.getpeercert()` for a certificate that TLS has verified."""
     pairs = [pair for relative in certificate.get("subject", ()) for pair in relative]
     names = [str(value) for key, value in pairs if key == "commonName"]
     return PeerCertificate(

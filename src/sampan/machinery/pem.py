@@ -1,9 +1,9 @@
-"""The one reader of PEM text. It takes one pass over the lines and follows the rules of Go's `encoding/pem`, which the
-real components use, so that text means the same to Sampan and to kubectl.
+"""The only parser of PEM text. It takes one pass over the lines and follows the rules of Go's `encoding/pem`, which the
+Kubernetes components use, so that text means the same to Sampan and to kubectl.
 
-A block begins with a line that starts with `-----BEGIN ` and ends with `-----`, and ends with the matching END line.
-Text outside of blocks is ignored; of repeated BEGIN lines the last one counts; a block whose lines, headers or base64
-are wrong is skipped.
+A block starts with a line that starts with `-----BEGIN ` and ends with `-----`, and ends with the matching END line.
+Text outside of blocks is ignored; of repeated BEGIN lines the last one counts; a block with malformed lines, headers or
+base64 is skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 CERTIFICATE = "CERTIFICATE"
 CERTIFICATE_REQUEST = "CERTIFICATE REQUEST"
 PRIVATE_KEY_SUFFIX = "PRIVATE KEY"
-"""Types of private keys end with this: `PRIVATE KEY`, `RSA PRIVATE KEY`, `EC PRIVATE KEY`."""
+"""The common suffix of private key types: `PRIVATE KEY`, `RSA PRIVATE KEY`, `EC PRIVATE KEY`."""
 
 _BEGIN, _END, _DASHES = b"-----BEGIN ", b"-----END ", b"-----"
 _BLANK = b" \t\r\n"
@@ -59,9 +59,9 @@ def read_blocks(text: bytes) -> Iterator[PemBlock]:
 
 
 def count_markers(text: bytes) -> int:
-    """Return how many times text that announces a block occurs, at the start of a line or elsewhere.
+    """Return how many BEGIN markers the text contains, at the start of a line or elsewhere.
 
-    Readers disagree about which of several markers begin a block. Text with at most one means the same to all of them.
+    Parsers disagree about which of several markers start a block. Text with at most one means the same to all of them.
     """
     return text.count(b"-----BEGIN")
 

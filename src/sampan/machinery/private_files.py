@@ -1,4 +1,4 @@
-"""Files that only their owner may read: keys, kubeconfigs, notes of a running cluster."""
+"""Files that only their owner may read: keys, kubeconfigs, the state file of a running cluster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MODE = 0o600
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all.
+    """Write a file that only its owner may read, atomically.
 
-    The content goes to a new file of a random name in the same directory, is synced to the disk and then renamed. In a
-    directory that others may write to, such as /tmp, nobody can put a link or a file of theirs in its place. A file
-    that has the content and the mode already is left alone, so that a full disk does not keep a cluster from starting.
+    The content goes to a new file with a random name in the same directory, is synced to disk and then renamed. In a
+    directory that others may write to, such as /tmp, no other user can put a link or file in its place. A file that
+    already has the content and the mode is not written, so that a full disk does not keep a cluster from starting.
     """
     if _has_content(path, content):
         return
@@ -36,7 +36,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def _has_content(path: Path, content: bytes) -> bool:
-    """Return whether the path is already a private regular file of this user with the content."""
+    """Whether the path is already a private regular file of this user with the given content."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

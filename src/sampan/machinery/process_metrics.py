@@ -1,4 +1,4 @@
-"""What a process uses, and whether anything holds up its event loop, as metrics."""
+"""Metrics of the process's resource usage and of the event loop's lag."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
 def export_process(metrics: Metrics) -> None:
-    """The names are those of every Prometheus client."""
+    """Export the standard process metrics, under the names that every Prometheus client uses."""
     metrics.function("process_cpu_seconds_total", "Processor time used.", _cpu_s, kind="counter")
     metrics.function("process_start_time_seconds", "When the process began.", lambda: _STARTED)
     metrics.function("process_resident_memory_bytes", "Memory in use.", lambda: _memory()[0])
@@ -33,10 +33,10 @@ def _cpu_s() -> float:
 
 
 def _memory() -> tuple[int, int]:
-    """Resident and virtual, in bytes."""
+    """Return the resident and the virtual memory in bytes."""
     try:
         virtual, resident, *_ = (_PROC / "statm").read_text().split()
-    except OSError:  # not Linux: the most that it ever was
+    except OSError:  # not Linux: use the peak resident size
         import resource
 
         most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -59,8 +59,10 @@ def _most_files() -> int:
 
 
 class LoopLag:
-    """Wakes up at even intervals and measures how late: that long something else held the event loop. `on_beat` is
-    called each time, so that a watchdog knows that the loop runs."""
+    """Wakes up at regular intervals and measures how late it is: for that long something else blocked the event loop.
+
+    `on_beat` is called each time, so that a watchdog knows that the loop is running.
+    """
 
     def __init__(
         self, *, metrics: Metrics, interval_s: float = LAG_INTERVAL_S, on_beat: Callable[[], None] | None = None

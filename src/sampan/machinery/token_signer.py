@@ -1,4 +1,5 @@
-"""Signs the tokens of service accounts. PyJWT and cryptography load with the first token: they are slow to import."""
+"""Signs service account tokens. PyJWT and cryptography are imported with the first token, because they are slow to
+import."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ _BY_CURVE = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
 
 class TokenSigner:
-    """`issuer` is who the tokens say they come from; `audiences` are what the API server itself goes by, the issuer
-    unless told otherwise."""
+    """Signs JWTs with an RSA or elliptic-curve key. `audiences` are those of the API server itself, by default the
+    issuer."""
 
     def __init__(
         self,
@@ -27,8 +28,8 @@ class TokenSigner:
         longest_s: float = 0,
         extends: bool = True,
     ) -> None:
-        """`longest_s` is how long tokens that are asked for are good at most; 0: as long as is asked for. `extends`:
-        those of pods are good for a year, for programs that do not look for new ones."""
+        """`longest_s` is the maximum lifetime of a requested token; 0 means no maximum. `extends` makes tokens of pods
+        valid for a year, for programs that do not reload them (`--service-account-extend-token-expiration`)."""
         self.issuer, self.longest_s, self.extends = issuer, longest_s, extends
         self.audiences = tuple(audiences) or (issuer,)
         self._key_pem = key_pem
@@ -53,7 +54,7 @@ class TokenSigner:
         return key_id(self._key.public_key())
 
     def sign(self, claims: Mapping[str, Any]) -> str:
-        """The token with these claims and its issuer."""
+        """Return a signed token with these claims and the issuer."""
         import jwt
 
         return jwt.encode(
@@ -62,7 +63,7 @@ class TokenSigner:
 
 
 def key_id(key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> str:
-    """What the header of a token calls the key that verifies it."""
+    """Return the key ID (`kid`) of the public key that verifies a token."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

@@ -1,4 +1,4 @@
-"""A thread for work that would hold the event loop for too long."""
+"""A thread for work that would block the event loop for too long."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class _Job(NamedTuple):
 
 
 class WorkerThread:
-    """Carries out CPU-bound functions one after the other, while the event loop goes on.
+    """Runs CPU-bound functions one after the other, while the event loop continues.
 
-    The interpreter lock is handed over every few milliseconds, so that the loop is delayed by no more than that as long
-    as no single call into C takes longer. There is one thread on purpose: the loop has to wait for its turn behind
-    every thread that wants the lock, and several threads would not be faster. The thread is started when there is work
-    and ends when there is none left.
+    The interpreter lock is handed over every few milliseconds, so the loop is delayed by no more than that as long as
+    no single call into C takes longer. There is one thread on purpose: the loop has to wait for its turn behind every
+    thread that wants the lock, and several threads would not be faster. The thread starts when there is work and stops
+    when there is none left.
     """
 
     def __init__(self, name: str) -> None:
@@ -35,7 +35,8 @@ class WorkerThread:
         self._is_running = False
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """The result of `work(*args)`. If the caller is cancelled before the work has started, it never does."""
+        """Return the result of `work(*args)`. If the caller is cancelled before the work has started, the work never
+        runs."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         with self._lock:
@@ -63,7 +64,7 @@ def _carry_out(job: _Job) -> None:
         result = job.work(*job.args)
     except BaseException as raised:
         error = raised
-    with suppress(RuntimeError):  # the loop has been closed meanwhile
+    with suppress(RuntimeError):  # the loop has been closed in the meantime
         job.loop.call_soon_threadsafe(_finish, job.future, result, error)
 
 

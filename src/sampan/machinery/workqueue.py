@@ -1,11 +1,11 @@
-"""A queue of keys to be worked on, with the promises that controllers rest on.
+"""A work queue of keys with the guarantees of client-go's `util/workqueue`, on which controllers rely.
 
-- A key that waits is in the queue once, however often it is added.
-- A key is never worked on by two at a time; added while it is worked on, it waits until that is done, and is then
-  worked on again: no addition is lost.
-- Delays count in monotonic time, so that setting the wall clock neither stops nor shortens them.
-- `retry` adds a key after a time that doubles with each failure since the last `forget`; there is no jitter, so that a
-  run on a virtual clock repeats exactly.
+- A key that is waiting is in the queue once, however often it is added.
+- A key is never processed by two workers at a time. A key that is added while it is being processed becomes ready again
+  when processing is done: no addition is lost.
+- Delays are measured in monotonic time, so that setting the wall clock neither stops nor shortens them.
+- `retry` adds a key after a backoff that doubles with each failure since the last `forget`; there is no jitter, so that
+  a run on a virtual clock is reproducible.
 """
 
 import asyncio
@@ -28,17 +28,17 @@ class Backoff:
     most_s: float = 1000.0
 
     def after(self, failures: int) -> float:
-        """The pause after so many failures before this one."""
+        """Return the backoff in seconds after `failures` previous failures."""
         return min(self.first_s * 2.0 ** min(failures, 64), self.most_s)
 
 
 @dataclass(slots=True)
 class QueueStats:
     adds: int = 0
-    """Keys that became ready."""
+    """The number of times that a key was added."""
     retries: int = 0
     waited_s: float = 0.0
-    """How long keys that were taken had been ready, in all."""
+    """The total time that keys were waiting before `get` returned them."""
 
 
 class ShutDown(Exception):
@@ -46,7 +46,8 @@ class ShutDown(Exception):
 
 
 class WorkQueue(Generic[K]):
-    """`serve()` has the keys worked on; without it, `run()` must be running for delayed keys to become ready."""
+    """A queue whose keys are processed by `serve()`; without it, `run()` must be running for delayed keys to become
+    ready."""
 
     def __init__(self, *, clock: Clock, backoff: Backoff | None = None, activity: Activity | None = None) -> None:
         self._clock = clock
@@ -54,15 +55,17 @@ class WorkQueue(Generic[K]):
         self._activity = activity or Activity()
         self._ready: deque[K] = deque()
         self._waiting: dict[K, float] = {}
-        """Keys to be worked on, and since when. Those that are not in `_active` are in `_ready`."""
+        """Keys to be processed, with the time at which they were added. Those that are not in `_active` are in
+        `_ready`."""
         self._active: set[K] = set()
-        """Keys being worked on; those of them that are also in `_waiting` were added meanwhile."""
+        """Keys being processed; those that are also in `_waiting` were added again in the meantime."""
         self._failures: dict[K, int] = {}
         self._delayed: list[tuple[float, int, K]] = []
         self._due: dict[K, float] = {}
-        """When a delayed key is due in monotonic time; an entry of the heap with another time is void."""
+        """The monotonic time at which a delayed key is due; a heap entry with another time is obsolete."""
         self._wall_deadlines: set[K] = set()
-        """Delayed keys whose delay was computed from a wall-clock time: ready at once when the wall clock is set."""
+        """Delayed keys whose delay was computed from a wall-clock time: they become ready as soon as the wall clock is
+        set."""
         self._wall_offset = wall_offset(clock)
         self._order = itertools.count()
         self._getters: deque[asyncio.Future[None]] = deque()
@@ -73,7 +76,7 @@ class WorkQueue(Generic[K]):
         self.stats = QueueStats()
 
     def __len__(self) -> int:
-        """Keys that are ready and not yet taken."""
+        """Return the number of keys that are ready and not yet taken."""
         return len(self._ready)
 
     @property
@@ -85,7 +88,7 @@ class WorkQueue(Generic[K]):
         return len(self._due)
 
     def add(self, key: K) -> None:
-        """Have the key worked on, unless it waits already."""
+        """Add the key, unless it is already waiting."""
         if self._is_shut or key in self._waiting:
             return
         self._activity.step()
@@ -95,9 +98,11 @@ class WorkQueue(Generic[K]):
             self._make_ready(key)
 
     def add_after(self, key: K, seconds: float, *, follows_wall_clock: bool = False) -> None:
-        """Add the key once that time has passed; of several times the soonest counts. With `follows_wall_clock` the
-        delay comes from a wall-clock time (a TTL, a schedule): should the wall clock be set meanwhile, the key is added
-        soon after, so that the delay is computed again."""
+        """Add the key after a delay; the shortest of several delays counts.
+
+        With `follows_wall_clock` the delay was computed from a wall-clock time (a TTL, a schedule): if the wall clock
+        is set in the meantime, the key is added soon after, so that the delay is computed again.
+        """
         if seconds <= 0:
             return self.add(key)
         if self._is_shut:
@@ -105,7 +110,7 @@ class WorkQueue(Generic[K]):
         if follows_wall_clock and key not in self._wall_deadlines:
             self._wall_deadlines.add(key)
             if len(self._wall_deadlines) == 1:
-                self._sooner.set()  # the sleep must end when the wall clock is set
+                self._sooner.set()  # restart the sleep, so that it also wakes when the wall clock is set
         when = self._clock.monotonic() + seconds
         if self._due.get(key, when) < when:
             return
@@ -115,7 +120,7 @@ class WorkQueue(Generic[K]):
             self._sooner.set()
 
     def retry(self, key: K) -> float:
-        """Add the key after its back-off, which is returned."""
+        """Add the key after its backoff, and return the backoff in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.stats.retries += 1
@@ -124,14 +129,14 @@ class WorkQueue(Generic[K]):
         return pause_s
 
     def forget(self, key: K) -> None:
-        """The key was worked on with success: its next failure is the first again."""
+        """Reset the key's backoff after it was processed successfully."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """The next key; `done` must be called with it. Raises ShutDown."""
+        """Wait for the next key and return it; the caller must call `done` with it. Raise ShutDown."""
         while not self._ready:
             if self._is_shut:
                 raise ShutDown
@@ -144,7 +149,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The key is no longer worked on."""
+        """Mark the key as no longer being processed."""
         self._active.discard(key)
         self._activity.step()
         if key in self._waiting:
@@ -153,7 +158,7 @@ class WorkQueue(Generic[K]):
             self._rest.set()
 
     def shut_down(self) -> None:
-        """Take no more keys. What is ready is still given out; then `get` raises ShutDown."""
+        """Accept no more keys. Keys that are ready are still returned by `get`, which then raises ShutDown."""
         self._is_shut = True
         self._due.clear()
         self._wall_deadlines.clear()
@@ -163,13 +168,13 @@ class WorkQueue(Generic[K]):
                 getter.set_result(None)
 
     async def drained(self) -> None:
-        """Until nothing is ready or worked on."""
+        """Wait until no key is ready or being processed."""
         while self._ready or self._active:
             self._rest.clear()
             await self._rest.wait()
 
     async def serve(self, work: Callable[[K], Awaitable[None]], workers: int) -> None:
-        """Have keys worked on, so many at a time, until cancelled. What `work` raises ends it."""
+        """Process keys with the given number of workers until cancelled. An exception from `work` propagates."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.run())
             for _ in range(workers):
@@ -211,7 +216,7 @@ class WorkQueue(Generic[K]):
         self.add(key)
 
     async def _sleep(self) -> None:
-        """Until the first delayed key is due, or another comes before it."""
+        """Wait until the first delayed key is due, or until a key with an earlier time is added."""
         self._sooner.clear()
         while self._delayed and self._due.get(self._delayed[0][2]) != self._delayed[0][0]:
             heapq.heappop(self._delayed)
@@ -236,7 +241,9 @@ class WorkQueue(Generic[K]):
             await getter
         except asyncio.CancelledError:
             if getter.done() and not getter.cancelled() and self._ready:
-                self._wake_one()  # in place of this one, who was told of a key and goes without it
+                # This getter was woken for a key but is cancelled before it takes it: wake the next getter, or the key
+                # would stay in the queue with all workers asleep.
+                self._wake_one()
             raise
 
     def _wake_one(self) -> None:

@@ -1,1 +1,2 @@
-"""Codecs: between API objects, or their JSON values, and the forms they have on the wire and in the store."""
+"""Codecs between API objects, or their JSON values, and their encodings on the wire and in storage:
+`k8s.io/apimachinery/pkg/runtime/serializer`."""

@@ -1,16 +1,16 @@
-"""Where a string stops being standard base64, in Go's words."""
+"""Validation of standard base64, with Go's error messages."""
 
 _BASE64 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
 def fault(value: str) -> str | None:
-    """What Go says of a string that is not standard base64, None if it is."""
+    """Return Go's error message for a string that is not standard base64, or None if it is."""
     at = _first_illegal(value.encode())
     return None if at is None else f"illegal base64 data at input byte {at}"
 
 
 def _first_illegal(data: bytes) -> int | None:
-    """Where Go's decoder stops: at a byte that cannot be there, or at the start of an unfinished group of four."""
+    """Return where Go's decoder stops: at an illegal byte, or at the start of an incomplete group of four."""
     letters = [(index, byte) for index, byte in enumerate(data) if byte not in b"\r\n"]
     for place, (index, byte) in enumerate(letters):
         if byte == ord("="):
@@ -22,7 +22,7 @@ def _first_illegal(data: bytes) -> int | None:
 
 
 def _padding_fault(data: bytes, rest: list[tuple[int, int]], place: int) -> int | None:
-    """What is wrong from the first = on, which is the letter number `place` of its group."""
+    """Return the position of an error from the first = on, which is at index `place` of its group."""
     if place < 2:
         return rest[0][0]
     if place == 2:

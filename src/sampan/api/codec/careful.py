@@ -1,9 +1,9 @@
-"""Decoding along a schema, the careful way: what the real server does with an odd body, step by step.
+"""Schema-directed decoding of unusual bodies, with the results and errors of kube-apiserver.
 
-Every unknown and repeated field is named, in the order of the text; null stands for a field's zero value; repeated
-objects and lists are laid over each other; the first value of a wrong type is told in the real server's words. The
-result is a plain value without oddities that fits the type. Slower than msgspec by far, so only taken when msgspec
-refuses a body or repeated keys are suspected.
+Every unknown and duplicate field is reported, in the order of the text; null becomes the field's zero value; duplicate
+objects and lists are merged; the first value of a wrong type is reported with kube-apiserver's message. The result is a
+plain value that fits the type. This is far slower than msgspec, so it is only used when msgspec rejects a body or
+duplicate keys are suspected.
 """
 
 import re
@@ -26,7 +26,7 @@ _NOTHING = object()
 
 
 def decode(value: Any, schema: Schema) -> tuple[Any, list[str]]:
-    """A plain value for a parsed or plain one, and the strict errors. DecodeError for a value of a wrong type."""
+    """Return the plain value of a parsed or plain value, and the strict errors. Raise DecodeError for a wrong type."""
     reader = _Reader()
     try:
         found = reader.read(value, schema, gotypes.name_of(schema), _NOTHING)
@@ -40,17 +40,18 @@ def decode(value: Any, schema: Schema) -> tuple[Any, list[str]]:
 class _Reader:
     def __init__(self) -> None:
         self.fault: str | None = None
-        """The first wrong type; reading goes on after it, as a worse error may follow."""
+        """The first type error; decoding continues, because a more severe error may follow."""
         self.strict: dict[str, None] = {}
         self.path: list[str] = []
-        """Keys and [indexes] down to where we are."""
+        """Keys and [indexes] of the current position."""
         self.fields: list[str] = []
-        """The fields of Go's structs down to where we are."""
+        """The Go struct fields of the current position."""
         self.struct = ""
         self.silent = 0
 
     def read(self, value: Any, schema: Schema, go_type: str, old: Any) -> Any:
-        """What `value` becomes; `old` is what an earlier field of the same name became. _NOTHING: leave it at zero."""
+        """Return the decoded `value`. `old` is the result of an earlier field of the same name; _NOTHING means the zero
+        value."""
         if schema.preserve_unknown:
             return self._opaque(value, schema)
         if schema.format in _SELF_WRITTEN:
@@ -127,7 +128,7 @@ class _Reader:
         return out
 
     def _one_of(self, value: Any, schema: Schema, go_type: str) -> Any:
-        """A JSON schema, or a boolean or list in its place."""
+        """Decode a JSON schema, or a boolean or list in its place."""
         self.silent += 1
         try:
             if isinstance(value, Pairs | dict):
@@ -148,7 +149,7 @@ class _Reader:
         return Raw(json.encode(found)) if schema.name == FIELDS_V1 else found
 
     def _self_written(self, value: Any, schema: Schema) -> Any:
-        """Types that read themselves: their errors end the whole decoding."""
+        """Decode a type with an unmarshaller of its own; its errors abort the whole decoding."""
         if value is None:
             return _NOTHING
         try:
@@ -239,7 +240,7 @@ def _pairs(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _or_zero(found: Any, schema: Schema) -> Any:
-    """A list's or map's element that is at zero."""
+    """Return the result, or the zero value for an element of a list or map."""
     if found is not _NOTHING:
         return found
     if schema.format in ("date-time", "micro-time") or schema.preserve_unknown:
@@ -252,12 +253,13 @@ def _or_zero(found: Any, schema: Schema) -> Any:
 
 
 def _is_reset_by_null(schema: Schema) -> bool:
-    """Pointers, lists and maps become empty; a plain value keeps what a field of the same name said before."""
+    """Whether null empties the field: pointers, lists and maps become empty, plain values keep the value of an earlier
+    field of the same name."""
     return schema.additional is not None or schema.items is not None or not schema.zero
 
 
 def kind(value: Any) -> str:
-    """A value's kind as Go's errors call it."""
+    """Return the name of a value's kind in Go's error messages."""
     if isinstance(value, Pairs | dict):
         return "object"
     if isinstance(value, list):
@@ -268,12 +270,12 @@ def kind(value: Any) -> str:
 
 
 def joined(path: list[str]) -> str:
-    """spec.containers[0].image"""
+    """Return the path as text, such as `spec.containers[0].image`."""
     return "".join(part if part.startswith("[") or i == 0 else f".{part}" for i, part in enumerate(path))
 
 
 def shown_field(path: list[str], key: str) -> str:
-    """A field's path in quotes for an error, cut where it is longer than anybody would read."""
+    """Return the quoted path of a field for an error message, truncated to a readable length."""
     parts, length = [], 0
     for part in (*path, key):
         parts.append(part[: limits.STRICT_ERROR_LENGTH])

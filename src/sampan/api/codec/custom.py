@@ -1,4 +1,4 @@
-"""Custom objects in a client's JSON body: a dict whose metadata is sound and whose fields the schema knows."""
+"""Decoding of custom objects from a client's JSON body: metadata is validated, and unknown fields are pruned."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from sampan.api.types.meta_v1 import ObjectMeta
 
 
 def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
-    """The object without fields that the schema does not know, and the strict errors: repeated fields, then unknown
-    ones. Raises SyntaxFault or DecodeError as for typed objects."""
+    """Return the object without the fields that the schema does not have, and the strict errors: duplicate fields, then
+    unknown ones. Raise SyntaxFault or DecodeError as for typed objects."""
     value, strict = json.decode_any(body)
     if not isinstance(value, dict):
         raise DecodeError(f"json: cannot unmarshal {kind(value)} into Go value of type map[string]interface {{}}")
@@ -22,7 +22,7 @@ def decode(body: bytes, schema: Schema) -> tuple[dict[str, Any], list[str]]:
 
 
 def accept(value: dict[str, Any], schema: Schema) -> list[str]:
-    """Bring a dict into shape in place; the paths of the fields that were dropped."""
+    """Normalize a custom object in place; return the paths of the fields that were dropped."""
     unknown = _sound_metadata(value, "")
     unknown += fields.prune(value, schema)
     fields.drop_nulls(value, schema)
@@ -44,7 +44,7 @@ def _sound_inner(inner: dict[str, Any], path: str) -> list[str]:
 
 
 def _sound_metadata(value: dict[str, Any], path: str) -> list[str]:
-    """Put metadata in its canonical form; the paths of its fields that do not exist."""
+    """Replace metadata by its canonical form; return the paths of its unknown fields."""
     if "metadata" not in value:
         return []
     meta, strict = json.decode(json.encode(value["metadata"]), ObjectMeta)

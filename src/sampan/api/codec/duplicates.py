@@ -1,8 +1,8 @@
-"""Whether a JSON text has an object with a repeated key, cheaply: msgspec keeps the last one and says nothing.
+r"""Cheap detection of duplicate keys in JSON, because msgspec silently keeps the last one.
 
-The text is parsed and written again, which drops repeated keys with their values, and nothing else that has quotes. So
-the text has more quotes than its second form exactly if a key is repeated. The one thing that could hide it is a quote
-written as \\u0022, which comes out as \\" and adds one: a text with such an escape is taken for suspect.
+The text is decoded and encoded again, which drops duplicate keys with their values, and nothing else that has quotes.
+So the text has more quotes than its second form exactly if a key is duplicated. The only thing that could hide a
+duplicate is a quote written as \u0022, which is encoded as \" and adds one: text with such an escape is always suspect.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def suspected(body: bytes) -> bool:
-    """False if no key is repeated in this JSON text; True if one is, or if this cheap way cannot tell."""
+    """Return False if no key is duplicated in this JSON text; True if one is, or if this cheap test cannot decide."""
     try:
         return suspected_in(body, _decode(body))
     except (msgspec.MsgspecError, RecursionError):
@@ -22,7 +22,7 @@ def suspected(body: bytes) -> bool:
 
 
 def suspected_in(body: bytes, value: Any) -> bool:
-    """The same where the value of the text is at hand."""
+    """Like `suspected`, for a text that is already decoded to `value`."""
     return b"\\u0022" in body or _encode(value).count(b'"') != body.count(b'"')
 
 

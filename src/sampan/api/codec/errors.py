@@ -1,16 +1,16 @@
-"""What can be wrong with the bytes of an object, in the words of the real server."""
+"""Errors of decoding, with the messages of kube-apiserver."""
 
 
 class DecodeError(ValueError):
-    """The bytes are no object of the type asked for."""
+    """The bytes are not an object of the requested type."""
 
 
 class SyntaxFault(DecodeError):
-    """The bytes are not even JSON."""
+    """The bytes are not valid JSON."""
 
 
 class BodyTooLargeError(DecodeError):
-    """The bytes may be an object, but one that would take up too much memory."""
+    """The decoded object would take too much memory."""
 
 
 __all__ = ["BodyTooLargeError", "DecodeError", "SyntaxFault"]

@@ -1,6 +1,6 @@
-"""Custom objects, which are plain dicts, along their schema: unknown fields, nulls, defaults, embedded metadata.
+"""Schema-directed processing of custom objects, which are plain dicts: pruning, nulls, defaults, embedded metadata.
 
-All of these change the value in place, except `check_fields`.
+All functions change the value in place, except `check_fields`.
 """
 
 from collections.abc import Iterator
@@ -13,16 +13,16 @@ from sampan.api import limits
 from sampan.api.schema import Schema, copy_value
 
 TITLE_FIELDS = ("apiVersion", "kind", "metadata")
-"""Fields that every whole object has, whether its schema says so or not."""
+"""Fields that every complete object has, whether its schema lists them or not."""
 
 
 def check_fields(value: Any, schema: Schema) -> list[str]:
-    """The paths of fields that the schema does not know, sorted; the first 100 of them."""
+    """Return the paths of fields that the schema does not have, sorted; at most 100."""
     return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=False).below(value, schema, "", is_object=True))
 
 
 def prune(value: Any, schema: Schema) -> list[str]:
-    """Remove the fields that the schema does not know; their paths, sorted, the first 100 of them."""
+    """Remove the fields that the schema does not have; return their paths, sorted, at most 100."""
     return nsmallest(limits.STRICT_ERRORS, _Unknown(remove=True).below(value, schema, "", is_object=True))
 
 
@@ -33,8 +33,8 @@ class _Unknown:
     def below(
         self, value: Any, schema: Schema | None, path: str, *, is_object: bool = False, keep: bool = False
     ) -> Iterator[str]:
-        """`is_object`: a whole object, which has its title fields; `keep`: what is not known is let be. Without a
-        schema no field is known."""
+        """Yield the unknown fields of a value. `is_object` marks a complete object, which has apiVersion, kind and
+        metadata; `keep` preserves unknown fields. Without a schema no field is known."""
         keep = keep or (schema is not None and schema.preserve_unknown)
         is_object = is_object or (schema is not None and schema.embedded)
         if isinstance(value, list) and not (keep and schema and schema.items is None):
@@ -58,7 +58,7 @@ class _Unknown:
 
 
 def drop_nulls(value: Any, schema: Schema | None) -> None:
-    """Remove nulls where the schema neither allows them nor has a default to put in their place."""
+    """Remove nulls where the schema neither allows them nor has a default."""
     if isinstance(value, list):
         for item in value:
             drop_nulls(item, schema.items if schema else None)
@@ -72,7 +72,7 @@ def drop_nulls(value: Any, schema: Schema | None) -> None:
 
 
 def apply_defaults(value: Any, schema: Schema | None) -> None:
-    """Put defaults where a field is missing, or null where it may not be."""
+    """Set defaults for fields that are missing, or null although not nullable."""
     if schema is None:
         return
     if isinstance(value, dict):
@@ -100,7 +100,7 @@ def _default(schema: Schema) -> Any:
 
 
 def embedded_objects(value: Any, schema: Schema | None, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """The whole objects inside an object that the schema marks as such, with their paths."""
+    """Yield the embedded objects (`x-kubernetes-embedded-resource`) inside an object, with their paths."""
     if schema is None:
         return
     if isinstance(value, dict):
@@ -116,8 +116,8 @@ def embedded_objects(value: Any, schema: Schema | None, path: str = "") -> Itera
 
 
 def _joined(path: str, step: str) -> str:
-    """A path one step further down. It is cut where a message would cut it, because a key can be as long as a body and
-    every field below it repeats it."""
+    """Extend a path by one step. It is truncated as messages are, because a key can be as long as a body and is
+    repeated by every field below it."""
     return (path + step)[: limits.STRICT_ERROR_LENGTH]
 
 

@@ -1,4 +1,4 @@
-"""The names that Go's decoder uses in its errors, from data/gotypes.json; read on the first such error."""
+"""The type names in the errors of Go's decoder, from data/gotypes.json, which is read on the first such error."""
 
 from functools import cache
 from pathlib import Path
@@ -26,25 +26,25 @@ _NONE = _Facts()
 
 
 def name_of(schema: Schema) -> str:
-    """v1.Pod for io.k8s.api.core.v1.Pod; the plain type for what has no name."""
+    """Return `v1.Pod` for `io.k8s.api.core.v1.Pod`; the plain type for a schema without a name."""
     if not schema.name:
         return _plain(schema)
     return ".".join(schema.name.split(".")[-2:])
 
 
 def type_of(definition: str, field: str, schema: Schema) -> str:
-    """The type of a struct's field: []v1.Container."""
+    """Return the Go type of a struct's field, such as `[]v1.Container`."""
     return _facts().get(definition, _NONE).types.get(field) or _plain(schema)
 
 
 def field_path(definition: str, field: str) -> list[str]:
-    """The field with the embedded structs that it comes through."""
+    """Return the field, preceded by the embedded structs that contain it."""
     via = _facts().get(definition, _NONE).via.get(field)
     return [*via.split("."), field] if via else [field]
 
 
 def element(go_type: str, schema: Schema) -> str:
-    """The type of a list's or map's elements, for a type as Go prints it."""
+    """Return the element type of a list or map type in Go's notation."""
     if go_type.startswith(("[]", "map[")):
         return go_type.split("]", 1)[1].lstrip("*")
     return name_of(schema)

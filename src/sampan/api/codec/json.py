@@ -1,8 +1,8 @@
-"""JSON: between bytes and typed objects, and between bytes and plain values.
+"""JSON encoding and decoding of typed objects and of plain values.
 
-`decode` is for what clients send: it finds every unknown and repeated field and speaks like the real server. `read` is
-for bytes of our own or of a store: what it does not know is dropped. Both try msgspec's single pass first; only a body
-with something odd in it goes the careful way.
+`decode` is for client bodies: it reports every unknown and duplicate field with kube-apiserver's messages. `read` is
+for bytes of our own or from storage: unknown fields are dropped. Both try msgspec's single pass first; only an unusual
+body is decoded by `careful`.
 """
 
 import re
@@ -19,22 +19,23 @@ from sampan.api.types.base import Object, Struct
 T = TypeVar("T", bound=Struct)
 
 MAX_DEPTH = 500
-"""Of plain values. Go stops at 10,000; objects that mean something stay below 100."""
+"""The maximum depth of plain values. Go's limit is 10,000; real objects stay below 100."""
 
 _encoder = msgspec.json.Encoder()
 
 
 def encode(value: Any) -> bytes:
-    """The bytes of a typed object or plain value. The items of a typed list do not repeat kind and apiVersion."""
+    """Return the bytes of a typed object or plain value. The items of a typed list do not repeat kind and
+    apiVersion."""
     if _is_list(value) and value.items:
         return _encode_list(value)
     return _encoder.encode(value)
 
 
 def decode(body: bytes, type: type[T]) -> tuple[T, list[str]]:
-    """The object in a client's body, and what is strictly wrong with it: unknown and repeated fields.
+    """Return the object in a client's body, and the strict errors: unknown and duplicate fields.
 
-    Raises SyntaxFault for what is not JSON, DecodeError for a value of a wrong type.
+    Raise SyntaxFault for invalid JSON, DecodeError for a value of a wrong type.
     """
     if len(body) > limits.INLINE_BODY_BYTES:
         return _decode_large(body, type)
@@ -54,7 +55,7 @@ def _decode_large(body: bytes, type: type[T]) -> tuple[T, list[str]]:
 
 
 def check_size(body: bytes) -> None:
-    """Refuse a body with more values than `limits.BODY_VALUES`: objects, arrays, and every item but the first."""
+    """Reject a body with more values than `limits.BODY_VALUES`: objects, arrays, and every item but the first."""
     if _count_values(body) <= limits.BODY_VALUES:
         return
     outside = _without_strings(body)
@@ -68,7 +69,7 @@ def _count_values(body: bytes) -> int:
 
 
 def _refuse_brackets(body: bytes) -> None:
-    """SyntaxFault if the beginning of a text without strings is nested too deeply."""
+    """Raise SyntaxFault if the start of a text without strings is nested too deeply."""
     depth = 0
     for bracket in _BRACKET.findall(body[: 4 * syntax.MAX_DEPTH]):
         depth += 1 if bracket in b"{[" else -1
@@ -77,7 +78,7 @@ def _refuse_brackets(body: bytes) -> None:
 
 
 def _without_strings(body: bytes) -> bytes:
-    """What stands outside of strings, found in small steps that give other threads their turn."""
+    """Return the text outside of strings, in small steps that let other threads run."""
     body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     outside, is_inside = [], False
     for start in range(0, len(body), pieces.PIECE_BYTES):
@@ -91,7 +92,7 @@ _BRACKET = re.compile(rb"[\[\]{}]")
 
 
 def read(body: bytes, type: type[T]) -> T:
-    """The object in bytes that are known to be one; fields that the type does not have are dropped."""
+    """Return the object in trusted bytes; unknown fields are dropped."""
     try:
         return _decoder(type).decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -99,8 +100,8 @@ def read(body: bytes, type: type[T]) -> T:
 
 
 def decode_any(body: bytes) -> tuple[Any, list[str]]:
-    """The plain value in a client's body (a custom object, a patch), and its repeated fields. It is nested at most
-    MAX_DEPTH deep, so that functions that follow it downwards are safe."""
+    """Return the plain value in a client's body (a custom object, a patch), and its duplicate fields. It is nested at
+    most MAX_DEPTH deep, so that recursive functions are safe."""
     if len(body) > limits.INLINE_BODY_BYTES:
         return _decode_any_large(body)
     try:
@@ -123,7 +124,7 @@ def _decode_any_large(body: bytes) -> tuple[Any, list[str]]:
 
 
 def read_any(body: bytes) -> Any:
-    """The plain value in bytes that are known to be JSON."""
+    """Return the plain value in bytes that are known to be JSON."""
     try:
         return _any_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -131,18 +132,18 @@ def read_any(body: bytes) -> Any:
 
 
 def to_value(obj: Any) -> Any:
-    """A typed object as a plain value: what its JSON says."""
+    """Return a typed object as a plain JSON value."""
     return _any_decoder.decode(_encoder.encode(obj))
 
 
 def from_value(value: Any, type: type[T]) -> T:
-    """A plain value as a typed object; fields that the type does not have are dropped. DecodeError for a wrong type."""
+    """Return a plain value as a typed object, dropping unknown fields. Raise DecodeError for a wrong type."""
     return read(_encoder.encode(value), type)
 
 
 def decode_value(value: Any, type: type[T]) -> tuple[T, list[str]]:
-    """A client's plain value (what a patch has made) as a typed object, and its unknown fields. DecodeError for a wrong
-    type."""
+    """Return a client's plain value (the result of a patch) as a typed object, and its unknown fields. Raise
+    DecodeError for a wrong type."""
     try:
         return _decoder(type).decode(_encoder.encode(value)), []
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -151,7 +152,7 @@ def decode_value(value: Any, type: type[T]) -> tuple[T, list[str]]:
 
 
 def read_kind(body: bytes) -> tuple[str, str]:
-    """apiVersion and kind of a body, empty where it has none."""
+    """Return apiVersion and kind of a body, empty if absent."""
     try:
         found = _kind_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -195,7 +196,7 @@ def _decode_carefully(body: bytes, type: type[T]) -> tuple[T, list[str]]:
 
 
 def convert(value: Any, type: type[T]) -> T:
-    """A value that `careful.decode` has gone through as a typed object."""
+    """Return a result of `careful.decode` as a typed object."""
     try:
         return msgspec.convert(value, type, dec_hook=decode_hook)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -211,7 +212,8 @@ def _decode_any_carefully(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _refuse_depth(value: Any) -> None:
-    """SyntaxFault for a value that is nested more than MAX_DEPTH deep; level by level, so that depth does no harm."""
+    """Raise SyntaxFault for a value that is nested more than MAX_DEPTH deep. It proceeds level by level, without
+    recursion."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [child for node in level for child in parsed.children(node)]
@@ -221,7 +223,7 @@ def _refuse_depth(value: Any) -> None:
 
 
 def _note_duplicates(value: Any, path: list[str], found: dict[str, None]) -> None:
-    """Add the repeated fields below `path` to `found`, which is full at `limits.STRICT_ERRORS`."""
+    """Add the duplicate fields below `path` to `found`, up to `limits.STRICT_ERRORS`."""
     if len(found) >= limits.STRICT_ERRORS:
         return
     if isinstance(value, parsed.Pairs):
@@ -260,7 +262,7 @@ def _read_kind_carefully(body: bytes) -> tuple[str, str]:
 
 
 def _is_list(value: Any) -> bool:
-    """Whether it is a list of one kind, which its own kind tells."""
+    """Whether it is a list of a single kind, which its own kind implies."""
     name = value.__class__.__name__
     return isinstance(value, Object) and name.endswith("List") and name not in ("List", "PartialObjectMetadataList")
 
@@ -269,7 +271,7 @@ _TITLE = re.compile(rb'\{"kind":"[^"]*","apiVersion":"[^"]*",?')
 
 
 def _encode_list(value: Any) -> bytes:
-    """The list with its items' titles cut off, which are the first two fields of each."""
+    """Return the encoded list, with kind and apiVersion, the first two fields, removed from each item."""
     pieces = []
     for item in value.items:
         piece = _encoder.encode(item)

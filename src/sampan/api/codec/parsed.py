@@ -1,6 +1,6 @@
-"""JSON as it stands in the text: every pair of an object in order, repeated keys included, and numbers as written.
+"""JSON as written: every pair of an object in order, including duplicate keys, and numbers with their spelling.
 
-The generic parse under the careful way of decoding, where msgspec's one pass is not enough.
+This is the parser for `careful`, where msgspec's single pass is not enough.
 """
 
 import json
@@ -13,17 +13,17 @@ INT64 = range(-(2**63), 2**63)
 
 
 class Pairs(list[tuple[str, Any]]):
-    """An object of the text: its keys and values in order."""
+    """A JSON object: its keys and values in order."""
 
 
 class Decimal(float):
-    """A number that is no 64-bit integer as written; `text` is how it was written."""
+    """A number that is not written as a 64-bit integer; `text` is its spelling."""
 
     text: str
 
 
 def parse(body: bytes) -> Any:
-    """The value of a text with `Pairs` for objects. SyntaxFault for what is not JSON."""
+    """Return the value of a text, with `Pairs` for objects. Raise SyntaxFault for invalid JSON."""
     try:
         return _DECODER.decode(body.decode("utf-8", "replace"))
     except RecursionError:
@@ -33,7 +33,7 @@ def parse(body: bytes) -> Any:
 
 
 def children(value: Any) -> list[Any]:
-    """The lists and objects directly in a parsed or plain value."""
+    """Return the lists and objects directly inside a parsed or plain value."""
     if isinstance(value, Pairs):
         return [item for _, item in value if isinstance(item, list | dict)]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -41,7 +41,7 @@ def children(value: Any) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value with dicts for objects; the last of repeated keys counts."""
+    """Return the value with dicts for objects; the last of duplicate keys counts."""
     if isinstance(value, Pairs):
         return {text(key): plain(item) for key, item in value}
     if isinstance(value, dict):
@@ -54,19 +54,19 @@ def plain(value: Any) -> Any:
 
 
 def number(value: float) -> int | float:
-    """A decimal as it comes back from a store: a whole one loses its point."""
+    """Return a decimal as it comes back from storage: a whole number becomes an integer."""
     return int(value) if value.is_integer() and abs(value) < 1e21 else float(value)
 
 
 def text(value: str) -> str:
-    """A string without the halves of characters that a \\u escape can bring in."""
+    r"""Return the string with lone surrogates, which \u escapes can produce, replaced by U+FFFD."""
     if value.isascii():
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def spelled(value: Any) -> str:
-    """A number as it was written."""
+    """Return a number as it was written."""
     return value.text if isinstance(value, Decimal) else str(value)
 
 

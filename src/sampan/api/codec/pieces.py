@@ -1,8 +1,8 @@
 """Decoding of a large JSON body piece by piece.
 
-msgspec decodes a body in one call, which holds the interpreter lock to its end: up to a second for 3 MB. Here a large
-body is split along its type into the values of its fields and the items of its lists, and each call decodes about
-`PIECE_BYTES`. Between two calls other threads get their turn.
+msgspec decodes a body in one call, which holds the interpreter lock until it returns: up to a second for 3 MB. Here a
+large body is split along its type into the values of its fields and the items of its lists, and each call decodes about
+`PIECE_BYTES`. Between two calls other threads can run.
 """
 
 import types
@@ -24,18 +24,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RepeatedKeyError(ValueError):
-    """A key may be there twice, which only careful decoding can tell."""
+    """A key may be duplicated, which only `careful` can decide."""
 
 
 class PieceDecoder:
-    """Decodes as the decoders that `make_decoder` gives for a type would, which it asks once for each type."""
+    """Decodes like the decoders that `make_decoder` returns, which is called once for each type."""
 
     def __init__(self, make_decoder: MakeDecoder) -> None:
         self._decoder = cache(make_decoder)
 
     def decode(self, body: bytes, type: Any) -> Any:
-        """The value of a body. Raises what one call of msgspec would raise, and RepeatedKeyError."""
-        if b"\\u0022" in body:  # it would hide a repeated key from the count of quotes
+        """Return the value of a body. Raise the exceptions of msgspec, and RepeatedKeyError."""
+        if b"\\u0022" in body:  # it would hide a duplicate key from the count of quotes
             raise RepeatedKeyError
         return self._decode(body, type)
 
@@ -95,7 +95,7 @@ class PieceDecoder:
 
 
 def _groups(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces joined by commas to groups of at most PIECE_BYTES; one that is larger than that comes alone."""
+    """Yield the pieces joined by commas in groups of at most PIECE_BYTES; a larger piece forms a group of its own."""
     group: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -109,21 +109,21 @@ def _groups(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _check_quotes(body: bytes, quotes: int) -> None:
-    """Of a repeated key only the last value is left, so that quotes of the body are missing in the parts."""
+    """Raise RepeatedKeyError if the parts lack quotes of the body: only the last value of a duplicate key is left."""
     if body.count(b'"') != quotes:
         raise RepeatedKeyError
 
 
 @cache
 def _parts(type: Any) -> "msgspec.json.Decoder[Any]":
-    """A decoder for the fields of a struct as they stand in the text; it refuses others."""
+    """Return a decoder that splits a struct into its undecoded fields; it rejects unknown fields."""
     fields = [(field.name, msgspec.Raw, msgspec.Raw()) for field in msgspec.structs.fields(type)]
     renamed = {field.name: field.encode_name for field in msgspec.structs.fields(type)}
     return msgspec.json.Decoder(msgspec.defstruct(type.__name__, fields, rename=renamed, forbid_unknown_fields=True))
 
 
 def _narrowed(type: Any, body: bytes) -> Any:
-    """The type without None, which a large body cannot be, or for any type that which the body has."""
+    """Return the type without None, which a large body cannot be; for Any, the body's own type."""
     if get_origin(type) in (Union, types.UnionType):
         others = [each for each in get_args(type) if each is not types.NoneType]
         return others[0] if len(others) == 1 else type

@@ -1,10 +1,11 @@
-"""The API client that every component uses: typed, over HTTP or a loopback, the same code on both.
+"""The API client that every component uses: typed, with the same code over HTTP and over the in-process loopback.
 
-`transport` is the contract that carries requests; `client` retries and signs them; `resource` has what can be done with
-a resource's objects. `access` and `kubeconfig` tell how a server is reached, `http` goes there; the loopback transport
-is the API server's (`sampan.apiserver.loopback`).
+`transport` is the contract of what carries requests; `client` adds retries and headers; `resource` has the operations
+on the objects of a resource. `access` and `kubeconfig` describe how to reach a server, and `http` connects to it; the
+loopback transport belongs to the API server (`sampan.apiserver.loopback`). The Kubernetes counterparts are client-go's
+`rest`, `dynamic`, `discovery` and `tools/clientcmd`.
 
-Names are loaded when they are first used, so that a command that wants a kubeconfig alone does not wait for the types.
+Names are imported on first use, so that a command that only needs a kubeconfig does not load the API types.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""How a server is reached and who one is to it, whether that came from a kubeconfig or from flags."""
+"""The address of a server and the credentials for it, from a kubeconfig or from flags."""
 
 import base64
 import os
@@ -14,32 +14,32 @@ _TOKEN_KEPT_S = 60.0
 
 
 class AccessError(ValueError):
-    """A certificate, key or token that cannot be used; the message says which and why."""
+    """A certificate, key or token cannot be used; the message says which and why."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Access:
     server: str
     ca_pem: bytes = b""
-    """Who vouches for the server; empty: the system's authorities."""
+    """The CA bundle that verifies the server; empty for the system's CAs."""
     is_insecure: bool = False
-    """The server's certificate is not checked."""
+    """Whether to skip the verification of the server's certificate."""
     tls_server_name: str = ""
     proxy_url: str = ""
     client_cert_pem: bytes = b""
     client_key_pem: bytes = field(default=b"", repr=False)
     token: str = field(default="", repr=False)
     token_file: Path | None = None
-    """Read again now and then; goes before `token`."""
+    """Read again every minute; takes precedence over `token`."""
     username: str = ""
     password: str = field(default="", repr=False)
     impersonation: Sequence[tuple[str, str]] = ()
-    """Headers that ask the server to act for another user."""
+    """The impersonation headers."""
     _read_at: float = field(default=float("-inf"), repr=False)
     _read: str = field(default="", repr=False)
 
     def headers(self) -> list[tuple[str, str]]:
-        """Those that say who is asking."""
+        """Return the authentication and impersonation headers."""
         found = list(self.impersonation)
         if token := self._present_token():
             found.append(("Authorization", f"Bearer {token}"))
@@ -62,7 +62,7 @@ class Access:
 
 
 def tls_context(access: Access) -> ssl.SSLContext | bool:
-    """What aiohttp takes as `ssl`: a context, or True for what needs none."""
+    """Return the `ssl` argument for aiohttp: a context, or True for a plain HTTP server."""
     if not access.server.startswith("https:"):
         return True
     context = (
@@ -79,7 +79,7 @@ def tls_context(access: Access) -> ssl.SSLContext | bool:
 
 
 def _load_client_certificate(context: ssl.SSLContext, access: Access) -> None:
-    """By way of a file that only we can read and that is gone at once: the ssl module takes nothing else."""
+    """Load the client certificate by way of a private temporary file, because the ssl module only reads files."""
     handle, name = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:

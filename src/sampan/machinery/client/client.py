@@ -1,4 +1,4 @@
-"""The client: one request with its retries, and the way to a resource's own client."""
+"""The client: sends requests with retries, and creates the clients of resources."""
 
 import logging
 from collections.abc import Callable
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 OnWarning = Callable[[str], None]
-"""Told of what servers warn of."""
+"""Called with each warning from a response's Warning headers."""
 
 
 class WarningLog:
-    """Logs each warning once."""
+    """Logs each distinct warning once, up to a limit."""
 
     _MOST = 1000
 
@@ -40,16 +40,16 @@ class WarningLog:
 class RetryConfig:
     attempts: int = 10
     connections: int = 3
-    """Attempts of a request that gets no answer."""
+    """The maximum number of attempts of a request that gets no response."""
     connection_pause_s: float = 0.1
-    """Before a request is sent again because no answer came; doubled each time."""
+    """The delay before a request without a response is sent again; doubled each time."""
 
 
 class Client:
-    """`client.of(Pod)` is the client of a built-in kind, `client.resource(row)` that of any resource.
+    """`client.of(Pod)` returns the client of a built-in kind, `client.resource(row)` that of any resource.
 
-    Requests that the server puts off (429, and others with a Retry-After) are sent again after that time; so are those
-    without an answer, if the server cannot have carried them out or they only read.
+    Requests that the server rejects with a Retry-After (429 or 5xx) are sent again after that time. Requests without a
+    response are sent again if the server cannot have executed them or they only read.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Client:
         return ResourceClient(client=self, resource=resource, codec=codec_of(resource))
 
     def metadata(self, resource: Resource) -> ResourceClient[Any]:
-        """Reads give PartialObjectMetadata, whatever the resource is; deletions and patches work as ever."""
+        """Return a client that reads PartialObjectMetadata of any resource; deletes and patches work as usual."""
         return ResourceClient(client=self, resource=resource, codec=METADATA)
 
     async def send(self, request: Request) -> Response:
@@ -94,7 +94,7 @@ class Client:
         return self._checked(await self._transport.send(request))
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
-        """Not retried: only the caller knows from which version to go on."""
+        """Start a watch. It is not retried: only the caller knows from which resource version to continue."""
         return self._transport.watch(self._signed(request), codec)
 
     def _checked(self, response: Response) -> Response:
@@ -107,7 +107,8 @@ class Client:
 
 
 def _is_put_off(error: errors.ApiError) -> bool:
-    """As told by a Retry-After; a budget that stands in the way of an eviction is for the caller to judge."""
+    """Whether a response with Retry-After is retried here; a PodDisruptionBudget that blocks an eviction is the
+    caller's decision."""
     if error.has_cause("DisruptionBudget"):
         return False
     return error.code == 429 or error.code >= 500

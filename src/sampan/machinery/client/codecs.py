@@ -1,4 +1,4 @@
-"""Between objects and JSON on the client's side, whether a kind has a generated type or not."""
+"""Encoding and decoding of objects on the client side, for kinds with and without a generated type."""
 
 from functools import cache
 from typing import Any
@@ -13,7 +13,7 @@ from sampan.api.unstructured import Unstructured
 
 
 class ObjectCodec:
-    """`kind` is what the objects are on the wire; `type` is their Struct, None for `Unstructured`."""
+    """`kind` is the kind on the wire; `type` is its Struct, None for `Unstructured`."""
 
     __slots__ = ("kind", "type")
 
@@ -22,7 +22,7 @@ class ObjectCodec:
 
     @property
     def is_metadata(self) -> bool:
-        """Only the metadata is asked for, whatever the resource."""
+        """Whether only the metadata of the objects is requested."""
         return self.type is PartialObjectMetadata
 
     def encode(self, obj: Any) -> bytes:
@@ -55,7 +55,7 @@ def _codec(kind: GroupVersionKind) -> ObjectCodec:
 
 
 METADATA = _codec(_METADATA)
-"""Of any resource, its metadata alone."""
+"""Reads the metadata of the objects of any resource."""
 
 
 def codec_of(resource: Resource) -> ObjectCodec:
@@ -63,7 +63,7 @@ def codec_of(resource: Resource) -> ObjectCodec:
 
 
 def codec_of_subresource(resource: Resource, name: str) -> ObjectCodec:
-    """Of what the subresource takes and gives."""
+    """Return the codec of the kind that the subresource reads and writes."""
     found = resource.subresource(name)
     if found is None:
         raise ValueError(f"{resource.qualified} has no subresource {name!r}")

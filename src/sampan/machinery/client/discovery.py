@@ -1,4 +1,4 @@
-"""Which resources a server offers, asked of the server itself."""
+"""Discovery of the resources that a server offers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,13 +18,14 @@ class Discovery:
         self._client = client
 
     async def preferred(self) -> tuple[list[Resource], str]:
-        """Each resource once, in its group's preferred version of those that have it; and what could not be found out,
-        in words (empty: nothing)."""
+        """Return each resource once, in its group's preferred version that has it, and an error message for the groups
+        that failed (empty if none did)."""
         found, failure = await self.served()
         return first_of_each(found), failure
 
     async def served(self) -> tuple[list[Resource], str]:
-        """Each resource in every version, its group's preferred one first; and what could not be found out."""
+        """Return each resource in every version, its group's preferred one first, and an error message for the groups
+        that failed."""
         found: list[Resource] = []
         failures: list[str] = []
         for path in ("/api", "/apis"):
@@ -47,7 +48,7 @@ class Discovery:
         return answer
 
     async def _old_way(self, answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
-        """One request per version, from servers without the aggregated form."""
+        """Discover with one request per version, for servers without aggregated discovery."""
         found: list[Resource] = []
         for prefix, group, version in _versions(answer):
             try:
@@ -61,7 +62,7 @@ class Discovery:
 
 
 def first_of_each(resources: Iterable[Resource]) -> list[Resource]:
-    """Of each group's resource the first version."""
+    """Return the first version of each resource."""
     seen: dict[tuple[str, str], Resource] = {}
     for row in resources:
         seen.setdefault((row.group, row.plural), row)
@@ -69,7 +70,7 @@ def first_of_each(resources: Iterable[Resource]) -> list[Resource]:
 
 
 def served_of(answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
-    """The resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
+    """Return the resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
     found: list[Resource] = []
     for group in answer.get("items") or ():
         name = group.get("metadata", {}).get("name", "")
@@ -121,7 +122,7 @@ def _old_row(row: Mapping[str, Any], group: str, version: str, rows: Iterable[Ma
 
 
 def _versions(answer: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
-    """Path, group and version of each version, preferred ones first."""
+    """Yield the path prefix, group and version of each version, preferred ones first."""
     for version in answer.get("versions") or ():
         yield "/api", "", version
     for group in answer.get("groups") or ():

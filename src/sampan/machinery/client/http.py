@@ -1,4 +1,4 @@
-"""The HTTP transport: aiohttp's client with TLS, client certificates and tokens, connections kept alive."""
+"""The HTTP transport: aiohttp's client with TLS, client certificates, tokens and persistent connections."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from sampan.machinery.lean_aiohttp import aiohttp
 _CONNECT_S = 10.0
 _ANSWER_S = 60.0
 _WATCH_GRACE_S = 30.0
-"""How much longer than asked for a watch may be silent before the connection counts as dead."""
+"""How long a watch may be silent beyond its timeout before the connection counts as dead."""
 _LAST_SUCCESS = 206
-"""Greater codes are errors, redirects among them, as in client-go."""
+"""Greater status codes are errors, including redirects, as in client-go."""
 _SAFE = "/~!$&'()*+,;=:@"
 
 
 class _Connections:
-    """Those that were made as one and the same caller: they are closed when another has taken their place, and nobody
-    uses them any more."""
+    """The connections made with one set of credentials. After they are replaced, they are closed as soon as the last
+    request that uses them is finished."""
 
     def __init__(self, access: Access) -> None:
         connector = aiohttp.TCPConnector(ssl=tls_context(access), limit=0, keepalive_timeout=90)
@@ -54,17 +54,17 @@ class _Connections:
 
 
 class HttpTransport:
-    """Must be made and used in one event loop."""
+    """Must be created and used in one event loop."""
 
     def __init__(self, access: Access, *, is_nobody: bool = False) -> None:
-        """`is_nobody`: it is not known yet as whom to ask. Until `become`, nothing is sent."""
+        """With `is_nobody` the credentials are not known yet: requests fail until `become` is called."""
         self._access, self._is_nobody = access, is_nobody
         self._base = access.server.rstrip("/")
         self._connections, self._retired = _Connections(access), list[_Connections]()
 
     async def become(self, access: Access) -> None:
-        """Another caller to the same server from now on: one with a new certificate. What is under way, watches
-        among it, goes on as it began."""
+        """Use other credentials for the same server from now on, such as a rotated certificate. Requests and watches in
+        progress continue with the previous ones."""
         before, self._connections, self._access = self._connections, _Connections(access), access
         self._is_nobody = False
         self._retired = [each for each in self._retired if not each.session.closed] + [before]
@@ -125,7 +125,7 @@ class HttpTransport:
 
 
 class _HttpEvents:
-    """Events as their lines come in, all that are there at a time."""
+    """Watch events, decoded in batches as their lines arrive."""
 
     def __init__(self, request: Request, answer: aiohttp.ClientResponse, codec: ObjectCodec) -> None:
         self._request, self._answer, self._codec = request, answer, codec
@@ -160,7 +160,7 @@ class _HttpEvents:
 
 
 def _break_off(answer: aiohttp.ClientResponse) -> None:
-    """End a watch at once: a farewell of TLS would wait for a server that has nothing more to say."""
+    """Abort a watch at once: a TLS shutdown would wait for a server that may send nothing more."""
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
     answer.close()

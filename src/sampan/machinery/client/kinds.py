@@ -1,4 +1,4 @@
-"""Finding a built-in resource by its type or name, and the path of an object."""
+"""Lookup of a built-in resource by its type or name, and the request path of an object."""
 
 from functools import cache
 from typing import Any
@@ -9,7 +9,7 @@ from sampan.api.resources import OPTIONAL, SERVED
 
 @cache
 def _rows() -> dict[tuple[str, str], list[Resource]]:
-    """By group and plural, the preferred version first."""
+    """Return the built-in resources by group and plural, the preferred version first."""
     found: dict[tuple[str, str], list[Resource]] = {}
     versions = sorted((*SERVED, *OPTIONAL), key=lambda version: -version.version_priority)
     for version in versions:
@@ -20,7 +20,7 @@ def _rows() -> dict[tuple[str, str], list[Resource]]:
 
 @cache
 def builtin(plural: str, group: str = "", version: str = "") -> Resource:
-    """A built-in resource; without a version, the preferred one."""
+    """Return a built-in resource, in the preferred version unless one is named. Raise LookupError."""
     for row in _rows().get((group, plural), ()):
         if version in ("", row.version):
             return row
@@ -31,7 +31,7 @@ _by_type: dict[object, Resource] = {}
 
 
 def resource_of(type: type[Any]) -> Resource:
-    """The resource whose objects have this generated type."""
+    """Return the resource whose objects have this generated type. Raise LookupError."""
     found = _by_type.get(type)
     if found is None:
         found = _by_type[type] = _resource_of(type())

@@ -1,4 +1,4 @@
-"""Kubeconfig files: which server, which user. What cannot be done is refused by name, never passed over."""
+"""Kubeconfig files. Unsupported authentication methods raise an error that names them; they are never ignored."""
 
 import base64
 import binascii
@@ -19,18 +19,18 @@ Entry = Mapping[str, Any]
 
 
 class KubeconfigError(ValueError):
-    """A kubeconfig that cannot be used; the message names the file and what is wrong."""
+    """The kubeconfig cannot be used; the message names the file and the error."""
 
 
 def default_paths() -> list[Path]:
-    """$KUBECONFIG, or the one in the home directory."""
+    """Return the files in $KUBECONFIG, or the one in the home directory."""
     named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     return named or [Path.home() / ".kube" / "config"]
 
 
 def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
-    """How the context (by default the current one) reaches its server. Of entries with the same name in several files
-    the first counts; files that do not exist are passed over as long as there is one."""
+    """Return the server and credentials of a context, by default the current one. Of entries with the same name in
+    several files the first counts; missing files are ignored as long as one exists."""
     config = _merged([paths] if isinstance(paths, Path) else paths)
     name = context or config.current
     if not name:
@@ -42,14 +42,14 @@ def load(paths: Sequence[Path] | Path, *, context: str = "") -> Access:
 
 
 def namespace_of(paths: Sequence[Path] | Path, *, context: str = "") -> str:
-    """The namespace that the context works in, `default` unless it says."""
+    """Return the namespace of the context, `default` if it sets none."""
     config = _merged([paths] if isinstance(paths, Path) else paths)
     name = context or config.current
     return str(config.entry("contexts", "context", name).get("namespace") or "default") if name else "default"
 
 
 def in_cluster() -> Access:
-    """As a pod reaches the server of its own cluster: by its service account."""
+    """Return the access of a pod to its own cluster, by its service account."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not (host and port):
         raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -85,11 +85,11 @@ class _Config:
         return found
 
     def path(self, entry: Entry, text: str) -> Path:
-        """A path in an entry is relative to its own file."""
+        """Resolve a path relative to the kubeconfig file that contains the entry."""
         return self._places.get(id(entry), Path()) / text
 
     def pem(self, entry: Entry, key: str) -> bytes:
-        """The bytes of `key`-data, or of the file that `key` names."""
+        """Return the bytes of `key`-data, or of the file that `key` names."""
         data, file = entry.get(f"{key}-data"), entry.get(key)
         if data:
             try:

@@ -1,4 +1,4 @@
-"""What may be said with a request, as the query or body of it."""
+"""Options of requests, as query parameters or body."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class PatchType(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which objects a list, a watch or a deletion of many is about; all of them unless told."""
+    """The objects that a list, watch or collection delete applies to; all of them by default."""
 
     namespace: str = ""
     labels: str = ""
-    """A label selector as text."""
+    """A label selector in its text form."""
     fields: str = ""
 
     def pairs(self) -> Pairs:
@@ -35,13 +35,13 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What may be said with a create, update or patch."""
+    """Options of create, update and patch requests."""
 
     dry_run: bool = False
     field_manager: str = ""
     field_validation: str = ""
     force: bool = False
-    """An apply takes fields from their owners."""
+    """Whether an apply takes over fields that other managers own."""
 
     def pairs(self) -> Pairs:
         return given(
@@ -59,15 +59,15 @@ PLAIN = Write()
 class Delete:
     grace_period_s: int | None = None
     propagation: str = ""
-    """Background, Foreground or Orphan; empty for the kind's default."""
+    """Background, Foreground or Orphan; empty for the resource's default."""
     uid: str = ""
-    """Only if it is that very object."""
+    """A precondition: the object must have this UID."""
     resource_version: str = ""
-    """Only if it has not changed since."""
+    """A precondition: the object must have this resource version."""
     dry_run: bool = False
 
     def body(self) -> bytes:
-        """DeleteOptions, empty if they say nothing."""
+        """Return the encoded DeleteOptions, empty if all options have their defaults."""
         said: dict[str, Any] = {}
         if self.grace_period_s is not None:
             said["gracePeriodSeconds"] = self.grace_period_s
@@ -84,7 +84,7 @@ AS_EVER = Delete()
 
 
 def given(**pairs: str) -> Pairs:
-    """Those that say something."""
+    """Return the pairs with a non-empty value."""
     return [(key, value) for key, value in pairs.items() if value]
 
 

@@ -1,4 +1,4 @@
-"""What can be done with the objects of one resource."""
+"""Operations on the objects of one resource."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _PARTIAL, _PARTIAL_LIST = _AS.format("PartialObjectMetadata"), _AS.format("Parti
 
 
 class ResourceClient(Generic[T]):
-    """Objects that come back may be shared with others in this process: read-only, copy before changing."""
+    """The client of one resource. Returned objects may be shared within the process: they are read-only, copy before
+    changing."""
 
     def __init__(self, *, client: Client, resource: Resource, codec: ObjectCodec) -> None:
         self.resource, self.codec = resource, codec
@@ -57,7 +58,7 @@ class ResourceClient(Generic[T]):
         limit: int = 0,
         continue_token: str = "",
     ) -> Page:
-        """One page; everything unless there is a `limit`."""
+        """Return one page of the list, or the whole list without a `limit`."""
         query = selection.pairs() + given(
             resourceVersion=resource_version, resourceVersionMatch=match, **{"continue": continue_token}
         )
@@ -68,7 +69,7 @@ class ResourceClient(Generic[T]):
         return response.page(self.codec)
 
     async def pages(self, selection: Selection = EVERYTHING, *, limit: int = PAGE_SIZE) -> AsyncIterator[Page]:
-        """Everything, a page at a time, all as of the same version."""
+        """Yield the whole list page by page, all pages at the same resource version."""
         token = ""
         while True:
             page = await self.list(selection, limit=limit, continue_token=token)
@@ -91,7 +92,8 @@ class ResourceClient(Generic[T]):
         bookmarks: bool = True,
         timeout_s: int = 0,
     ) -> AbstractAsyncContextManager[Events]:
-        """See `transport.Events`. `initial_events` begins with what exists: a streamed list."""
+        """Start a watch; see `transport.Events`. With `initial_events` it starts with the existing objects (a streaming
+        list)."""
         query = [("watch", "true"), *selection.pairs(), *given(resourceVersion=resource_version)]
         if initial_events is not None:
             query += [("sendInitialEvents", str(initial_events).lower()), ("resourceVersionMatch", "NotOlderThan")]
@@ -106,12 +108,12 @@ class ResourceClient(Generic[T]):
     # -- writes ------------------------------------------------------------------------------------------------------
 
     async def create(self, obj: Any, namespace: str = "", *, options: Write = PLAIN) -> T:
-        """In the object's own namespace unless told."""
+        """Create the object, in `namespace` or else in the object's own namespace."""
         path = path_of(self.resource, namespace or obj.metadata.namespace)
         return self._object(await self._send("POST", path, options.pairs(), self.codec.encode(obj)))
 
     async def update(self, obj: Any, *, subresource: str = "", options: Write = PLAIN) -> T:
-        """Replace; Conflict if the object has a version and that is not the present one."""
+        """Replace the object. Raise Conflict if it has a resource version that is not the current one."""
         path = path_of(self.resource, obj.metadata.namespace, obj.metadata.name, subresource)
         return self._object(await self._send("PUT", path, options.pairs(), self.codec.encode(obj)))
 
@@ -128,7 +130,7 @@ class ResourceClient(Generic[T]):
         subresource: str = "",
         options: Write = PLAIN,
     ) -> T:
-        """`patch` is a JSON value: a list of operations, or what is to be merged or applied."""
+        """Patch an object. `patch` is a JSON value: a list of operations, or the object to be merged or applied."""
         path = path_of(self.resource, namespace, name, subresource)
         body = json.encode(patch)
         response = await self._send(
@@ -137,7 +139,7 @@ class ResourceClient(Generic[T]):
         return self._object(response)
 
     async def apply(self, obj: Any, *, field_manager: str, force: bool = False, subresource: str = "") -> T:
-        """Server-side apply of an object that has only the fields to be owned."""
+        """Server-side apply an object that contains only the fields to be owned."""
         meta, options = obj.metadata, Write(field_manager=field_manager, force=force)
         path = path_of(self.resource, meta.namespace, meta.name, subresource)
         body = self.codec.encode(obj)
@@ -153,12 +155,12 @@ class ResourceClient(Generic[T]):
     # -- subresources with a kind of their own -----------------------------------------------------------------------
 
     async def get_subresource(self, subresource: str, name: str, namespace: str = "") -> Any:
-        """Scale and the like."""
+        """Read a subresource with a kind of its own, such as Scale."""
         codec = codec_of_subresource(self.resource, subresource)
         return (await self._send("GET", path_of(self.resource, namespace, name, subresource))).object(codec)
 
     async def create_subresource(self, subresource: str, name: str, obj: Any, namespace: str = "") -> Any:
-        """Binding, Eviction, TokenRequest."""
+        """Create a subresource with a kind of its own: Binding, Eviction or TokenRequest."""
         codec, path = codec_of_subresource(self.resource, subresource), path_of(self.resource, namespace, name)
         return (await self._send("POST", f"{path}/{subresource}", [], codec.encode(obj))).object(codec)
 

@@ -1,4 +1,4 @@
-"""Answers and events that came as bytes."""
+"""Responses and watch events that are received as bytes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,8 @@ class BytesResponse:
         return [warning_text(header) for key, header in self.headers.items() if key.lower() == "warning"]
 
     def object(self, codec: ObjectCodec) -> Any:
-        """A Status in place of the object (what some deletions answer) is given as a dict."""
+        """Return the decoded object. A Status in place of the object, which some deletes return, is returned as a
+        dict."""
         with _readable():
             if json.read_kind(self._body) == ("v1", "Status"):
                 return json.read_any(self._body)
@@ -40,7 +41,7 @@ class BytesResponse:
 
 
 def warning_text(header: str) -> str:
-    """The text in a Warning header: `299 - "text"`."""
+    """Return the text in a Warning header: `299 - "text"`."""
     quoted = header.partition('"')[2].rpartition('"')[0]
     return quoted.replace('\\"', '"').replace("\\\\", "\\")
 
@@ -79,7 +80,7 @@ _frame_decoder = msgspec.json.Decoder(_Frame)
 
 
 def read_event(line: bytes, codec: ObjectCodec) -> DecodedEvent:
-    """The event in one line of a watch; an ERROR event is raised."""
+    """Return the event in one line of a watch; raise the ApiError of an ERROR event."""
     frame = _frame_decoder.decode(line)
     raw = bytes(frame.object)
     if frame.type == "ERROR":

@@ -1,7 +1,7 @@
-"""The contract between the client and what carries its requests: HTTP, or a loopback into a server in this process.
+"""The contract between the client and its transport: HTTP, or a loopback into a server in the same process.
 
-Requests go out as encoded bytes on every transport. Answers come back in a form that the transport chooses: bytes that
-are decoded on demand, or objects that the server's cache holds already, shared by all and therefore read-only.
+Requests are encoded as bytes on every transport. Responses come in a form that the transport chooses: bytes that are
+decoded on demand, or objects of the server's cache, which are shared and therefore read-only.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,11 +14,12 @@ from sampan.machinery.object_key import Key
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""The annotation of the bookmark that ends a streamed list."""
+"""The annotation of the bookmark that ends a streaming list."""
 
 
 class ConnectionFailed(Exception):
-    """No answer came. `may_have_happened` tells whether the server could have carried out the request all the same."""
+    """No response was received. `may_have_happened` is true if the server may have executed the request
+    nevertheless."""
 
     def __init__(self, message: str, *, may_have_happened: bool) -> None:
         super().__init__(message)
@@ -29,7 +30,7 @@ class ConnectionFailed(Exception):
 class Request:
     method: str
     path: str
-    """Decoded."""
+    """The path without percent-encoding."""
     query: Sequence[tuple[str, str]] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -37,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A list, or a part of one."""
+    """A list, or one page of it."""
 
     items: Sequence[Any]
     resource_version: str
@@ -46,7 +47,7 @@ class Page:
 
 
 class Response(Protocol):
-    """A successful answer."""
+    """A successful response."""
 
     @property
     def status(self) -> int: ...
@@ -56,52 +57,52 @@ class Response(Protocol):
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What the server wants people to know."""
+        """The texts of the Warning headers."""
 
     def body(self) -> bytes: ...
 
     def object(self, codec: ObjectCodec) -> Any:
-        """The object in the answer; read-only."""
+        """Return the object in the response; read-only."""
 
     def page(self, codec: ObjectCodec) -> Page:
-        """The list in the answer; its items are read-only."""
+        """Return the list in the response; its items are read-only."""
 
 
 class WatchEvent(Protocol):
     @property
     def type(self) -> str:
-        """ADDED, MODIFIED, DELETED or BOOKMARK; an ERROR is raised instead."""
+        """ADDED, MODIFIED, DELETED or BOOKMARK; an ERROR event is raised instead."""
 
     @property
     def key(self) -> Key:
-        """The object's key; of a bookmark an empty one."""
+        """The object's key; a bookmark has an empty one."""
 
     @property
     def resource_version(self) -> str: ...
 
     @property
     def ends_initial_events(self) -> bool:
-        """The bookmark after which a streamed list is complete."""
+        """Whether this is the bookmark after which a streaming list is complete."""
 
     @property
     def object(self) -> Any:
-        """Of a deletion the last state; read-only. A bookmark has only metadata."""
+        """The object, read-only. A DELETED event has the last state; a bookmark has only metadata."""
 
 
 Events = AsyncIterator[Sequence[WatchEvent]]
-"""Each turn gives the events that are there, at least one. It ends quietly when the server ends the watch in good
-order, and raises ApiError (Expired and others) or ConnectionFailed if there may be a gap."""
+"""An iterator over batches of available events, at least one per batch. It ends when the server closes the watch
+normally, and raises ApiError (Expired and others) or ConnectionFailed if events may have been missed."""
 
 
 class Transport(Protocol):
     async def send(self, request: Request) -> Response:
-        """Carry out a request. Raises ApiError for an answer that is a failure, ConnectionFailed if none came."""
+        """Send a request. Raise ApiError for an error response, ConnectionFailed if no response was received."""
 
     def watch(self, request: Request, codec: ObjectCodec) -> AbstractAsyncContextManager[Events]:
-        """Carry out a watch for as long as the block lasts; entering raises as `send` does."""
+        """Run a watch for as long as the block lasts; entering raises like `send`."""
 
     async def close(self) -> None:
-        """Release connections; nothing may be sent afterwards."""
+        """Release the connections; nothing may be sent afterwards."""
 
 
 __all__ = [

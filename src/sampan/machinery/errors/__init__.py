@@ -1,8 +1,9 @@
-"""Failures of the API: `ApiError` and its classes, one per reason (`status`), and the real server's wording of each
-(`answers`). The faults of single fields that make up an Invalid are `sampan.api.faults`.
+"""API errors: `ApiError` and one subclass per reason (`status`), and constructors with the messages of kube-apiserver
+(`answers`). The Kubernetes counterpart is `k8s.io/apimachinery/pkg/api/errors`; the errors of single fields that make
+up an Invalid are in `sampan.api.faults`.
 
-Raise `not_found("pods", "a")` on the server, catch `NotFound` on either side. Nothing here knows of transports or
-types: a Status is a plain dict, so that every component can afford the import.
+Raise `not_found("pods", "a")` on the server, catch `NotFound` on either side. This package depends neither on
+transports nor on API types: a Status is a plain dict, so that importing it is cheap for every component.
 """
 
 from sampan.api.faults import OMITTED, FieldError, Path

@@ -1,6 +1,6 @@
-"""The failures that the real server answers with, worded as it words them: one function each, named after its class.
+"""Constructors for the error responses of kube-apiserver, with the same messages: one function per class.
 
-`resource` is the plural name on the wire ("pods"), `group` its API group; both go into the details and the message.
+`resource` is the plural name on the wire ("pods"), `group` its API group; both appear in the details and the message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from sampan.machinery.errors import status
 from sampan.machinery.errors.status import ApiError
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-"""Why an update with an old resource version is refused."""
+"""The message for an update with an outdated resource version."""
 
 
 def _qualified(name: str, group: str) -> str:
@@ -34,14 +34,14 @@ def already_exists(resource: str, name: str, *, group: str = "") -> status.Alrea
 
 
 def name_not_generated(resource: str, name: str, *, group: str = "", retry_after_s: int = 1) -> status.AlreadyExists:
-    """No free name was found for a generateName."""
+    """Return the error for a generateName that yielded no unused name."""
     why = "the server was not able to generate a unique name for the object"
     message = f"{_qualified(resource, group)} {gotext.quote(name)} already exists, {why}"
     return status.AlreadyExists(message, details=_details(resource, name, group, retryAfterSeconds=retry_after_s))
 
 
 def being_deleted(resource: str, name: str, *, group: str = "") -> status.AlreadyExists:
-    """A create under the name of an object that waits for its finalizers."""
+    """Return the error for a create with the name of an object that is waiting for its finalizers."""
     message = f"object is being deleted: {_qualified(resource, group)} {gotext.quote(name)} already exists"
     return status.AlreadyExists(message, details=_details(resource, name, group))
 
@@ -52,12 +52,12 @@ def conflict(resource: str, name: str, why: str = MODIFIED, *, group: str = "") 
 
 
 def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> status.Conflict:
-    """A server-side apply of fields that others own."""
+    """Return the error for a server-side apply of fields that other managers own."""
     return status.Conflict(message, details={"causes": list(causes)})
 
 
 def invalid(kind: str, name: str, faults: Sequence[FieldError], *, group: str = "") -> status.Invalid:
-    """An object with these faults; `kind` is the kind's name, not the resource's."""
+    """Return the error for an object with these field errors; `kind` is the name of the kind, not of the resource."""
     subject = f"{_qualified(kind, group)} {gotext.quote(name)} is invalid"
     texts: list[str] = []
     causes: list[dict[str, str]] = []
@@ -76,7 +76,8 @@ def invalid(kind: str, name: str, faults: Sequence[FieldError], *, group: str = 
 def forbidden(
     resource: str, name: str, why: str, *, group: str = "", causes: Sequence[Mapping[str, str]] = ()
 ) -> status.Forbidden:
-    """Without a resource it is a path that was refused, without a name a collection."""
+    """Return the error for a denied request: without a resource for a non-resource URL, without a name for a
+    collection."""
     subject = f"{_qualified(resource, group)} {gotext.quote(name)}" if name else _qualified(resource, group)
     message = f"{subject} is forbidden: {why}" if subject else f"forbidden: {why}"
     return status.Forbidden(message, details=_details(resource, name, group, causes=list(causes)))
@@ -120,7 +121,7 @@ def timeout(message: str, *, retry_after_s: int = 0, causes: Sequence[Mapping[st
 
 
 def resource_version_too_large(asked: int, current: int, *, retry_after_s: int = 1) -> status.Timeout:
-    """A read at a version that does not exist yet."""
+    """Return the error for a read at a resource version that does not exist yet."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Too large resource version: {asked}, current: {current}"
     return timeout(message, retry_after_s=retry_after_s, causes=[cause])
@@ -147,12 +148,12 @@ def gone(message: str) -> status.Gone:
 
 
 def expired(message: str) -> status.Expired:
-    """A resource version or a continue token that is too old."""
+    """Return the error for a resource version or a continue token that is too old."""
     return status.Expired(message)
 
 
 def unexpected(message: str) -> ApiError:
-    """500 without a reason: what the real server makes of an error that it has no Status for."""
+    """Return a 500 without a reason, which kube-apiserver sends for an error that has no Status."""
     return ApiError(message)
 
 
@@ -181,8 +182,8 @@ def generic(
     retry_after_s: int = 0,
     is_unexpected: bool = False,
 ) -> ApiError:
-    """What a code alone says. The server uses it for paths and bodies that no kind answers for; the client for an
-    answer that is no Status (`said` is then its text, `is_unexpected` true)."""
+    """Return the error for a bare status code. The server uses it for paths and bodies without a kind; the client uses
+    it for a response that is not a Status (`said` is then its text, and `is_unexpected` is true)."""
     cls = status.AlreadyExists if code == 409 and verb == "POST" else status.BY_CODE.get(code)
     if cls is None:
         cls = status.InternalError if code >= 500 else ApiError

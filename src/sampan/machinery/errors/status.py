@@ -1,16 +1,16 @@
-"""`ApiError`: a failure as the API tells it, with a class for every reason."""
+"""`ApiError`: the error of a failed request, with a subclass for every reason."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 Status = dict[str, Any]
-"""The body of a failure: kind Status, with message, reason, details and code."""
+"""The body of an error response: kind Status, with message, reason, details and code."""
 
 
 class ApiError(Exception):
-    """A failed request. Raised by the server, which sends `status`; rebuilt from it by the client.
+    """A failed request. Raised by the server, which sends `status`, and rebuilt from it by the client.
 
-    As such it has no reason: the real server answers 500 like this where something unforeseen went wrong.
+    The base class has no reason: kube-apiserver sends a 500 like this for unexpected errors.
     """
 
     default_code: ClassVar[int] = 500
@@ -57,7 +57,7 @@ class ApiError(Exception):
 
     @property
     def retry_after_s(self) -> int:
-        """How long the client should wait before it tries again; 0 says nothing."""
+        """How many seconds the client should wait before it retries; 0 if unspecified."""
         return int(self.details.get("retryAfterSeconds", 0))
 
     def has_cause(self, reason: str) -> bool:
@@ -128,13 +128,13 @@ class InternalError(ApiError):
 
 
 class ServerTimeout(ApiError):
-    """The server could not do it in time; trying again is safe."""
+    """The server could not complete the operation in time; retrying is safe."""
 
     default_code, default_reason = 500, "ServerTimeout"
 
 
 class StoreReadError(ApiError):
-    """What the store holds cannot be read."""
+    """The stored data cannot be read."""
 
     default_code, default_reason = 500, "StorageReadError"
 
@@ -144,7 +144,7 @@ class ServiceUnavailable(ApiError):
 
 
 class Timeout(ApiError):
-    """It took too long; the work may still be done."""
+    """The request took too long; the operation may still complete."""
 
     default_code, default_reason = 504, "Timeout"
 
@@ -157,7 +157,7 @@ BY_CODE: dict[int, type[ApiError]] = {
 
 
 def from_status(status: Mapping[str, Any]) -> ApiError:
-    """The error that a Status body tells of. The reason decides what it is; where it says nothing, the code does."""
+    """Return the error in a Status body. The reason determines its class, or the code if the reason is unknown."""
     cls = BY_REASON.get(status.get("reason", "")) or BY_CODE.get(status.get("code", 0)) or ApiError
     error = cls(status.get("message", ""))
     error.status = dict(status)

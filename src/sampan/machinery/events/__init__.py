@@ -1,6 +1,7 @@
-"""Events about objects, as people see them in `kubectl describe`: recorded without waiting, counted, bounded.
+"""Events about objects, as shown by `kubectl describe`: recorded asynchronously, aggregated and rate-limited.
 
-`correlator` decides what becomes of an event (pure), `recorder` sends it.
+`correlator` decides what to do with an event (without I/O), `recorder` sends it. The Kubernetes counterpart is
+client-go's `tools/record`.
 """
 
 from sampan.machinery.events.correlator import Correlator, CorrelatorConfig

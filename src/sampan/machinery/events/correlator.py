@@ -1,8 +1,8 @@
-"""What becomes of an event: stored as new, counted on to one that is stored, or dropped. Pure but for its memory.
+"""Event correlation: an event is created, added to the count of an existing one, or dropped. No I/O; state in memory.
 
-- The same event again raises the count of the first.
-- Events alike but for their message are, from the tenth within ten minutes on, told as one.
-- An object about which one source says too much is no longer heard: 25 at once, then one in five minutes.
+- A repeated event increments the count of the first.
+- Events that differ only in their message are aggregated from the tenth within ten minutes on.
+- Events of one source about one object are rate-limited: a burst of 25, then one in five minutes.
 """
 
 from collections import OrderedDict
@@ -22,7 +22,7 @@ COMBINED = "(combined from similar events): "
 @dataclass(frozen=True, slots=True)
 class CorrelatorConfig:
     similar: int = 10
-    """From how many different messages on similar events are told as one."""
+    """The number of distinct messages from which on similar events are aggregated."""
     within_s: float = 600.0
     burst: int = 25
     per_s: float = 1 / 300
@@ -32,10 +32,10 @@ class CorrelatorConfig:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     event: Event
-    """To be stored; with the name of the stored one if it is to be counted on to that."""
+    """The event to be stored; for an update it has the name of the existing event."""
     is_update: bool
     key: Hashable
-    """What to call it when telling `stored`."""
+    """The key to pass to `stored`."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Bucket:
 
 
 class _Memory(Generic[V]):
-    """A bounded dict that forgets what was not used for longest."""
+    """A bounded LRU dictionary."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -85,7 +85,7 @@ class Correlator:
         self._buckets: _Memory[_Bucket] = _Memory(self._config.remembered)
 
     def judge(self, event: Event, now: float) -> Verdict | None:
-        """What to do with the event; None: drop it."""
+        """Return what to do with the event, or None to drop it."""
         event, key = self._combined(event, now)
         event, is_update = self._counted(event, key)
         if not self._is_heard(event, now):
@@ -93,11 +93,11 @@ class Correlator:
         return Verdict(event, is_update, key)
 
     def stored(self, key: Hashable, event: Event) -> None:
-        """The event is stored, as the server answered."""
+        """Record the event as the server stored it."""
         self._seen.put(key, _Seen(event.count, event.metadata.name, event.firstTimestamp))
 
     def _combined(self, event: Event, now: float) -> tuple[Event, Hashable]:
-        """The event, or what stands for many like it, and what makes it the same as another."""
+        """Return the event, or its aggregate, and the key that identifies repetitions of it."""
         alike = _alike(event)
         found = self._similar.get(alike)
         if found is None or now - found.last > self._config.within_s:
@@ -131,11 +131,11 @@ class Correlator:
 
 
 def _about(event: Event) -> tuple[str, ...]:
-    """Who says it, and of what."""
+    """Return the key of the source and the object of an event."""
     source, ref = event.source, event.involvedObject
     return (source.component, source.host, ref.kind, ref.namespace, ref.name, ref.uid, ref.apiVersion)
 
 
 def _alike(event: Event) -> tuple[str, ...]:
-    """All but the message."""
+    """Return a key of everything but the message."""
     return (*_about(event), event.type, event.reason, event.reportingComponent, event.reportingInstance)

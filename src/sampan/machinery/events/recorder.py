@@ -1,4 +1,4 @@
-"""The recorder: takes events from anybody at any time, and sends them when it can."""
+"""The event recorder: accepts events at any time without blocking, and sends them in the background."""
 
 import asyncio
 import itertools
@@ -22,19 +22,19 @@ log = logging.getLogger(__name__)
 
 NORMAL, WARNING = "Normal", "Warning"
 _MOST_WAITING = 10_000
-"""Events that wait to be sent; more are dropped."""
+"""The maximum number of events that wait to be sent; more are dropped."""
 _MOST_IN_FLIGHT = 8
-"""Objects whose events are on their way at the same time."""
+"""The maximum number of objects whose events are sent concurrently."""
 _ATTEMPTS = 12
 _RETRY_S = 10.0
 _LONGEST_MESSAGE = 1024
 
 _numbers = itertools.count()
-"""Recorders of one process must not name events alike, and nobody else knows of all of them."""
+"""Numbers the recorders of the process, so that two of them never generate the same event name."""
 
 
 class EventRecorder:
-    """`event(...)` never waits and never raises; `run()` must be running for events to be sent."""
+    """`event(...)` never blocks and never raises; `run()` must be running for events to be sent."""
 
     def __init__(
         self,
@@ -52,9 +52,10 @@ class EventRecorder:
         self._correlator = Correlator(config)
         self._waiting: deque[Event] = deque()
         self._busy: dict[Hashable, deque[Event]] = {}
-        """Objects whose events are being sent, and what was said of them meanwhile: of one object in order."""
+        """The objects whose events are being sent, with their pending events: events of one object are sent in
+        order."""
         self._held = 0
-        """Events in `_waiting` and `_busy`."""
+        """The number of events in `_waiting` and `_busy`."""
         self._more = asyncio.Event()
         self._number, self._serial = next(_numbers), 0
         self.dropped = 0
@@ -69,8 +70,8 @@ class EventRecorder:
         annotations: Mapping[str, str] | None = None,
         host: str = "",
     ) -> None:
-        """Say something about an object: `type` is NORMAL or WARNING, `reason` one word for machines. `host` is where
-        it is said, if not where the recorder is."""
+        """Record an event about an object. `type` is NORMAL or WARNING, `reason` one word for machines. `host` is the
+        host of the source, if it differs from the recorder's."""
         if self._held >= _MOST_WAITING:
             self.dropped += 1
             return
@@ -84,7 +85,7 @@ class EventRecorder:
         self._more.set()
 
     async def run(self) -> None:
-        """Send what is recorded until cancelled."""
+        """Send recorded events until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 while self._waiting and len(self._busy) < _MOST_IN_FLIGHT:
@@ -99,7 +100,7 @@ class EventRecorder:
                 await self._more.wait()
 
     async def _send_all(self, about: Hashable) -> None:
-        """What is said of one object, until nothing is left."""
+        """Send the events of one object in order until none is left."""
         events = self._busy[about]
         try:
             while events:
@@ -156,11 +157,11 @@ class EventRecorder:
             try:
                 return await self._events.patch(event.metadata.name, patch, event.metadata.namespace)
             except errors.NotFound:
-                pass  # it had its time; tell it anew
+                pass  # the stored event has expired: create a new one
         for _ in range(_ATTEMPTS):
             try:
                 return await self._events.create(event)
-            except errors.AlreadyExists:  # recorders of two processes spoke of the object at the same moment
+            except errors.AlreadyExists:  # recorders of two processes chose the same name at the same moment
                 event = _renamed(event)
         return await self._events.create(event)
 
@@ -177,7 +178,7 @@ def _renamed(event: Event) -> Event:
 
 
 def reference(obj: Any, field_path: str = "") -> ObjectReference:
-    """How an event names what it is about."""
+    """Return a reference to the object, for an event's `involvedObject`."""
     if isinstance(obj, ObjectReference):
         return obj
     meta = obj.metadata

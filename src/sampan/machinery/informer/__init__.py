@@ -1,5 +1,6 @@
-"""Local caches of the cluster's state: a reflector follows a resource, an informer keeps what it tells and calls
-handlers, a factory shares informers, listers and indexes read them."""
+"""Local caches of cluster state, as in client-go's `tools/cache` and `informers`: a reflector lists and watches a
+resource, an informer caches the objects and calls handlers, a factory shares informers, and listers and indexes read
+them."""
 
 from sampan.machinery.informer.cache import IndexFunction, Lister, by_controller, by_namespace, by_owner
 from sampan.machinery.informer.factory import InformerFactory

@@ -1,4 +1,4 @@
-"""The objects that an informer knows, with the ways to find them. Everything in it is shared: read-only."""
+"""The object cache of an informer, with its indexes. All objects in it are shared and read-only."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -9,7 +9,7 @@ from sampan.machinery.object_key import Key
 T = TypeVar("T")
 
 IndexFunction = Callable[[Any], Iterable[Hashable]]
-"""From an object to the values under which an index finds it."""
+"""Maps an object to the values under which an index lists it."""
 
 
 def by_namespace(obj: Any) -> Iterable[Hashable]:
@@ -17,17 +17,17 @@ def by_namespace(obj: Any) -> Iterable[Hashable]:
 
 
 def by_owner(obj: Any) -> Iterable[Hashable]:
-    """The uids of all owners."""
+    """Index objects by the UIDs of all owners."""
     return [owner.uid for owner in obj.metadata.ownerReferences]
 
 
 def by_controller(obj: Any) -> Iterable[Hashable]:
-    """The uid of the owner that manages the object."""
+    """Index objects by the UID of their controller."""
     return [owner.uid for owner in obj.metadata.ownerReferences if owner.controller]
 
 
 class Lister(Generic[T]):
-    """What anybody may do with an informer's cache: read."""
+    """The read-only interface of an informer's cache."""
 
     def __init__(self) -> None:
         self._objects: dict[Key, T] = {}
@@ -40,23 +40,23 @@ class Lister(Generic[T]):
         return self._objects.get(key)
 
     def list(self, namespace: str = "", selector: labels.Selector = labels.EVERYTHING) -> Sequence[T]:
-        """All, or those of a namespace, that the selector matches."""
+        """Return all objects, or those of a namespace, that the selector matches."""
         found = self.find(by_namespace, namespace) if namespace else list(self._objects.values())
         if selector.is_everything:
             return found
         return [obj for obj in found if selector.matches(obj.metadata.labels)]  # type: ignore[attr-defined]
 
     def find(self, index: IndexFunction, value: Hashable) -> Sequence[T]:
-        """What the index has under the value. The index is kept from its first use on."""
+        """Return the objects that the index has under the value. The index is maintained from its first use on."""
         found = self._index(index).get(value)
         return list(found.values()) if found else []
 
     def add_index(self, index: IndexFunction) -> None:
-        """Keep an index from now on; the same one twice is one."""
+        """Maintain an index from now on. Adding the same one twice has no effect."""
         self._index(index)
 
     def values(self, index: IndexFunction) -> Sequence[Hashable]:
-        """Every value that the index has something under."""
+        """Return all values of the index."""
         return list(self._index(index))
 
     def keys(self) -> Sequence[Key]:

@@ -1,4 +1,4 @@
-"""Informers shared by all who ask for the same objects."""
+"""Informers shared by all users of the same objects."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _Wanted = tuple[str, str, str, Selection, bool]
 
 
 class InformerFactory:
-    """`async with factory:` runs the informers that were asked for, and those asked for later; leaving stops them."""
+    """`async with factory:` runs the informers that were requested, and those requested later; leaving stops them."""
 
     def __init__(
         self, *, client: Client, activity: Activity | None = None, config: ReflectorConfig | None = None
@@ -31,7 +31,7 @@ class InformerFactory:
         self._running = AsyncExitStack()
         self._running_informers: dict[Informer[Any] | Reflector, asyncio.Task[None]] = {}
         self._reflectors: dict[Reflector, str] = {}
-        """Those without an informer, and what they follow."""
+        """Reflectors without an informer, and the resources that they watch."""
         self._tasks: asyncio.TaskGroup | None = None
 
     def of(self, type: type[T], selection: Selection = EVERYTHING) -> Informer[T]:
@@ -50,15 +50,14 @@ class InformerFactory:
         return found
 
     def forget(self, resource: Resource, selection: Selection = EVERYTHING, *, metadata_only: bool = False) -> None:
-        """Stop an informer that nobody needs any more: of a resource that is no longer served."""
+        """Stop an informer that is no longer needed, such as that of a resource that is no longer served."""
         wanted = (resource.group, resource.version, resource.plural, selection, metadata_only)
         found = self._informers.pop(wanted, None)
         if found is not None and (task := self._running_informers.pop(found, None)) is not None:
             task.cancel()
 
     def follow(self, source: ResourceClient[Any], sink: Sink, selection: Selection = EVERYTHING) -> Callable[[], None]:
-        """Have a sink told of a resource's objects, for one who keeps them in a way of their own. Call what is
-        returned to stop that."""
+        """Run a reflector into a sink, for components with a cache of their own. Return a function that stops it."""
         reflector = Reflector(source=source, sink=sink, selection=selection, config=self._config)
         self._reflectors[reflector] = source.resource.qualified
         self._start_reflector(reflector)
@@ -71,7 +70,7 @@ class InformerFactory:
         return stop
 
     async def wait_synced(self) -> None:
-        """Until every informer asked for so far has everything."""
+        """Wait until every informer requested so far is synced."""
         for informer in list(self._informers.values()):
             await informer.synced.wait()
 
@@ -79,7 +78,7 @@ class InformerFactory:
         self._tasks = await self._running.enter_async_context(asyncio.TaskGroup())
         for informer in list(self._informers.values()):
             self._start(informer)
-            await asyncio.sleep(0)  # the first request for a kind takes its time: others have their turn in between
+            await asyncio.sleep(0)  # the first request for a kind is slow: let other tasks run in between
         for reflector in self._reflectors:
             self._start_reflector(reflector)
         return self

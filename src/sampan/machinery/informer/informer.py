@@ -1,4 +1,5 @@
-"""An informer: a cache of a resource's objects that follows the server, and handlers told of every change."""
+"""An informer: a cache of a resource's objects that is kept in sync by list and watch, and handlers that are called on
+every change."""
 
 import asyncio
 import logging
@@ -18,11 +19,12 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TURN_S = 0.01
-"""For so long `follow` goes on before others have their turn on the loop."""
+"""How long `follow` calls the handler before it yields to other tasks."""
 
 Handler = Callable[[Any | None, Any | None], None]
-"""Called with (None, new) for an addition, (old, new) for a change, (old, None) for a deletion; in the order in which
-the server made them, after the cache shows them. Both are read-only. It must be quick; what it raises is logged."""
+"""Called with (None, new) for an addition, (old, new) for an update and (old, None) for a deletion, in the order of the
+server's events, after the cache was updated. Both objects are read-only. A handler must be fast; its exceptions are
+logged."""
 
 
 class Informer(Generic[T]):
@@ -36,7 +38,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = source.resource
         self.synced = asyncio.Event()
-        """Set once everything that existed at the start is in the cache and the handlers know of it."""
+        """Set once all objects that existed at the start are in the cache and were passed to the handlers."""
         self._activity = activity or Activity()
         self._cache: ObjectCache[T] = ObjectCache()
         self._handlers: list[Handler] = []
@@ -48,20 +50,23 @@ class Informer(Generic[T]):
 
     @property
     def fills(self) -> int:
-        """How often everything was read: once, and again after each gap."""
+        """The number of full lists: one at the start, and one after each gap in the watch."""
         return self._reflector.fills
 
     def subscribe(self, handler: Handler) -> Callable[[], None]:
-        """Have `handler` told of what is there now, as additions, and of every change from now on. Call what is
-        returned to stop that."""
+        """Call `handler` for the cached objects, as additions, and for every change from now on. Return a function that
+        unsubscribes it."""
         for obj in self._cache:
             _call(handler, None, obj)
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
     async def follow(self, handler: Handler) -> Callable[[], None]:
-        """As `subscribe`, for many objects or a handler that takes its time: it is told of what is there now a part at
-        a time, while others have their turn on the loop. Of each object it hears in order."""
+        """Like `subscribe`, but yield to other tasks while the handler is called for the cached objects.
+
+        Use it for many objects or a slow handler. The handler still gets the events of each object in order: a change
+        to an object that it has not been called for is not passed on, because the later addition has the newest state.
+        """
         untold = dict.fromkeys(self._cache.keys())
 
         def pass_on(old: Any | None, new: Any | None) -> None:
@@ -69,7 +74,7 @@ class Informer(Generic[T]):
             if key not in untold:
                 _call(handler, old, new)
             elif new is None:
-                del untold[key]  # it came and went unseen
+                del untold[key]  # deleted before the handler was called for it
 
         self._handlers.append(pass_on)
         try:
@@ -90,7 +95,7 @@ class Informer(Generic[T]):
                 began = time.perf_counter()
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         await self._reflector.run()
 
     def _put(self, key: Key, obj: Any) -> None:
@@ -123,7 +128,7 @@ def _call(handler: Handler, old: Any | None, new: Any | None) -> None:
 
 
 class _Sink:
-    """What the informer lets its reflector do."""
+    """The sink that the informer's reflector writes to."""
 
     def __init__(self, informer: Informer[Any]) -> None:
         self._informer = informer

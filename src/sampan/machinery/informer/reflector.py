@@ -1,7 +1,7 @@
-"""Following a resource: read everything, then every change, for ever, whatever happens to the connection.
+"""The reflector: lists a resource and then watches it forever, across failures of the connection.
 
-The sink sees each object in order of its versions and nothing twice. After a gap that the server cannot bridge (410)
-everything is read anew and the sink told the difference. Pauses are transport time: the loop's, with jitter.
+The sink sees each object in the order of its versions, and nothing twice. After a gap that the server cannot fill (410)
+the reflector lists again, and the sink gets the difference. Pauses are measured in the event loop's time, with jitter.
 """
 
 import asyncio
@@ -19,38 +19,39 @@ from sampan.machinery.client.transport import BOOKMARK, DELETED, ConnectionFaile
 from sampan.machinery.object_key import Key, key_of
 
 _CHANCE = random.Random()
-"""Of its own: the one that all share is for tests to seed."""
+"""A generator of its own, because tests seed the shared one."""
 
 log = logging.getLogger(__name__)
 
 _TURN_S = 0.01
-"""For so long objects are told one after the other before others have their turn on the loop."""
+"""How long objects are passed to the sink before other tasks get their turn."""
 _SHORT_S = 1.0
-"""A watch that told nothing and lasted less long than this is a failure, or a server could keep us spinning."""
+"""A watch without events that lasted less than this counts as a failure, or a server could keep the reflector in a busy
+loop."""
 
 
 class Sink(Protocol):
-    """What is told of the objects. Must be quick, and may not raise."""
+    """The receiver of the objects. Its methods must be fast and may not raise."""
 
     def put(self, key: Key, obj: Any) -> None:
-        """The object is there, in this state."""
+        """Add or update an object."""
 
     def remove(self, key: Key) -> None:
-        """The object is gone, if it was ever there."""
+        """Remove an object, if it is known."""
 
     def known(self) -> Sequence[Key]:
-        """What is there as far as the sink was told."""
+        """Return the keys of the objects that were added and not removed."""
 
     def filled(self) -> None:
-        """Everything that existed when the reading began has been told."""
+        """Called when all objects that existed at the start of the list have been added."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReflectorConfig:
     retry_s: tuple[float, float] = (0.05, 30.0)
-    """Pause after a failure: at first, at most; up to half of it is taken off at random."""
+    """The first and the longest pause after failures; up to half of it is subtracted at random."""
     watch_s: tuple[int, int] = (300, 600)
-    """How long a watch is asked to last: between these, so that they do not all end at once."""
+    """The range of the requested watch timeout; random, so that watches do not all expire at once."""
 
 
 class Reflector:
@@ -65,14 +66,14 @@ class Reflector:
         self._source, self._sink, self._selection = source, sink, selection
         self._config = config or ReflectorConfig()
         self._version = ""
-        """Everything up to this version has been told; empty when everything must be read."""
+        """The resource version up to which the sink is current; empty when a list is needed."""
         self._streams = True
-        """The server can begin a watch with what exists."""
+        """Whether the server supports streaming lists (`sendInitialEvents`)."""
         self._failures = 0
         self.fills = 0
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """List and watch until cancelled."""
         while True:
             try:
                 await (self._follow() if self._version else self._fill())
@@ -85,7 +86,7 @@ class Reflector:
             await self._pause()
 
     async def _fill(self) -> None:
-        """Tell the sink everything, and of what it had but is no more."""
+        """List all objects into the sink, and remove those that no longer exist."""
         if not self._streams:
             return await self._fill_by_list()
         try:
@@ -158,7 +159,7 @@ class Reflector:
             self._failures = 0
 
     async def _tell(self, batch: Sequence[WatchEvent]) -> None:
-        """Of a large batch a part at a time, so that others have their turn on the loop."""
+        """Pass a batch of events to the sink, yielding to other tasks in between."""
         sink, began = self._sink, time.perf_counter()
         for event in batch:
             if event.type == DELETED:

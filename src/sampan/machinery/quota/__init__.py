@@ -1,7 +1,8 @@
-"""What objects use of a namespace's quotas: pure functions, for the API server that charges and the controller that
-counts anew.
+"""Quota usage of objects, as in `pkg/quota/v1`: pure functions, for the admission plug-in that charges usage and the
+controller that recalculates it.
 
-`usage` measures objects, `scopes` tells which of them a quota is about, `evaluators` brings both together per resource.
+`usage` measures objects, `scopes` decides which of them a quota applies to, and `evaluators` combines both per
+resource.
 """
 
 from sampan.machinery.quota.evaluators import IGNORED, Evaluator, count_name, evaluator_of

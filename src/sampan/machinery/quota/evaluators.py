@@ -1,4 +1,4 @@
-"""Per resource: which of a quota's names it counts towards, by how much, and when. Pure."""
+"""Quota evaluators: for each resource, which quota names it counts towards, by how much, and on which writes. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ IGNORED = frozenset(
 """Resources, by group and plural, that no quota counts: those that are not stored, and events."""
 
 _MUST_ASK = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
-"""What every container has to ask for by itself once a quota limits it."""
+"""The resources that every container must request or limit once a quota constrains them."""
 _POD_NAMES = _MUST_ASK | {
     *("pods", "count/pods", "ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage")
 }
@@ -40,22 +40,22 @@ _SERVICE_NAMES = frozenset({"services", "count/services", "services.nodeports", 
 _CLAIM_NAMES = frozenset({"persistentvolumeclaims", "count/persistentvolumeclaims", "requests.storage"})
 _CLAIM_SUFFIXES = (f"{BY_CLASS}persistentvolumeclaims", f"{BY_CLASS}requests.storage")
 _OLD_NAMES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
-"""Of the core group: these are counted under their bare names too."""
+"""Resources of the core group that are also counted under their bare names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
     counts: Callable[[str], bool]
-    """Whether this resource counts towards a name."""
+    """Returns whether this resource counts towards a quota name."""
     usage: Callable[[Any, float], Amounts]
-    """What an object uses at a time."""
+    """Returns the usage of an object at a time."""
     is_in: InScope = no_scope
     writes: frozenset[tuple[str, str]] = frozenset({("CREATE", "")})
-    """The writes, by operation and subresource, that may change what is used."""
+    """The writes, by operation and subresource, that may change the usage."""
     changes_use: Callable[[Any, Any], bool] = lambda old, new: True
-    """Whether an update (of the object itself) may change what is used."""
+    """Returns whether an update of the object itself may change the usage."""
     missing: Callable[[Any, frozenset[str]], str] = lambda obj, names: ""
-    """What the object lacks to be counted towards these names; "" if nothing."""
+    """Returns an error message if the object lacks what these quota names require; "" otherwise."""
 
     def names_in(self, hard: Iterable[str]) -> frozenset[str]:
         return frozenset(filter(self.counts, hard))
@@ -66,7 +66,7 @@ def count_name(group: str, plural: str) -> str:
 
 
 def evaluator_of(group: str, plural: str) -> Evaluator | None:
-    """None for a resource that is not counted."""
+    """Return the evaluator of a resource, or None if the resource is not counted."""
     if (group, plural) in IGNORED:
         return None
     found = _SPECIAL.get(plural) if group == "" else None
@@ -74,7 +74,7 @@ def evaluator_of(group: str, plural: str) -> Evaluator | None:
 
 
 def _counter(group: str, plural: str) -> Evaluator:
-    """Of resources whose objects are just counted."""
+    """Return an evaluator that only counts objects."""
     names = {count_name(group, plural)}
     if group == "" and plural in _OLD_NAMES:
         names.add(plural)
@@ -93,7 +93,7 @@ def _counts_for_claims(name: str) -> bool:
 
 
 def _missing_requests(pod: Pod, names: frozenset[str]) -> str:
-    """Containers must name what is limited, unless the pod has resources of its own."""
+    """Return an error if containers do not specify constrained resources, unless the pod has pod-level resources."""
     required = names & _MUST_ASK
     own = pod.spec.resources
     if not required or (own is not None and (own.requests or own.limits)):

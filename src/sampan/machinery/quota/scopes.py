@@ -1,4 +1,4 @@
-"""Which objects a quota with scopes is about. Pure."""
+"""Which objects a quota with scopes applies to. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ InScope = Callable[[ScopedResourceSelectorRequirement, Any], bool]
 
 
 def is_in_scope(quota: ResourceQuota, obj: Any, is_in: InScope) -> bool:
-    """Whether the object is in all of the quota's scopes; `is_in` tells it of one."""
+    """Whether the object is in all scopes of the quota; `is_in` decides for a single scope."""
     return all(is_in(term, obj) for term in terms_of(quota))
 
 
@@ -60,7 +60,7 @@ def has_deadline(pod: Pod) -> bool:
 
 
 def attributes_classes(claim: PersistentVolumeClaim) -> set[str]:
-    """The classes that the claim has, wants, or is on its way to."""
+    """Return the names of the claim's current, desired and target VolumeAttributesClass."""
     modifying = claim.status.modifyVolumeStatus
     found = {
         claim.spec.volumeAttributesClassName,

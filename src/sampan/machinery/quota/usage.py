@@ -1,4 +1,4 @@
-"""What single objects use, by the names that quotas have for it. Pure."""
+"""The usage of single objects, by quota name. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ BY_CLASS = ".storageclass.storage.k8s.io/"
 
 
 def pod_usage(pod: Pod, now: float) -> Amounts:
-    """A pod that is over, or long overdue to be gone, is still an object but uses nothing."""
+    """Return the usage of a pod. A pod that is finished, or past its deletion grace period, counts only as an
+    object."""
     used = {"count/pods": ONE}
     if not is_over(pod, now):
         used |= _compute(effective_requests(pod.spec), effective_limits(pod.spec))
@@ -80,7 +81,7 @@ def claim_usage(claim: PersistentVolumeClaim, now: float) -> Amounts:
 
 
 def _size(claim: PersistentVolumeClaim) -> Quantity | None:
-    """In whole bytes: what is asked for, or what was allocated where that is more."""
+    """Return the size in whole bytes: the request, or the allocated size if that is larger."""
     asked = claim.spec.resources.requests.get("storage")
     if asked is None:
         return None

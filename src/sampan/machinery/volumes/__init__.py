@@ -1,5 +1,7 @@
-"""What claims, volumes and storage classes mean to each other: shared by the binder, the scheduler and the kubelet.
+"""The relations between persistent volume claims, volumes and storage classes, shared by the persistent volume
+controller, the scheduler and the kubelet.
 
-Pure functions over API objects belong here: which class is meant, which volume suits a claim, how the two look when
-they are bound, which claims a pod uses. Who acts on that, and when, does not.
+Pure functions over API objects belong here: the class of a claim, the volume that matches a claim, the changes of
+binding, the claims that a pod uses. Components decide when to act on the results. The Kubernetes counterpart is
+`k8s.io/component-helpers/storage/volume`.
 """

@@ -1,5 +1,5 @@
-"""How claims and volumes change when they are bound to each other and let go. Pure: each function gives the changed
-copy, or None where nothing is to be changed."""
+"""The changes to claims and volumes when they are bound and released. Pure: each function returns a changed copy, or
+None if nothing changes."""
 
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
@@ -39,7 +39,8 @@ def volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pers
 
 
 def volume_unbound(volume: PersistentVolume) -> PersistentVolume:
-    """A claim that somebody else wrote into it stays there, for any of that name."""
+    """Return the volume without its claim. A `claimRef` that the controller did not write is kept without UID, for any
+    claim of that name."""
     changed = copy_of(volume)
     if changed.metadata.annotations.pop(BOUND_BY_CONTROLLER, None) is not None:
         changed.spec.claimRef = None

@@ -1,4 +1,4 @@
-"""Which claims a pod uses. Pure."""
+"""The claims that a pod uses. Pure."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from sampan.machinery.object_key import Key
 
 
 def claim_name_of(pod: Pod, volume: Any) -> str:
-    """The claim behind a volume of the pod, there or yet to be made; empty if there is none."""
+    """Return the name of the claim of a volume of the pod, which may not exist yet; empty if the volume has none."""
     if volume.persistentVolumeClaim is not None:
         name: str = volume.persistentVolumeClaim.claimName
         return name
@@ -26,12 +26,12 @@ def claim_names_of(pod: Pod) -> Iterator[str]:
 
 
 def by_claim(pod: Pod) -> Iterable[Hashable]:
-    """An index of pods by the claims that they use."""
+    """Index pods by the claims that they use."""
     return [Key(pod.metadata.namespace, name) for name in claim_names_of(pod)]
 
 
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Whether the claim is that of one of the pod's ephemeral volumes, not another's of the same name."""
+    """Whether the claim was created for an ephemeral volume of this pod, rather than having its name by coincidence."""
     return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences)
 
 

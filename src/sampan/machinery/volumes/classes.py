@@ -1,4 +1,4 @@
-"""Which storage class claims and volumes have. Pure."""
+"""The storage class of claims and volumes. Pure."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ def class_of_claim(claim: PersistentVolumeClaim) -> str:
 
 
 def names_class(claim: PersistentVolumeClaim) -> bool:
-    """Even that it wants none counts."""
+    """Whether the claim sets a storage class; the empty one counts."""
     return BETA_CLASS in claim.metadata.annotations or claim.spec.storageClassName is not None
 
 
@@ -28,7 +28,7 @@ def is_default(found: StorageClass) -> bool:
 
 
 def default_of(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """The newest of those that say they are; of equally new ones the first by name."""
+    """Return the default class: the newest of those marked as default, and the first by name of equally new ones."""
     found = sorted((one for one in classes if is_default(one)), key=lambda one: one.metadata.name)
     return max(found, key=lambda one: one.metadata.creationTimestamp or "", default=None)
 
@@ -38,5 +38,5 @@ def waits_for_consumer(found: StorageClass | None) -> bool:
 
 
 def has_node(claim: PersistentVolumeClaim) -> bool:
-    """The scheduler has said where the volume is wanted."""
+    """Whether the scheduler has selected a node for the volume."""
     return SELECTED_NODE in claim.metadata.annotations

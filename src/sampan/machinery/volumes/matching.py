@@ -1,4 +1,4 @@
-"""Which volume suits a claim. Pure."""
+"""Matching of volumes to claims. Pure."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ def capacity(volume: PersistentVolume) -> Quantity:
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume names the claim; without a uid any of that name is meant."""
+    """Whether the volume's `claimRef` names the claim; without a UID it matches any claim of that name."""
     ref = volume.spec.claimRef
     if ref is None or (ref.namespace, ref.name) != (claim.metadata.namespace, claim.metadata.name):
         return False
@@ -43,7 +43,7 @@ def attributes_differ(claim: PersistentVolumeClaim, volume: PersistentVolume) ->
 
 
 def why_not(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
-    """Why a claim cannot have the volume that it names; empty if it can."""
+    """Return why the claim cannot be bound to the volume that it names; empty if it can."""
     if volume.metadata.deletionTimestamp is not None:
         return f'the volume is marked for deletion "{volume.metadata.name}"'
     if capacity(volume) < requested(claim):
@@ -60,8 +60,8 @@ def why_not(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str:
 def best_match(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], *, only_named: bool = False
 ) -> PersistentVolume | None:
-    """The smallest of those that suit and allow the fewest kinds of access. One that names the claim goes before all
-    others that allow as many; `only_named` takes no others."""
+    """Return the smallest matching volume with the fewest access modes. Among volumes with equally many access modes
+    one that names the claim is preferred; `only_named` excludes all others."""
     suiting = [volume for volume in volumes if _suits(volume, claim, only_named)]
     return min(suiting, key=lambda volume: _rank(volume, claim), default=None)
 

@@ -1,4 +1,4 @@
-"""The annotations, finalizers and phases by which claims and volumes say what is between them."""
+"""Annotations, finalizers, phases and reclaim policies of claims and volumes."""
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
@@ -12,10 +12,10 @@ BETA_DEFAULT_CLASS = "storageclass.beta.kubernetes.io/is-default-class"
 PRE_RESIZE_CAPACITY = "volume.alpha.kubernetes.io/pre-resize-capacity"
 MIGRATED_TO = "pv.kubernetes.io/migrated-to"
 DELETION_FINALIZER = "kubernetes.io/pv-controller"
-"""A volume that a plug-in of this process made goes only after what is behind it."""
+"""Keeps a volume that an in-process plug-in provisioned until its storage is deleted."""
 YES = "yes"
 LOCAL_PATH = "sampan.local/path"
-"""The embedded provisioner."""
+"""The name of the embedded provisioner."""
 
 PENDING, BOUND, LOST = "Pending", "Bound", "Lost"
 AVAILABLE, RELEASED, FAILED = "Available", "Released", "Failed"

@@ -1,8 +1,8 @@
 """`application/vnd.kubernetes.protobuf`: built-in kinds between protobuf bytes and plain JSON values.
 
-Driven by a generated table of fields (`sampan/api/data/protobuf.json`), loaded on first use; there are no generated
-classes. A decoded object equals what `json.loads` gives for the real server's JSON of the same object. Anything that is
-not a message of its kind raises `ProtobufError`, and so does an object that the kind's message cannot hold.
+It is driven by a generated table of fields (`sampan/api/data/protobuf.json`), loaded on first use; there are no
+generated classes. A decoded object equals `json.loads` of kube-apiserver's JSON for the same object. `ProtobufError` is
+raised for bytes that are not a message of the kind, and for an object that the message cannot represent.
 """
 
 from sampan.api.codec.protobuf.envelope import (

@@ -1,8 +1,8 @@
-"""From protobuf bytes to the JSON value that Go's JSON encoder would print for the same object.
+"""Decodes protobuf bytes to the JSON value that Go's JSON encoder would print for the same object.
 
-A message is compiled into a plan when it is first met: a table from tag to what to do with the field. `read_message`
-runs it; it is one long loop because it is the hot path, and does strings, messages and integers itself. Everything
-else is a closure.
+A message is compiled on first use into a plan: a table from tag to how the field is read. `read_message` executes it;
+it is one long loop because it is the hot path, and handles strings, messages and integers itself. Everything else is a
+closure.
 """
 
 import struct
@@ -28,13 +28,14 @@ from sampan.api.codec.protobuf.wire import (
 )
 
 OpenEnvelope = Callable[[bytes, int], Any]
-"""Reads a whole object, at a depth."""
+"""Reads a complete object at a nesting depth."""
 
 _ENVELOPE_DEPTH: Final = 8
-"""What an envelope inside an object counts for: its way through the code takes that many more stack frames."""
+"""The depth that an envelope inside an object counts for, because it takes that many more stack frames."""
 _FREE_ITEMS: Final = 50_000
 _BYTES_PER_ITEM: Final = 16
-"""An item of two bytes can become an object of a kilobyte, so beyond the free ones items have to bring some content."""
+"""An item of two bytes can become an object of a kilobyte, so beyond `_FREE_ITEMS` the number of items is limited by
+the size of the message."""
 
 _TEXT, _MESSAGE, _OTHER, _INTEGER, _DOUBLE = range(5)
 
@@ -43,22 +44,22 @@ Blank = tuple[str, Callable[[int, Budget], Any]]
 
 
 class Plan:
-    """What to do with the fields of one message."""
+    """How to read the fields of one message."""
 
     __slots__ = ("blanks", "entries", "name", "names")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.entries: dict[int, Entry] | None = None
-        """By tag: how the value is read, its JSON name, and what the way of reading needs."""
+        """By tag: how the value is read, its JSON name, and the argument of the reader."""
         self.names: dict[int, str] = {}
         self.blanks: list[Blank] = []
-        """Fields that JSON prints even if they were not sent, and what makes their values."""
+        """Fields that JSON prints even if they were not sent, with factories of their values."""
 
 
 class Decoder:
     def __init__(self, *, table: Table, open_envelope: OpenEnvelope) -> None:
-        """`open_envelope` reads a whole object that stands in place of raw JSON."""
+        """`open_envelope` reads a complete object that is embedded in place of raw JSON."""
         self._table = table
         self._open_envelope = open_envelope
         self._plans: dict[str, Plan] = {}
@@ -126,7 +127,7 @@ class Decoder:
         return out
 
     def _plan(self, message: str) -> Plan:
-        """The plan of a message, its entries not made yet."""
+        """Return the plan of a message; its entries are compiled on first use."""
         found = self._plans.get(message)
         if found is None:
             found = self._plans[message] = Plan(message)
@@ -144,7 +145,7 @@ class Decoder:
         return plan.entries
 
     def _ways(self, field: Field) -> list[tuple[int, int, Any]]:
-        """The wire types that a field may come in, and how each is read."""
+        """Return the wire types that a field may have, and how each is read."""
         if field.many == "{}":
             return [(BYTES, _OTHER, self._map(field))]
         if field.type in stores.INTEGERS:
@@ -170,7 +171,7 @@ class Decoder:
         return union_of(message, self._table.fields(message)) is not None
 
     def _reader(self, kind: str) -> Read:
-        """How a list's item, a map's value or a leaf is read."""
+        """Return the reader of a list's item, a map's value or a leaf."""
         if kind == "string":
             return lambda buf, pos, stop, depth, budget: text(buf[pos:stop])
         if kind == "bytes":
