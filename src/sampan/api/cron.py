@@ -1,4 +1,4 @@
-"""Schedules of cron jobs: when they are due. How they are written is in `cron_grammar`."""
+"""Schedules of CronJobs: when they are due. Their syntax is in `cron_grammar`."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -8,21 +8,22 @@ _YEARS_AHEAD = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """A schedule by the calendar."""
+    """A calendar schedule."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    """Sunday is 0."""
+    """Days of the week; Sunday is 0."""
     any_day: bool
-    """Day of month or day of week was left open: then both must fit, else one of them."""
+    """Whether day of month or day of week is a wildcard: then both must match, otherwise one of them."""
     zone: tzinfo | None = None
-    """The zone that the schedule itself names."""
+    """The time zone in the schedule itself."""
 
     def next_after(self, moment: float, zone: tzinfo = UTC) -> float | None:
-        """The first time after `moment` (in seconds since 1970) that is due; None if there is none for years."""
+        """Return the first time after `moment` (in seconds since the epoch) that is due; None if there is none within
+        five years."""
         zone = self.zone or zone
         start = datetime.fromtimestamp(int(moment) // 60 * 60 + 60, zone)
         day, last = start.replace(hour=0, minute=0), start.year + _YEARS_AHEAD
@@ -43,7 +44,8 @@ class Times:
         return day.month in self.months and (fits and fits_week if self.any_day else fits or fits_week)
 
     def _first_on(self, day: datetime, start: datetime) -> float | None:
-        """Going through the day as it passes: an hour that the clock skips is not due, one that it repeats is twice."""
+        """Return the first due time on the day, or None. It follows elapsed time: an hour that the clock skips is not
+        due, one that it repeats is due twice."""
         least = start.timestamp()
         moment = max(day.astimezone(UTC).timestamp(), least)
         while True:
@@ -60,7 +62,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """A schedule by the clock alone."""
+    """A fixed interval (`@every`)."""
 
     seconds: int
 

@@ -1,7 +1,7 @@
-"""Schedules of cron jobs as they are written.
+"""The syntax of CronJob schedules, as in `github.com/robfig/cron`.
 
-Five fields (minute, hour, day of month, month, day of week) of numbers, ranges, steps and lists, or a word like
-`@daily`, or `@every` with a duration. The errors are the API server's.
+Five fields (minute, hour, day of month, month, day of week) of numbers, ranges, steps and lists, or a macro like
+`@daily`, or `@every` with a duration. The errors are those of kube-apiserver.
 """
 
 import re
@@ -31,7 +31,7 @@ _SPACE = re.compile(r"[\t\n\v\f\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u2
 
 
 class ScheduleError(ValueError):
-    """A schedule that cannot be read."""
+    """The schedule is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Bounds:
     least: int
     most: int
     names: tuple[str, ...] = ()
-    """In the order of their numbers, from `least` on."""
+    """Names of the numbers, from `least` on."""
 
 
 _BOUNDS = (Bounds(0, 59), Bounds(0, 23), Bounds(1, 31), Bounds(1, 12, _MONTHS), Bounds(0, 6, _DAYS))
 
 
 def parse(text: str) -> Schedule:
-    """`ScheduleError` for what is no schedule."""
+    """Parse a schedule. Raise ScheduleError."""
     if not text:
         raise ScheduleError("empty spec string")
     zone, rest = _zone(text)
@@ -60,7 +60,7 @@ def parse(text: str) -> Schedule:
 
 
 def _zone(text: str) -> tuple[tzinfo | None, str]:
-    """The zone before the schedule, and the schedule."""
+    """Return the time zone prefix and the rest of the schedule."""
     if not text.startswith(_ZONES):
         return None, text
     start, end = text.index("=") + 1, text.find(" ")
@@ -103,7 +103,7 @@ def _times(text: str, zone: tzinfo | None) -> Times:
 
 
 def _field(text: str, bounds: Bounds) -> tuple[frozenset[int], bool]:
-    """The numbers that the field stands for, and whether it leaves them open."""
+    """Return the numbers that the field matches, and whether it is a wildcard."""
     found: set[int] = set()
     is_open = False
     for part in filter(None, text.split(",")):

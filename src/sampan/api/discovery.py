@@ -1,4 +1,4 @@
-"""How resources are announced: the entries of both discovery forms, made from the resources alone."""
+"""The entries of both discovery formats, derived from the resources."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from sampan.api.types.meta_v1 import APIResource, GroupVersionKind
 
 
 def api_resources(resources: Iterable[Resource]) -> list[APIResource]:
-    """The entries of an APIResourceList: each resource, then its subresources."""
+    """Return the entries of an APIResourceList: each resource, followed by its subresources."""
     return [entry for resource in resources for entry in _entries(resource)]
 
 
@@ -41,7 +41,7 @@ def _subresource_entry(resource: Resource, subresource: Subresource) -> APIResou
 
 
 def version_discovery(version: str, resources: Iterable[Resource]) -> APIVersionDiscovery:
-    """One version in the aggregated form."""
+    """Return one version in the aggregated format."""
     return APIVersionDiscovery(
         version=version, resources=[_aggregated(resource) for resource in resources], freshness="Current"
     )

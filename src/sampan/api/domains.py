@@ -1,4 +1,4 @@
-"""Checks of names that stand in a domain: fully qualified names and domain-prefixed paths."""
+"""Validation of fully qualified names and domain-prefixed paths."""
 
 import re
 
@@ -10,7 +10,7 @@ _is_http_path = re.compile(_HTTP_PATH).fullmatch
 
 
 def fully_qualified_name(value: str, field: str) -> list[FieldError]:
-    """A webhook's name: a subdomain of three parts at least."""
+    """Validate the name of a webhook: a subdomain of at least three segments."""
     if not value:
         return [FieldError.required(field)]
     if faults := names.dns1123_subdomain(value):
@@ -21,7 +21,7 @@ def fully_qualified_name(value: str, field: str) -> list[FieldError]:
 
 
 def fully_qualified_domain_name(value: str, field: str) -> list[FieldError]:
-    """A domain of two parts at least; a dot may end it."""
+    """Validate a domain of at least two segments; it may end with a dot."""
     if not value:
         return [FieldError.required(field)]
     value = value.removesuffix(".")
@@ -35,7 +35,7 @@ def fully_qualified_domain_name(value: str, field: str) -> list[FieldError]:
 
 
 def domain_prefixed_path(value: str, field: str) -> list[FieldError]:
-    """Such as `example.com/any/path`."""
+    """Validate a path such as `example.com/any/path`."""
     if not value:
         return [FieldError.required(field)]
     host, _, path = value.partition("/")

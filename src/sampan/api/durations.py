@@ -1,4 +1,4 @@
-"""Durations as text: `1h2m3s`, in whole nanoseconds, read and written as the real server does."""
+"""Durations such as `1h2m3s`, in whole nanoseconds, parsed and formatted like Go's `time.Duration`."""
 
 import re
 from typing import Final
@@ -27,11 +27,11 @@ _TERM = re.compile(r"([0-9]*)(\.[0-9]*)?([^.0-9]*)")
 
 
 class DurationError(ValueError):
-    """A text that is not a duration; the message is the API server's."""
+    """The text is not a duration; the message is that of kube-apiserver."""
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds."""
+    """Return the duration in nanoseconds. Raise DurationError."""
     is_negative, at, total = text.startswith("-"), int(text.startswith(("+", "-"))), 0
     if text[at:] == "0":
         return 0
@@ -64,7 +64,7 @@ def _term(text: str, term: re.Match[str]) -> int:
 
 
 def _fraction(digits: str, unit: int) -> int:
-    """The real server multiplies fractions as floats, with as many digits as fit in 63 bits."""
+    """Return the fraction in nanoseconds. Like Go, it multiplies floats, with as many digits as fit in 63 bits."""
     number, scale = 0, 1.0
     for digit in digits[:20]:
         longer = number * 10 + int(digit)

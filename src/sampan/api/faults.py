@@ -1,4 +1,5 @@
-"""Faults of single fields: where they are, what is wrong, and the words the real server uses for it."""
+"""Field errors: the path, the type of error and kube-apiserver's message; the counterpart of
+`apimachinery/pkg/util/validation/field`."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -43,11 +44,11 @@ class _Omitted:
 
 
 OMITTED: Final = _Omitted()
-"""A bad value that the message does not show."""
+"""An invalid value that the message does not show."""
 
 
 class Path:
-    """Where a field is. `Path("spec") / "containers"`, then `[0]` for an item or `["key"]` for an entry of a map."""
+    """The path of a field: `Path("spec") / "containers"`, then `[0]` for an item or `["key"]` for an entry of a map."""
 
     __slots__ = ("_text",)
 
@@ -80,7 +81,7 @@ def _path(text: str) -> Path:
 
 
 class FieldError(Struct, frozen=True):
-    """One fault. Made by the class methods, which know what each kind of fault says."""
+    """One field error. Use the class methods, which format the message of each type."""
 
     type: str
     field: str
@@ -89,7 +90,7 @@ class FieldError(Struct, frozen=True):
 
     @property
     def body(self) -> str:
-        """The message without the field: what a cause of a Status holds."""
+        """The message without the field, as in a cause of a Status."""
         parts = [_WORDS.get(self.type, self.type)]
         if self.type in _VALUE_IS_SHOWN and self.bad_value is not OMITTED:
             parts.append(_shown(self.bad_value))
@@ -122,7 +123,7 @@ class FieldError(Struct, frozen=True):
 
     @classmethod
     def not_supported(cls, path: Path | str, value: Any, supported: Iterable[str] = ()) -> "FieldError":
-        """The supported values are listed in the order given; the real server mostly sorts them."""
+        """Return an error that lists the supported values in the given order; kube-apiserver mostly sorts them."""
         listed = ", ".join(gotext.quote(word) for word in supported)
         return cls(NOT_SUPPORTED, str(path), value, f"supported values: {listed}" if listed else "")
 
@@ -136,7 +137,7 @@ class FieldError(Struct, frozen=True):
 
     @classmethod
     def too_long(cls, path: Path | str, most: int, unit: str = "byte") -> "FieldError":
-        """The value itself is left out. The real server counts bytes, in a few places characters."""
+        """Return an error that does not show the value. kube-apiserver counts bytes, in a few places characters."""
         detail = f"may not be more than {_count(most, unit)}" if most >= 0 else "value is too long"
         return cls(TOO_LONG, str(path), OMITTED, detail)
 
@@ -147,7 +148,7 @@ class FieldError(Struct, frozen=True):
 
     @classmethod
     def too_many(cls, path: Path | str, actual: int, most: int) -> "FieldError":
-        """A negative `actual` is not shown, a negative `most` not named."""
+        """Return an error; a negative `actual` is not shown, a negative `most` is not named."""
         detail = f"must have at most {_count(most, 'item')}" if most >= 0 else "has too many items"
         return cls(TOO_MANY, str(path), actual if actual >= 0 else OMITTED, detail)
 
@@ -174,8 +175,8 @@ def _shown(value: Any) -> str:
 
 
 def collected(errors: Iterable[FieldError]) -> list[FieldError]:
-    """The errors of an object, as many as an answer has room for. Validation stops where these end: a path may hold a
-    key of any length, and each error below it holds the path."""
+    """Return the errors of an object, as many as a response can hold. Validation stops there: a path may contain a key
+    of any length, and each error below it contains the path."""
     found: list[FieldError] = []
     room = limits.VALIDATION_ERROR_CHARACTERS
     for error in errors:
@@ -187,7 +188,7 @@ def collected(errors: Iterable[FieldError]) -> list[FieldError]:
 
 
 def joined(messages: Sequence[str]) -> str:
-    """Several faults as one text, each once: the way the real server adds them up."""
+    """Return several error messages as one text without duplicates, in the format of kube-apiserver."""
     distinct = list(dict.fromkeys(messages))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 METADATA_FIELDS: Final = ("metadata.name", "metadata.namespace")
-"""What every kind can be selected by."""
+"""The fields that every kind supports in selectors."""
 
 _LONGEST_KEPT = 512
 _term_text = re.compile(r"((?:[^\\,]|\\.?)*)(,?)", re.DOTALL)
@@ -14,7 +14,7 @@ _operator = re.compile(r"!=|==|=")
 
 
 class FieldSelectorError(ValueError):
-    """A selector that cannot be read or names a field that cannot be selected by; the message is the API server's."""
+    """The selector is malformed or names an unsupported field; the message is that of kube-apiserver."""
 
 
 class Term(NamedTuple):
@@ -26,12 +26,12 @@ class Term(NamedTuple):
         return f"{self.field}{'!=' if self.is_negated else '='}{escape(self.value)}"
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """A field that is not there is empty."""
+        """Whether the fields satisfy the term; a missing field counts as empty."""
         return (fields.get(self.field, "") == self.value) is not self.is_negated
 
 
 class Selector(NamedTuple):
-    """Terms, all of which hold for what matches; in the order of their texts."""
+    """Terms that must all match, sorted by their texts."""
 
     terms: tuple[Term, ...] = ()
 
@@ -49,12 +49,12 @@ class Selector(NamedTuple):
         return True
 
     def exact(self) -> list[tuple[str, str]]:
-        """Fields that everything selected has with that very value; one may come twice."""
+        """Return the fields that must have a certain value; a field may appear twice."""
         return [(term.field, term.value) for term in self.terms if not term.is_negated]
 
     def check(self, supported: Collection[str] | None) -> None:
-        """Raise `FieldSelectorError` for a field that is not `supported`. None stands for a kind that says nothing of
-        its fields and so has those of its metadata alone; the message is another then."""
+        """Raise `FieldSelectorError` for a field that is not in `supported`. None means a kind without field
+        declarations, which supports only the metadata fields and has another message."""
         for term in self.terms:
             if supported is None and term.field not in METADATA_FIELDS:
                 known = ", ".join(f'"{field}"' for field in METADATA_FIELDS)

@@ -1,5 +1,5 @@
-"""How Go prints JSON values. The real server's error texts hold values printed by Go's `fmt`, `strconv` and
-`encoding/json`; clients and tests compare those texts, so Sampan prints the same."""
+"""Go's formatting of JSON values. kube-apiserver's error messages contain values formatted by Go's `fmt`, `strconv` and
+`encoding/json`; clients and tests compare those messages, so Sampan formats them identically."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ _JSON_ESCAPED = re.compile(r'[\x00-\x1f"\\<>&\u2028\u2029]')
 
 
 def quote(text: str) -> str:
-    """`%q`: in double quotes, with what is not printable escaped."""
+    """Format like `%q`: in double quotes, with unprintable characters escaped."""
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
     return '"' + "".join(_escaped(char) for char in text) + '"'
@@ -32,7 +32,7 @@ def _escaped(char: str) -> str:
 
 
 def value(json: Any) -> str:
-    """`%v`: maps as map[key:value] sorted by key, lists as [a b], text bare."""
+    """Format like `%v`: maps as map[key:value] sorted by key, lists as [a b], strings without quotes."""
     if isinstance(json, str):
         return json
     if isinstance(json, dict):
@@ -43,7 +43,8 @@ def value(json: Any) -> str:
 
 
 def text(json: Any) -> str:
-    """`%s`: as `%v` for text and what holds it; anything else is marked as the mistake that it is."""
+    """Format like `%s`: as `%v` for strings and collections of them; any other value is marked as a formatting
+    error."""
     if isinstance(json, str):
         return json
     if isinstance(json, dict):
@@ -54,7 +55,7 @@ def text(json: Any) -> str:
 
 
 def type_name(json: Any) -> str:
-    """The type that Go decodes a JSON value into."""
+    """Return the type that Go decodes a JSON value into."""
     if json is None:
         return "%!s(<nil>)"
     return _TYPE_NAMES[type(json)]
@@ -79,7 +80,7 @@ def _scalar(json: bool | int | float | None) -> str:
 
 
 def number(json: float, *, exponent_from: int, exponent_to: int) -> str:
-    """The shortest form of a float, with an exponent below and from these powers of ten on."""
+    """Return the shortest form of a float, with an exponent below and from these powers of ten on."""
     sign, digits, point = _decimal(json)
     power = point - 1
     if digits != "0" and (power < exponent_from or power >= exponent_to):
@@ -92,7 +93,7 @@ def number(json: float, *, exponent_from: int, exponent_to: int) -> str:
 
 
 def _decimal(json: float) -> tuple[str, str, int]:
-    """Sign, digits without zeros at either end, and where the decimal point stands in them."""
+    """Return the sign, the digits without leading and trailing zeros, and the position of the decimal point in them."""
     mantissa, _, exponent = repr(json).lower().partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
     whole, _, fraction = mantissa.partition(".")
@@ -102,8 +103,8 @@ def _decimal(json: float) -> tuple[str, str, int]:
 
 
 def json_text(json: Any) -> str:
-    """`json.Marshal`: nothing between the tokens, <, > and & escaped. The keys of dicts are sorted, as Go does with its
-    maps; Structs keep the order of their fields, and what is JSON already (Raw) is taken as it is."""
+    """Format like `json.Marshal`: no whitespace between tokens; <, > and & escaped. The keys of dicts are sorted, like
+    those of Go's maps; Structs keep the order of their fields, and encoded JSON (Raw) is kept as it is."""
     if isinstance(json, dict):
         return _json_object(sorted(json.items()))
     if isinstance(json, list | tuple):

@@ -1,4 +1,4 @@
-"""Values that are a number or a text: ports by number or name, counts or percentages of a total."""
+"""IntOrString values: ports by number or name, counts or percentages of a total."""
 
 import re
 from typing import Final
@@ -15,18 +15,18 @@ _is_integer = re.compile(r"[+-]?[0-9]{1,4000}").fullmatch
 
 
 class IntOrStringError(ValueError):
-    """A value that cannot be scaled; the message is the API server's."""
+    """The value cannot be scaled; the message is that of kube-apiserver."""
 
 
 def parse(text: str) -> IntOrString:
-    """A number if the text is one of 32 bits, otherwise the text."""
+    """Return a number if the text is a 32-bit integer, otherwise the text."""
     if _is_integer(text) and MIN_INT32 <= (number := int(text)) <= MAX_INT32:
         return number
     return text
 
 
 def int_value(value: IntOrString) -> int:
-    """The number, or the number that the text is, or 0."""
+    """Return the number, or the integer in the text, or 0."""
     if isinstance(value, int):
         return value
     if not _is_integer(value):
@@ -35,14 +35,15 @@ def int_value(value: IntOrString) -> int:
 
 
 def percent_of(value: IntOrString) -> int | None:
-    """The number before the percent sign, None for a value that is no percentage."""
+    """Return the number before the percent sign, or None if the value is not a percentage."""
     if isinstance(value, str) and value.endswith("%") and _is_integer(value[:-1]):
         return int(value[:-1])
     return None
 
 
 def scaled(value: IntOrString, total: int, *, round_up: bool) -> int:
-    """A number as it is; a percentage of `total`, rounded up or down. `IntOrStringError` for any other text."""
+    """Return a number unchanged, or a percentage of `total`, rounded up or down. Raise IntOrStringError for any other
+    text."""
     if isinstance(value, int):
         return value
     if not value.endswith("%"):

@@ -9,7 +9,7 @@ _COMMA_OR_END = (",", _END)
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be read or is not valid; the message is the API server's."""
+    """The selector is malformed or invalid; the message is that of kube-apiserver."""
 
 
 class _Token(NamedTuple):
@@ -21,7 +21,7 @@ class _Token(NamedTuple):
 class Term(NamedTuple):
     key: str
     operator: str
-    """As written; `exists` or `!` where there is no value."""
+    """The operator as written; `exists` or `!` if there is no value."""
     values: tuple[str, ...]
 
 
@@ -35,21 +35,21 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class Grammar:
-    """Reads terms one by one. A word may be a keyword where only a word makes sense."""
+    """Parses terms one by one. A keyword counts as a word where only a word is allowed."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)
         self._at = 0
 
     def is_at_end(self) -> bool:
-        """Whether nothing is left; what cannot begin a term is a fault."""
+        """Whether nothing is left. Raise SelectorError if the next token cannot start a term."""
         token = self._peek()
         if token.kind not in ("word", "!", _END):
             _fail(token, ", expected: !, identifier, or 'end of string'")
         return token.kind == _END
 
     def key(self) -> tuple[str, bool]:
-        """The key, and whether `!` came before it."""
+        """Parse the key; return it, and whether `!` precedes it."""
         token = self._next()
         is_absent = token.kind == "!"
         if is_absent:
@@ -59,7 +59,7 @@ class Grammar:
         return token.text, is_absent
 
     def rest(self, key: str, is_absent: bool) -> Term:
-        """What follows the key."""
+        """Parse the rest of a term after its key."""
         if is_absent or self._peek().kind in _COMMA_OR_END:
             return Term(key, "!" if is_absent else "exists", ())
         token = self._tokens[self._at]
@@ -70,7 +70,7 @@ class Grammar:
         return Term(key, token.kind, tuple(sorted(values)))
 
     def separator(self) -> None:
-        """A comma and the beginning of another term, or the end."""
+        """Parse a comma that is followed by another term, or the end."""
         token = self._next()
         if token.kind not in _COMMA_OR_END:
             _fail(token, ", expected: ',' or 'end of string'")
@@ -106,7 +106,7 @@ class Grammar:
         return self._members()
 
     def _members(self) -> set[str]:
-        """Up to the closing parenthesis; nothing between two marks is the empty value."""
+        """Parse up to the closing parenthesis; nothing between two commas is the empty value."""
         members: set[str] = set()
         while True:
             token = self._next()

@@ -1,4 +1,4 @@
-"""One requirement of a label selector: whether it makes sense, how it is written, and the test that it stands for."""
+"""A requirement of a label selector: its validation, text form and predicate."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from sampan.api.label_grammar import SelectorError
 
 
 class Predicate(Protocol):
-    """Whether something holds for a label set."""
+    """Returns whether a label set satisfies a condition."""
 
     def __call__(self, labels: Mapping[str, str]) -> bool: ...
 
@@ -60,11 +60,11 @@ class Requirement(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
-        """Whether it asks for one label with one value."""
+        """Whether it requires one label with one value."""
         return self.operator in _EXACT and len(self.values) == 1
 
     def check(self) -> None:
-        """Raise `SelectorError` unless key, operator and values go together."""
+        """Raise `SelectorError` unless key, operator and values are consistent."""
         faults = [*self._key_faults(), *self._count_faults()]
         for at, value in enumerate(self.values):
             if found := names.label_value(value):
@@ -95,7 +95,7 @@ class Requirement(NamedTuple):
 
 
 def predicate_of(requirement: Requirement) -> Predicate:
-    """A function that tells whether the requirement holds for a label set."""
+    """Return a function that evaluates the requirement on a label set."""
     key, operator, values = requirement
     match operator:
         case Operator.IN | Operator.EQUALS | Operator.DOUBLE_EQUALS:

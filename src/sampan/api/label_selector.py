@@ -1,4 +1,4 @@
-"""LabelSelector objects (matchLabels and matchExpressions): what they select, and what is wrong with them."""
+"""LabelSelector objects (matchLabels and matchExpressions): their selectors and their validation."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -17,11 +17,11 @@ OPERATORS = {
 }
 
 _MOST_KEPT = 50
-"""Selectors with more parts than that are made anew each time, or they could fill the memory."""
+"""Selectors with more parts are not cached, or they could fill the memory."""
 
 
 class Expression(Protocol):
-    """A LabelSelectorRequirement."""
+    """The fields of a LabelSelectorRequirement."""
 
     @property
     def key(self) -> str: ...
@@ -39,8 +39,8 @@ class LabelSelector(Protocol):
 
 
 def selector_of(source: LabelSelector | None) -> Selector:
-    """What the object selects: nothing where there is none, everything where it is empty. `SelectorError` if it is not
-    valid."""
+    """Return the selector of the object: nothing for None, everything for an empty object. Raise `SelectorError` if it
+    is invalid."""
     if source is None:
         return NOTHING
     labels, expressions = source.matchLabels, source.matchExpressions
@@ -69,7 +69,8 @@ _selector_kept = lru_cache(maxsize=4096)(_selector)
 
 
 def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_values: bool = False) -> list[FieldError]:
-    """What is wrong with the object at `field`. Bad label values are let pass in objects that have them already."""
+    """Return the errors of the object at `field`. `allow_bad_values` accepts invalid label values in objects that
+    already have them."""
     if source is None:
         return []
     faults = label_faults(source.matchLabels, f"{field}.matchLabels")

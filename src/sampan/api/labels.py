@@ -1,4 +1,4 @@
-"""Label selectors: what they require, which label sets they match, and their text form.
+"""Label selectors: their requirements, matching and text form.
 
 The grammar of the text is in `label_grammar`; LabelSelector objects are in `label_selector`.
 """
@@ -13,7 +13,7 @@ from sampan.api.label_grammar import Grammar, SelectorError
 from sampan.api.label_requirement import Operator, Predicate, Requirement, never, predicate_of
 
 _LONGEST_KEPT = 512
-"""Longer texts are read anew each time, or a client could fill the memory with them."""
+"""Longer texts are not cached, or a client could fill the memory with them."""
 
 _WRITTEN = {">": Operator.GREATER_THAN, "<": Operator.LESS_THAN}
 
@@ -41,18 +41,18 @@ def _all(tests: list[Predicate]) -> Predicate:
 
 
 class Selector:
-    """Requirements, all of which hold for a label set that matches. Immutable; equal to one with the same requirements.
+    """Requirements that must all hold for a label set to match. Immutable; compares by its requirements.
 
-    `matches(labels)` is made when the selector is: a plain function, as quick as the requirements allow.
+    `matches(labels)` is compiled when the selector is created: a plain function, as fast as the requirements allow.
     """
 
     __slots__ = ("is_nothing", "matches", "requirements")
 
     is_nothing: Final[bool]
-    """Nothing at all is selected."""
+    """Whether the selector matches no label set at all."""
     matches: Final[Predicate]
     requirements: Final[tuple[Requirement, ...]]
-    """In the order of their keys."""
+    """The requirements, sorted by key."""
 
     def __init__(self, requirements: Iterable[Requirement] = (), *, is_nothing: bool = False) -> None:
         self.requirements = tuple(sorted(requirements, key=lambda requirement: requirement.key))
@@ -78,11 +78,11 @@ class Selector:
         return not self.requirements and not self.is_nothing
 
     def exact(self) -> list[tuple[str, str]]:
-        """Labels that everything selected has with that very value; a key may come twice."""
+        """Return the labels that must have a certain value; a key may appear twice."""
         return [(found.key, found.values[0]) for found in self.requirements if found.is_exact]
 
     def required(self) -> Mapping[str, str]:
-        """`exact` as a mapping; of two values for a key, one."""
+        """Return `exact` as a mapping; for a key with two values, the last."""
         return dict(self.exact())
 
     def narrowed(self, *requirements: Requirement) -> "Selector":
@@ -94,7 +94,7 @@ NOTHING: Final = Selector(is_nothing=True)
 
 
 def parse(text: str) -> Selector:
-    """Read the text form; `SelectorError` if it is not one."""
+    """Parse the text form. Raise `SelectorError`."""
     return _parse_kept(text) if len(text) <= _LONGEST_KEPT else _parse(text)
 
 
@@ -123,7 +123,7 @@ def _requirement(grammar: Grammar) -> Requirement:
 
 
 def from_labels(labels: Mapping[str, str]) -> Selector:
-    """Selects what has all these labels, unchecked: a Service's or ReplicationController's selector."""
+    """Return a selector of all these labels, without validation: that of a Service or ReplicationController."""
     return Selector(Requirement(key, Operator.EQUALS, (value,)) for key, value in labels.items())
 
 

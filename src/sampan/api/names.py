@@ -1,6 +1,7 @@
-"""Checks of names and keys. Each returns the faults it finds, in the real server's words; none means that it is good.
+"""Validation of names and keys. Each function returns error messages, worded as in kube-apiserver; an empty list means
+valid.
 
-`prefix=True` checks a generateName, which may end in a dash. IP addresses and CIDRs are in `addresses`.
+`prefix=True` validates a generateName, which may end in a dash. IP addresses and CIDRs are in `addresses`.
 """
 
 import re
@@ -19,18 +20,18 @@ _ENDS = "and must start and end with an alphanumeric character"
 
 
 class NameCheck(Protocol):
-    """What a kind's names are checked by."""
+    """A function that validates the names of a kind."""
 
     def __call__(self, value: str, *, prefix: bool = False) -> list[str]: ...
 
 
 class Form:
-    """A check by one pattern and, if `limit` is given, by length in bytes."""
+    """A validation by a pattern and, with a `limit`, by length in bytes."""
 
     def __init__(
         self, *, pattern: str, fault: str, limit: int = 0, unit: str = "characters", shown: str | None = None
     ) -> None:
-        """`shown` is the pattern that the fault quotes if it is not the one that decides."""
+        """`shown` is the pattern that the message quotes, if it differs from the one that is matched."""
         self._match = re.compile(pattern.replace("(", "(?:")).fullmatch
         self._fault = fault.replace("REGEX", f"regex used for validation is '{shown or pattern}'")
         self._limit = limit
@@ -50,12 +51,12 @@ class Form:
 
     @property
     def fault(self) -> str:
-        """What is said of a value that does not match."""
+        """The message for a value that does not match."""
         return self._fault
 
 
 def size(value: str) -> int:
-    """Length in bytes, which is what the limits count, whatever their messages say."""
+    """Return the length in bytes, which the limits apply to even where their messages say characters."""
     return len(value) if value.isascii() else len(value.encode("utf-8", "surrogatepass"))
 
 
@@ -68,7 +69,8 @@ def out_of_range(low: int, high: int) -> str:
 
 
 def _masked(name: str) -> str:
-    """A prefix as a whole name: the dash at its end, and the (ASCII) character before, could be anything."""
+    """Return a generateName as a complete name, with its final dash and the (ASCII) character before replaced by a
+    letter."""
     if len(name) < 2 or not name.endswith("-"):
         return name
     return (name[:-2] if name[-2].isascii() else name[:-1]) + "a"
@@ -97,7 +99,7 @@ dns1123_subdomain_with_underscore = Form(
     f"{_ENDS} (e.g. 'example.com', REGEX)",
     limit=SUBDOMAIN_MAX,
 )
-"""For search domains of pods."""
+"""For DNS search domains of pods."""
 
 _dns1123_label = Form(
     pattern=_LABEL,
@@ -148,7 +150,7 @@ _key_prefix = Form(pattern=_SUBDOMAIN, fault=dns1123_subdomain.fault, limit=SUBD
 
 
 def label_key(value: str) -> list[str]:
-    """A qualified name: a name, or a DNS subdomain, a slash and a name."""
+    """Validate a qualified name: a name, or a DNS subdomain, a slash and a name."""
     return [] if len(value) <= SUBDOMAIN_MAX + LABEL_MAX + 1 and _is_label_key(value) else _label_key_faults(value)
 
 
@@ -209,7 +211,7 @@ def env_var_name(value: str) -> list[str]:
 
 
 def config_map_key(value: str) -> list[str]:
-    """A key of a ConfigMap or Secret."""
+    """Validate a key of a ConfigMap or Secret."""
     return _config_key(value) + _climbs(value)
 
 
@@ -224,7 +226,7 @@ _port_letter = re.compile(r"[a-z]").search
 
 
 def port_name(value: str) -> list[str]:
-    """An IANA service name."""
+    """Validate an IANA service name."""
     checks = (
         (size(value) > 15, too_long(15)),
         (not _port_characters(value), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"),
@@ -244,7 +246,7 @@ def in_range(value: int, low: int, high: int) -> list[str]:
 
 
 def path_segment(value: str, *, prefix: bool = False) -> list[str]:
-    """A name that only has to fit in a URL, as roles have."""
+    """Validate a name that only has to be a valid URL path segment, as of roles."""
     if not prefix and value in (".", ".."):
         return [f"may not be '{value}'"]
     return [f"may not contain '{mark}'" for mark in "/%" if mark in value]

@@ -1,4 +1,4 @@
-"""Schema trees as OpenAPI v3 shows them: for built-in kinds exactly what a real server publishes, less descriptions."""
+"""Schema trees as OpenAPI v3: for built-in kinds exactly what kube-apiserver publishes, without descriptions."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ PREFIX = "#/components/schemas/"
 
 
 def definition(schema: Schema) -> dict[str, Any]:
-    """A definition (components.schemas) of a built-in kind."""
+    """Return a definition (components.schemas) of a built-in kind."""
     if schema.format == "quantity":
         return dict(QUANTITY)
     if schema.format == "int-or-string":
         return dict(INT_OR_STRING)
     if schema.format in ("date-time", "micro-time"):
         return {"type": "string", "format": "date-time"}
-    if not schema.type:  # one thing or another: nothing is said
+    if not schema.type:  # a union of types, which OpenAPI does not describe
         return {}
     node: dict[str, Any] = {"type": schema.type}
     if schema.properties:
@@ -59,7 +59,7 @@ def _field(schema: Schema) -> dict[str, Any]:
 
 
 def _own_map_type(schema: Schema) -> str:
-    """Empty where the definition that a field refers to says the same."""
+    """Return the field's map type, or "" if the referenced definition has the same."""
     return "" if schema.ref and schemas.definition(schema.ref).map_type == schema.map_type else schema.map_type
 
 
@@ -79,7 +79,7 @@ def _inline(schema: Schema) -> dict[str, Any]:
 
 
 def _element(schema: Schema) -> dict[str, Any]:
-    """What lies in a list or map: a bare reference if there is nothing to add to it."""
+    """Return the schema of a list's item or map's value: a bare reference if nothing is added to it."""
     node = _field(schema)
     return node["allOf"][0] if list(node) == ["allOf"] else node
 

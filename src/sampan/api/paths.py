@@ -1,10 +1,11 @@
-"""What a request path speaks of: group, version, resource, namespace, name, subresource. Knows no resources."""
+"""Parsing of request paths: group, version, resource, namespace, name, subresource. It does not depend on the known
+resources."""
 
 from dataclasses import dataclass
 
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
 PROXIED = {2: ("nodes",), 4: ("pods", "services")}
-"""What classic paths of proxies led to, by how many parts name it."""
+"""The resources of legacy proxy paths, by the number of path segments that identify the object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,15 +17,15 @@ class ResourcePath:
     name: str = ""
     subresource: str = ""
     rest: tuple[str, ...] = ()
-    """What follows the subresource: the path beyond a proxy."""
+    """The segments after the subresource: the path for a proxy."""
     watch: bool = False
-    """The old form of a watch, /api/v1/watch/…"""
+    """Whether it is the legacy form of a watch, /api/v1/watch/…"""
     in_namespace: bool = False
-    """Whether the path goes through namespaces/NAME/, even with an empty name."""
+    """Whether the path contains namespaces/NAME/, even with an empty name."""
 
 
 def parse(path: str) -> ResourcePath | None:
-    """The parts of a decoded path below /api/V/ or /apis/G/V/; None for any other path."""
+    """Return the parts of a decoded path below /api/V/ or /apis/G/V/; None for any other path."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, parts = "", parts[1], parts[2:]
@@ -39,8 +40,8 @@ def parse(path: str) -> ResourcePath | None:
 
 
 def _modern_proxy(parts: list[str]) -> list[str]:
-    """The classic paths proxy/nodes/NAME/… and proxy/namespaces/NS/KIND/NAME/… as what they are today: a subresource.
-    Empty if they lead to nothing."""
+    """Return the legacy paths proxy/nodes/NAME/… and proxy/namespaces/NS/KIND/NAME/… in their current form, with proxy
+    as a subresource. Return an empty list if they are invalid."""
     own = 4 if parts[:1] == ["namespaces"] else 2
     if len(parts) < own or not all(parts[:own]) or parts[own - 2] not in PROXIED[own]:
         return []

@@ -1,4 +1,4 @@
-"""What a pod's containers ask for together. Pure."""
+"""Resource requests and limits of a pod, aggregated over its containers. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -11,8 +11,9 @@ Amounts = dict[str, Quantity]
 
 
 def pod_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
-    """What the containers ask for together: the sum of those that run at the same time, and at least what each init
-    container needs beside the sidecars that were started before it. `assumed` is for containers that do not say."""
+    """Return the aggregated requests of the containers: the sum of those that run at the same time, and at least what
+    each init container needs together with the sidecars that were started before it. `assumed` provides defaults for
+    containers without requests."""
     if assumed:
         return _together(spec, lambda container: {**assumed, **container.resources.requests})
     return _together(spec, lambda container: container.resources.requests)
@@ -23,7 +24,8 @@ def pod_limits(spec: PodSpec) -> Amounts:
 
 
 def effective_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) -> Amounts:
-    """What a node has to have for the pod: its own word counts more than its containers', its overhead comes on top."""
+    """Return the requests that a node must satisfy: pod-level requests override those of the containers, and the
+    overhead is added."""
     total = pod_requests(spec, assumed)
     if spec.resources is not None:
         total |= _of_pod(spec.resources.requests)
@@ -32,7 +34,7 @@ def effective_requests(spec: PodSpec, assumed: Mapping[str, str] | None = None) 
 
 
 def effective_limits(spec: PodSpec) -> Amounts:
-    """As the requests; overhead counts only on top of a limit."""
+    """Return the limits of the pod, computed like its requests; overhead is only added to existing limits."""
     total = pod_limits(spec)
     if spec.resources is not None:
         total |= _of_pod(spec.resources.limits)

@@ -1,4 +1,4 @@
-"""The quality-of-service class of a pod."""
+"""The quality of service (QoS) class of a pod."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,8 @@ _COUNTED = ("cpu", "memory")
 
 
 def qos_class(spec: PodSpec) -> str:
-    """Guaranteed: everything is limited and asked for in full; BestEffort: nothing is asked for at all."""
+    """Return the QoS class: Guaranteed if requests equal limits everywhere, BestEffort without any requests and
+    limits."""
     parts = _parts(spec)
     if not any(_counted(part.requests) or _counted(part.limits) for part in parts):
         return BEST_EFFORT
@@ -26,7 +27,8 @@ def _parts(spec: PodSpec) -> list[ResourceRequirements]:
 
 
 def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterable[ResourceRequirements]:
-    """Each container; a pod with resources of its own only where it has limits at all."""
+    """Return the parts that must have limits: each container; for a pod with pod-level resources, those only if they
+    have limits."""
     return [part for part in parts if part.limits] if spec.resources is not None else parts
 
 
@@ -36,7 +38,7 @@ def _is_asked_in_full(parts: list[ResourceRequirements]) -> bool:
 
 
 def _counted(found: Mapping[str, str]) -> dict[str, str]:
-    """The amounts that make a class: cpu and memory, if they are more than nothing."""
+    """Return the resources that determine the class: cpu and memory, if greater than zero."""
     if not found:
         return {}
     return {name: found[name] for name in _COUNTED if name in found and parse(found[name]).sign > 0}

@@ -1,11 +1,11 @@
 """Quantities: exact decimal amounts with a suffix, such as `500m`, `1536Mi` or `100e-3`.
 
-What belongs here: parsing, the canonical text that the API server writes, comparison and arithmetic. What a quantity
-means for a resource (cores, bytes) does not.
+Parsing, the canonical text that the API server writes, comparison and arithmetic belong here; the meaning of a quantity
+for a resource (cores, bytes) does not. The Kubernetes counterpart is `k8s.io/apimachinery/pkg/api/resource`.
 
-Two oddities of the real server are kept, because clients see them:
+Two quirks of Kubernetes are kept, because clients see them:
 
-- A text that looks canonical at a glance is kept as it is: `+1`, `007Ki` and `1.001` come back unchanged.
+- A text that looks canonical at a glance is kept as it is: `+1`, `007Ki` and `1.001` are returned unchanged.
 - A decimal amount too large for any suffix loses it: `1000E` is written as `1`.
 """
 
@@ -17,8 +17,8 @@ from typing import Final
 PATTERN: Final = r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 MAX_INT64: Final = 2**63 - 1
 MAX_DIGITS: Final = 2000
-"""The longest number that is read, and the widest gap between scales that a sum bridges; beyond it the larger number is
-the sum. So `1e2000000000` costs no more than `1`, and texts stay within what Python's int prints."""
+"""The longest number that is parsed, and the widest gap between scales that a sum handles; beyond it the larger number
+is the sum. So `1e2000000000` costs no more than `1`, and texts stay within the limit of Python's int conversion."""
 
 _SCAN = re.compile(
     r"(?P<number>[+-]?+0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+)"
@@ -28,7 +28,7 @@ _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _SPACES = " \u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _NANO = -9
 _SHORT = 40
-"""Texts longer than that are not kept, or a client could fill the memory with them."""
+"""Longer texts are not cached, or a client could fill the memory with them."""
 _PLAIN_DIGITS = 18
 _NO_DIGITS = ("", "+", "-", ".", "+.", "-.")
 
@@ -39,7 +39,7 @@ _BINARY_SUFFIX = {0: ""} | {exponent // 10: suffix for suffix, exponent in _BINA
 
 
 class QuantityError(ValueError):
-    """A text that is not a quantity; the message is the API server's."""
+    """The text is not a quantity; the message is that of kube-apiserver."""
 
 
 class Format(StrEnum):
@@ -53,7 +53,7 @@ class Quantity:
     """The number `mantissa * 10**scale` and the format that it is written in. Immutable.
 
     The mantissa never ends in a zero (zero itself has scale 0), so equal numbers have equal parts. Equality, order and
-    hash look at the number alone.
+    hash depend only on the number.
     """
 
     __slots__ = ("_format", "_mantissa", "_scale", "_text")
@@ -61,7 +61,7 @@ class Quantity:
     def __init__(
         self, mantissa: int = 0, *, scale: int = 0, format: Format = Format.DECIMAL_SI, text: str | None = None
     ) -> None:
-        """`text` is what to write in place of the canonical text."""
+        """`text` replaces the canonical text."""
         self._mantissa, self._scale = _normal(mantissa, scale)
         self._format = format
         self._text = text
@@ -107,11 +107,11 @@ class Quantity:
         return -self if self._mantissa < 0 else self
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """The sum, in this quantity's format, or in the other's if this one is zero."""
+        """Return the sum, in this quantity's format, or in the other's if this one is zero."""
         return _sum(self, other)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        """The difference, in a format chosen as for a sum."""
+        """Return the difference, in a format chosen as for a sum."""
         return _sum(self, -other)
 
     def __mul__(self, factor: int) -> "Quantity":
@@ -122,7 +122,7 @@ class Quantity:
         return (self._mantissa > 0) - (self._mantissa < 0)
 
     def scaled_value(self, scale: int) -> int:
-        """How many times 10**scale this is, rounded away from zero, held within 64 bits."""
+        """Return the number as a multiple of 10**scale, rounded away from zero and clamped to 64 bits."""
         shift = self._scale - scale
         if shift >= 0:
             whole = MAX_INT64 + 1 if shift > 19 else abs(self._mantissa) * _power(shift)
@@ -137,11 +137,12 @@ class Quantity:
         return self.scaled_value(-3)
 
     def as_float(self) -> float:
-        """The nearest float; infinite where the number is out of its range."""
+        """Return the nearest float; infinite if the number is out of its range."""
         return float(f"{self._mantissa}e{self._scale}")
 
     def round_up(self, scale: int) -> "Quantity":
-        """Rounded away from zero to a multiple of 10**scale; itself (text and all) if it is one already."""
+        """Return the quantity rounded away from zero to a multiple of 10**scale; unchanged, with its text, if it
+        already is one."""
         if self._scale >= scale:
             return self
         rounded = self.sign * _divide_up(abs(self._mantissa), scale - self._scale)
@@ -149,7 +150,7 @@ class Quantity:
 
 
 def parse(text: str) -> Quantity:
-    """Read a quantity. Nothing is trimmed."""
+    """Parse a quantity, without stripping whitespace. Raise QuantityError."""
     return _parse_short(text) if len(text) <= _SHORT else _parse(text)
 
 
@@ -178,12 +179,12 @@ def _canonical_short(text: str) -> str:
 
 
 def from_json(value: object) -> Quantity:
-    """The quantity that a JSON value stands for: a string, spaces around it allowed, or a number."""
+    """Return the quantity in a JSON value: a string, possibly surrounded by spaces, or a number."""
     return parse(_json_text(value).strip(_SPACES))
 
 
 def canonical(value: str | int | float) -> str:
-    """The text in which the API server writes a quantity that it read as this JSON value."""
+    """Return the text in which the API server writes a quantity that it reads from this JSON value."""
     text = value if type(value) is str else _json_text(value)
     return _canonical_short(text) if len(text) <= _SHORT else str(from_json(text))
 
@@ -199,7 +200,7 @@ def _json_text(value: object) -> str:
 
 
 def _suffix(suffix: str) -> tuple[int, Format]:
-    """The exponent (of two for binary suffixes, of ten for others) and the format."""
+    """Return the exponent (of two for binary suffixes, of ten for others) and the format."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -211,12 +212,12 @@ def _suffix(suffix: str) -> tuple[int, Format]:
 
 
 def _int32(number: int) -> int:
-    """The real server keeps 32 bits of an exponent."""
+    """Truncate an exponent to 32 bits, as Kubernetes does."""
     return (number + 2**31) % 2**32 - 2**31
 
 
 def _plain_decimal(text: str, whole: str, fraction: str, exponent: int, format: Format) -> Quantity | None:
-    """A decimal of ordinary length and precision; None for another."""
+    """Return a decimal of ordinary length and precision, or None for another."""
     digits, scale = whole + fraction, exponent - len(fraction)
     if len(digits) > _PLAIN_DIGITS or scale < _NANO:
         return None
@@ -226,7 +227,7 @@ def _plain_decimal(text: str, whole: str, fraction: str, exponent: int, format: 
 
 
 def _plain_binary(text: str, whole: str, fraction: str, exponent: int, format: Format) -> Quantity | None:
-    """A whole number of ordinary length with a binary suffix; None for another."""
+    """Return a whole number of ordinary length with a binary suffix, or None for another."""
     if fraction or len(whole) > 14 - exponent // 10 * 3:
         return None
     number = -int(whole) if text[0] == "-" else int(whole)
@@ -234,7 +235,7 @@ def _plain_binary(text: str, whole: str, fraction: str, exponent: int, format: F
 
 
 def _rounded(text: str, digits: str, places: int, exponent: int, format: Format) -> Quantity:
-    """Any other number: nano is as fine as it gets, and with a binary suffix 64 bits are the most."""
+    """Return any other number: rounded to nano precision, and clamped to 64 bits with a binary suffix."""
     amount, scale = int(digits), -places
     if format is Format.BINARY_SI:
         amount <<= exponent
@@ -255,7 +256,7 @@ def _power(places: int) -> int:
 
 
 def _divide_up(amount: int, places: int) -> int:
-    """A non-negative amount divided by 10**places, rounded up."""
+    """Return a non-negative amount divided by 10**places, rounded up."""
     if places > amount.bit_length():
         return 1 if amount else 0
     return -(-amount // _power(places))
@@ -288,7 +289,7 @@ def _magnitude(quantity: Quantity) -> int:
 
 
 def _aligned(a: Quantity, b: Quantity) -> tuple[int, int, int]:
-    """Both mantissas at one scale, and that scale."""
+    """Return both mantissas at a common scale, and that scale."""
     gap = a.scale - b.scale
     if gap >= 0:
         return a.mantissa * _power(gap), b.mantissa, b.scale

@@ -1,8 +1,8 @@
-"""What a resource is: its names, scope, verbs, subresources and where it is kept.
+"""The declaration of a resource: its names, scope, verbs, subresources and storage.
 
-One `Resource` per group, version and plural name. The identity only: the API server attaches behaviour (strategy, table
-columns) in declarations of its own that refer to it. Built-in resources are rows of `resources`; custom ones are made
-from their CustomResourceDefinition.
+There is one `Resource` per group, version and plural name. It has the identity only: the API server attaches behaviour
+(strategy, table columns) in declarations of its own that refer to it. Built-in resources are rows of `resources`;
+custom ones are created from their CustomResourceDefinition.
 """
 
 import base64
@@ -30,18 +30,19 @@ class Subresource:
     name: str
     verbs: tuple[str, ...]
     kind: GroupVersionKind | str
-    """What it takes and gives; a plain name is a kind of the resource's own group and version."""
+    """The kind that it reads and writes; a plain name is a kind of the resource's own group and version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectableField:
-    """A field selector's label, beside metadata.name and metadata.namespace which every resource has."""
+    """A field for field selectors, besides metadata.name and metadata.namespace, which every resource has."""
 
     label: str
     paths: tuple[str, ...]
-    """Where its value lies in the stored object; the first that is set counts. None: nothing is ever selected by it."""
+    """The paths of its value in the stored object; the first that is set counts. Without paths it never matches a
+    value."""
     default: str = ""
-    """The value where no path is set."""
+    """The value if no path is set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +57,17 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = STANDARD_VERBS
     subresources: tuple[Subresource, ...] = ()
-    """In order of name."""
+    """The subresources, sorted by name."""
     selectable: tuple[SelectableField, ...] = ()
     storage: GroupVersionKind | None = None
-    """The form that its objects are stored in; None for what is not stored (reviews, bindings)."""
+    """The storage version of its objects; None if they are not stored (reviews, bindings)."""
     storage_prefix: str = ""
-    """The start of its keys, without a slash at the end."""
+    """The prefix of its storage keys, without a trailing slash."""
     advertised_storage: GroupVersionKind | None = None
-    """Where discovery's hash speaks of another storage form than `storage`."""
+    """The storage version in discovery's hash, if it differs from `storage`."""
     schema: Schema | None = None
-    """Of a custom resource, whose objects are dicts; None for a built-in one, whose objects have a generated type."""
+    """The schema of a custom resource, whose objects are dicts; None for a built-in one, whose objects have a generated
+    type."""
 
     @property
     def api_version(self) -> str:
@@ -85,7 +87,7 @@ class Resource:
 
     @property
     def qualified(self) -> str:
-        """The name that errors and RBAC show: deployments.apps, pods."""
+        """The name in errors and RBAC, such as deployments.apps or pods."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def subresource(self, name: str) -> Subresource | None:
@@ -101,7 +103,7 @@ class Resource:
 
     @property
     def storage_version_hash(self) -> str:
-        """What discovery publishes so that clients notice a change of the storage form; empty if not stored."""
+        """The hash in discovery by which clients notice a change of the storage version; empty if not stored."""
         stored = self.advertised_storage or self.storage
         if stored is None:
             return ""

@@ -1,4 +1,4 @@
-"""What the names of compute resources mean. Pure."""
+"""Classification of compute resource names. Pure."""
 
 from sampan.api import names
 
@@ -20,5 +20,5 @@ def is_extended(name: str) -> bool:
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether a pod as a whole may ask for it."""
+    """Whether the resource is allowed in pod-level resources."""
     return name in ("cpu", "memory") or is_huge_pages(name)

@@ -1,4 +1,4 @@
-"""Rows of the resource table and how they are filled in: groups of resources, with what follows from their place."""
+"""Rows of the resource table, and their completion by group and version."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from sampan.api.resource import STANDARD_VERBS, GroupVersionKind, Resource, Sele
 
 CHANGE = ("get", "patch", "update")
 CORE_EVENT = GroupVersionKind(group="", version="v1", kind="Event")
-"""How Events of both groups are stored."""
+"""The storage version of the Events of both groups."""
 
 SPECIAL_PREFIXES = {
     "": {
@@ -22,17 +22,17 @@ SPECIAL_PREFIXES = {
         "customresourcedefinitions": "/registry/apiextensions.k8s.io/customresourcedefinitions",
     },
 }
-"""Keys in the store that do not follow from the plural name."""
+"""Storage prefixes that do not follow from the plural name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupVersion:
-    """A version of a group: its resources in order of name, and its place among the others."""
+    """A version of a group: its resources sorted by name, and its priority in discovery."""
 
     group: str
     version: str
     group_priority: int
-    """Higher comes first in lists of groups; equal ones by name."""
+    """Groups are sorted by descending priority, then by name."""
     version_priority: int
     resources: tuple[Resource, ...]
 
@@ -50,7 +50,8 @@ def row(
     stored: bool | str | GroupVersionKind = True,
     advertised: str = "",
 ) -> Resource:
-    """A resource without its group and version, which `served_at` fills in. `stored` may name another version."""
+    """Return a resource without its group and version, which `served_at` fills in. `stored` may name another
+    version."""
     verbs = tuple(verbs)
     stored = stored if "get" in verbs else False
     return Resource(
@@ -83,7 +84,7 @@ def _with_kind(one: Subresource, kind: str) -> Subresource:
 
 
 def sub(name: str, verbs: tuple[str, ...] = CHANGE, kind: GroupVersionKind | str = "") -> Subresource:
-    """A subresource; without a kind it takes and gives the resource itself."""
+    """Return a subresource; without a kind it reads and writes the resource itself."""
     return Subresource(name=name, verbs=verbs, kind=kind)
 
 

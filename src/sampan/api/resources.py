@@ -1,6 +1,6 @@
-"""Every built-in resource, one row each, with the group versions they are served at.
+"""Every built-in resource, one row each, with the group versions that serve it.
 
-`SERVED` is what a server of v1.36 serves when told nothing; `OPTIONAL` versions are switched on with --runtime-config.
+`SERVED` are the versions that v1.36 serves by default; `OPTIONAL` versions are enabled with --runtime-config.
 """
 
 from sampan.api.resource import STANDARD_VERBS, GroupVersionKind, SelectableField

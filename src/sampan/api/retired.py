@@ -1,4 +1,4 @@
-"""Versions of kinds that the server knows by name but no longer serves."""
+"""Versions of kinds that the server knows but no longer serves."""
 
 from typing import Final
 
@@ -49,7 +49,7 @@ _MOVED = {
     ("events.k8s.io", ""),
     ("", "events.k8s.io"),
 }
-"""Groups whose kinds of the same name are the same kind."""
+"""Pairs of groups between which kinds of the same name are the same kind."""
 
 
 def is_known(kind: GroupVersionKind) -> bool:
@@ -57,7 +57,7 @@ def is_known(kind: GroupVersionKind) -> bool:
 
 
 def is_same_kind(kind: GroupVersionKind, other: GroupVersionKind) -> bool:
-    """Whether `kind` is a known version of what `other` is a version of."""
+    """Whether `kind` is a known version of the same kind as `other`."""
     if kind.kind != other.kind or not is_known(kind):
         return False
     return kind.group == other.group or (kind.group, other.group) in _MOVED

@@ -1,7 +1,7 @@
-"""--runtime-config: which versions, and which resources of them, a server serves.
+"""--runtime-config: the versions, and their resources, that a server serves.
 
-Later words win by how precise they are: api/all, then api/ga, api/beta and api/alpha, then group/version, then
-group/version/resource. `v1` and `api/v1` mean the core group.
+More specific keys take precedence: api/all, then api/ga, api/beta and api/alpha, then group/version, then
+group/version/resource. `v1` and `api/v1` are the core group.
 """
 
 import re
@@ -14,11 +14,11 @@ LEVELS = {"api/ga": r"v\d+", "api/beta": r"v\d+beta\d+", "api/alpha": r"v\d+alph
 
 
 class RuntimeConfigError(ValueError):
-    """A key or value of --runtime-config that means nothing."""
+    """A key or value of --runtime-config is invalid."""
 
 
 def parse(text: str) -> dict[str, bool]:
-    """`a/v1=true,b/v1` as a mapping; a key alone means true."""
+    """Parse `a/v1=true,b/v1` into a mapping; a key without a value means true."""
     found = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = item.partition("=")
@@ -35,7 +35,8 @@ def _truth(key: str, value: str) -> bool:
 
 
 def served(config: Mapping[str, bool]) -> tuple[GroupVersion, ...]:
-    """The versions that a server with this configuration serves, each with the resources that are on."""
+    """Return the versions that a server with this configuration serves, with their enabled resources. Raise
+    RuntimeConfigError."""
     unknown = [key for key in config if not _is_known(key)]
     if unknown:
         raise RuntimeConfigError(f"unknown runtime-config keys: {', '.join(sorted(unknown))}")

@@ -1,7 +1,7 @@
-"""API values that write themselves: quantities, times, int-or-string, opaque field sets.
+"""Scalar API types with an encoding of their own: quantities, times, int-or-string, opaque field sets.
 
 At run time a quantity or time is a plain `str` in canonical form. The classes here only mark fields, so that the
-decoder knows which strings to bring into that form (`decode_hook`).
+decoder knows which strings to normalize (`decode_hook`).
 """
 
 from functools import lru_cache
@@ -15,7 +15,7 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 IntOrString = Int32 | str
 FieldsV1: TypeAlias = Raw
-"""The fields that a manager owns, as JSON bytes: most readers only pass them on."""
+"""The fields that a manager owns, as JSON bytes, because most readers only pass them on."""
 
 if TYPE_CHECKING:
     Quantity: TypeAlias = str
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
 
     class _AnyString(type):
-        """Makes a plain string an instance, which is what msgspec asks after `decode_hook`."""
+        """Makes a plain string an instance, which msgspec checks after `decode_hook`."""
 
         def __instancecheck__(cls, value):
             return isinstance(value, str)
@@ -44,8 +44,8 @@ _micro_time = lru_cache(maxsize=4096)(times.canonical_micro_time)
 
 
 def decode_hook(kind: type, value: Any) -> Any:
-    """The canonical form of a scalar, for msgspec. Raises ValueError for what is none, and for a decimal number: how it
-    was written matters to a quantity, and msgspec does not tell."""
+    """Return the canonical form of a scalar, for msgspec. Raise ValueError for an invalid one, and for a decimal
+    number: a quantity depends on its spelling, which msgspec does not provide."""
     if kind is Quantity and isinstance(value, str | int):
         return quantity.canonical(value)
     if not isinstance(value, str):

@@ -1,8 +1,8 @@
-"""The shape of an API object as a tree: what patching, server-side apply, pruning, defaulting and OpenAPI work on.
+"""The schema of an API object as a tree, for patching, server-side apply, pruning, defaulting and OpenAPI.
 
-Built-in kinds have generated trees (`schemas.definition`), custom ones are read from their openAPIV3Schema
-(`from_openapi`); everything above treats both alike. A tree may be cyclic (JSONSchemaProps holds itself), so walk it
-along a value, never on its own.
+Built-in kinds have generated trees (`schemas.definition`), those of custom resources are read from their
+openAPIV3Schema (`from_openapi`); all users treat both alike. A tree may be cyclic (JSONSchemaProps contains itself), so
+traverse it along a value, never on its own.
 """
 
 from collections.abc import Mapping
@@ -14,44 +14,44 @@ Type = Literal["object", "array", "string", "integer", "number", "boolean", ""]
 
 
 class Schema(Struct, kw_only=True, omit_defaults=True):
-    """One node. The defaults of the fields mean "says nothing"."""
+    """One node. The defaults of the fields mean "unspecified"."""
 
     type: Type = ""
-    """Empty: any value."""
+    """Empty for any value."""
     format: str = ""
-    """int32, int64, double, byte, date-time, micro-time, quantity, int-or-string."""
+    """One of int32, int64, double, byte, date-time, micro-time, quantity, int-or-string."""
     name: str = ""
-    """For an object: the name of its definition (io.k8s.api.core.v1.PodSpec)."""
+    """The name of an object's definition, such as io.k8s.api.core.v1.PodSpec."""
     properties: dict[str, "Schema"] = {}
     additional: "Schema | None" = None
-    """The values of a map; an object has either properties or this, or (any content) neither."""
+    """The schema of a map's values; an object has either properties or this, or neither if any content is allowed."""
     items: "Schema | None" = None
     required: tuple[str, ...] = ()
     default: Any | UnsetType = UNSET
     zero: bool = False
-    """OpenAPI shows the type's zero value as the default: Go holds this field as a plain value."""
+    """Whether OpenAPI publishes the type's zero value as the default, because the field is a plain value in Go."""
     enum: tuple[Any, ...] = ()
     nullable: bool = False
     list_type: Literal["", "atomic", "set", "map"] = ""
-    """Empty on a list means atomic."""
+    """Empty means atomic for a list."""
     list_keys: tuple[str, ...] = ()
     map_type: Literal["", "granular", "atomic"] = ""
-    """Of a map or an object; empty means granular."""
+    """The merge behaviour of a map or an object; empty means granular."""
     patch_strategy: tuple[Literal["merge", "retainKeys", "replace"], ...] = ()
     """How a strategic merge patch treats this field; empty means replace for lists, merge for objects."""
     patch_key: str = ""
     preserve_unknown: bool = False
-    """Unknown fields are kept below here (x-kubernetes-preserve-unknown-fields, RawExtension, JSON)."""
+    """Whether unknown fields are kept below this node (x-kubernetes-preserve-unknown-fields, RawExtension, JSON)."""
     embedded: bool = False
-    """A whole object with apiVersion, kind and metadata of its own."""
+    """Whether it is a complete object with its own apiVersion, kind and metadata (x-kubernetes-embedded-resource)."""
     ref: str = ""
-    """For a field of a built-in kind: the definition that it has its shape from, whose properties it shares."""
+    """For a field of a built-in kind: the definition that it refers to, whose properties it shares."""
     kinds: tuple[tuple[str, str, str], ...] = ()
-    """For a definition: group, version and kind of each place that it is registered at."""
+    """For a definition: group, version and kind of each registration."""
     unions: tuple[dict[str, Any], ...] = ()
-    """For a definition: which of its fields exclude each other, as published."""
+    """For a definition: its unions of mutually exclusive fields, as published."""
     openapi: dict[str, Any] | None = None
-    """For a custom resource: the source of this node, with the value checks that only validation reads."""
+    """For a custom resource: the source of this node, with the value validations that only validation reads."""
 
     @property
     def is_int_or_string(self) -> bool:
@@ -62,7 +62,7 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
         return self.type == "object" and self.additional is not None
 
     def child(self, field: str) -> "Schema | None":
-        """What lies at a key of this object, None where the schema does not know."""
+        """Return the schema of a key of this object, or None if the schema does not have it."""
         found = self.properties.get(field)
         return found if found is not None else self.additional
 
@@ -81,7 +81,7 @@ _PLAIN = {
 
 
 def from_openapi(source: Mapping[str, Any]) -> Schema:
-    """The tree of a structural openAPIV3Schema (a custom resource's). Value checks stay in `openapi`."""
+    """Return the tree of a structural openAPIV3Schema (of a custom resource). Value validations stay in `openapi`."""
     node = Schema(openapi=dict(source))
     kind = source.get("type", "")
     node.type = kind if kind in ("object", "array", "string", "integer", "number", "boolean") else ""
@@ -108,7 +108,7 @@ def from_openapi(source: Mapping[str, Any]) -> Schema:
 
 
 def copy_value(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+    """Return a deep copy of a JSON value."""
     if isinstance(value, dict):
         return {k: copy_value(v) for k, v in value.items()}
     if isinstance(value, list):

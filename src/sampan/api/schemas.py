@@ -1,7 +1,7 @@
-"""The schema trees of the built-in kinds, by the names they are published under, read from data/schemas.json.
+"""The schema trees of the built-in kinds, by their published names, read from data/schemas.json.
 
-The file is split into definitions on first use; a definition is decoded when it, or one that refers to it, is asked
-for.
+The file is split into definitions on first use; a definition is decoded when it, or one that refers to it, is
+requested.
 """
 
 import sys
@@ -16,17 +16,18 @@ from sampan.api.types.base import Struct
 
 
 def definition(name: str) -> Schema:
-    """The tree of `io.k8s.api.core.v1.Pod`, the same object at every call. KeyError for a name that is not known."""
+    """Return the tree of a definition such as `io.k8s.api.core.v1.Pod`, the same object at every call. Raise
+    KeyError."""
     return _definitions()[name]
 
 
 def of(type: type[Struct]) -> Schema:
-    """The tree of a generated type."""
+    """Return the tree of a generated type."""
     return definition(f"{sys.modules[type.__module__].PACKAGE}.{type.__name__}")
 
 
 def names() -> Iterator[str]:
-    """All definitions' names, sorted."""
+    """Return the names of all definitions, sorted."""
     return iter(_definitions())
 
 
@@ -39,7 +40,7 @@ class _Definitions(Mapping[str, Schema]):
     def __getitem__(self, name: str) -> Schema:
         if (found := self._decoded.get(name)) is None:
             found = self._decoded[name] = self._decoder.decode(self._encoded[name])
-            self._link(found)  # after it is known, for it may hold itself
+            self._link(found)  # registered before it is linked, because it may contain itself
         return found
 
     def __iter__(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Which resources there are now, and which Python type a kind has.
+"""The resources that are currently served, and the Python types of kinds.
 
-A `Scheme` starts with the built-in resources that are served and changes as CustomResourceDefinitions come and go.
-Types are imported when they are first asked for.
+A `Scheme` starts with the built-in resources that are served and changes as CustomResourceDefinitions are added and
+removed. Types are imported on first use.
 """
 
 import importlib
@@ -20,19 +20,19 @@ MODULES = {
     "": "core",
     "internal.apiserver.k8s.io": "apiserverinternal",
 }
-"""Groups whose module is not the first word of their name."""
+"""Groups whose module is not named after the first label of the group."""
 META_KINDS = {
     *("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status", "WatchEvent"),
     *("CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"),
 }
-"""Kinds that every group has, or that are called v1 though they are no part of the core group."""
+"""Kinds that every group has, or that have apiVersion v1 without being part of the core group."""
 CUSTOM_GROUP_PRIORITY = 1000
 CUSTOM_VERSION_PRIORITY = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A path with the resource that it leads to."""
+    """A path and its resource."""
 
     resource: Resource
     path: ResourcePath
@@ -45,7 +45,7 @@ class Scheme:
         self._group_priority: dict[str, int] = {}
         self._version_priority: dict[tuple[str, str], int] = {}
         self.generation = 0
-        """Rises with every change, so that what is made from the resources knows when it is out of date."""
+        """Incremented with every change, so that data derived from the resources can detect that it is out of date."""
         for group_version in group_versions:
             self._group_priority[group_version.group] = group_version.group_priority
             self._version_priority[group_version.group, group_version.version] = group_version.version_priority
@@ -53,14 +53,14 @@ class Scheme:
                 self.add(resource)
 
     def add(self, resource: Resource) -> None:
-        """Serve a resource; one with the same group, version and plural is replaced."""
+        """Serve a resource, replacing one with the same group, version and plural."""
         self.remove(resource)
         self.generation += 1
         self._resources[resource.group, resource.version, resource.plural] = resource
         self._kinds[resource.group, resource.version, resource.kind] = resource
 
     def remove(self, resource: Resource) -> None:
-        """Stop serving what has this group, version and plural, if anything does."""
+        """Stop serving the resource with this group, version and plural, if there is one."""
         found = self._resources.pop((resource.group, resource.version, resource.plural), None)
         if found is not None:
             self.generation += 1
@@ -73,7 +73,7 @@ class Scheme:
         return self._kinds.get((group, version, kind))
 
     def resources(self, group: str, version: str) -> list[Resource]:
-        """In order of name."""
+        """Return the resources of a group version, sorted by name."""
         found = [r for (g, v, _), r in self._resources.items() if (g, v) == (group, version)]
         return sorted(found, key=lambda resource: resource.plural)
 
@@ -81,12 +81,12 @@ class Scheme:
         return iter(list(self._resources.values()))
 
     def groups(self) -> list[str]:
-        """In order of priority, the core group first."""
+        """Return the groups by priority, the core group first."""
         found = {group for group, _, _ in self._resources}
         return sorted(found, key=lambda group: (group != "", -self.group_priority(group), group))
 
     def versions(self, group: str) -> list[str]:
-        """In order of preference."""
+        """Return the versions of a group in order of preference."""
         found = {version for g, version, _ in self._resources if g == group}
         return sorted(found, key=lambda version: (-self.version_priority(group, version), *_version_rank(version)))
 
@@ -97,13 +97,15 @@ class Scheme:
         return self._version_priority.get((group, version), CUSTOM_VERSION_PRIORITY)
 
     def same_objects(self, resource: Resource) -> list[Resource]:
-        """The resources that show the same stored objects, this one included: other versions, Events in both groups."""
+        """Return the resources with the same stored objects, including this one: other versions, Events in both
+        groups."""
         if resource.storage is None:
             return [resource]
         return [other for other in self if other.storage_prefix == resource.storage_prefix and other.storage]
 
     def resolve(self, path: str) -> Route | None:
-        """The resource that a decoded path leads to; None if it leads to none, or not in this way."""
+        """Return the resource of a decoded path; None if there is none, or the path does not match its scope or
+        subresources."""
         parsed = paths.parse(path)
         if parsed is None:
             return None
@@ -113,7 +115,7 @@ class Scheme:
         return Route(resource=resource, path=parsed)
 
     def type_of(self, resource: Resource) -> type[Struct] | None:
-        """The type of its objects; None for a custom resource, whose objects are dicts."""
+        """Return the type of its objects; None for a custom resource, whose objects are dicts."""
         return None if resource.is_custom else type_for(resource.gvk)
 
 
@@ -126,7 +128,7 @@ def _fits(resource: Resource, path: ResourcePath) -> bool:
 
 
 def _version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts v2 before v1 before v2beta1 before v1alpha1 before anything else by name."""
+    """Return a sort key that orders v2 before v1 before v2beta1 before v1alpha1 before other names."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return (3, 0, 0, version)
@@ -136,10 +138,10 @@ def _version_rank(version: str) -> tuple[int, int, int, str]:
 
 @cache
 def type_for(gvk: GroupVersionKind) -> type[Struct] | None:
-    """The generated type of a kind, None if there is none."""
+    """Return the generated type of a kind, or None if there is none."""
     if gvk.kind in META_KINDS:
         return _lookup("meta_v1", gvk.kind)
-    if gvk.group == "meta.k8s.io":  # both versions of it mean the same types
+    if gvk.group == "meta.k8s.io":  # both versions of this group have the same types
         return _lookup("meta_v1", gvk.kind)
     group = MODULES.get(gvk.group) or gvk.group.split(".")[0]
     found = _lookup(f"{group}_{gvk.version}", gvk.kind)
@@ -158,13 +160,13 @@ def _lookup(module: str, name: str) -> type[Struct] | None:
 
 
 def _is_registered(found: type[Struct], gvk: GroupVersionKind) -> bool:
-    """Whether objects of the type call themselves so: `apps.example.com` is not `apps`."""
+    """Whether objects of the type have this apiVersion and kind: `apps.example.com` is not `apps`."""
     empty = found()
     return getattr(empty, "apiVersion", "") == gvk.api_version and getattr(empty, "kind", "") == gvk.kind
 
 
 def builtin_scheme(config: Mapping[str, bool] | None = None) -> Scheme:
-    """The resources of a server with this --runtime-config."""
+    """Return the resources of a server with this --runtime-config."""
     return Scheme(runtime_config.served(config or {}))
 
 

@@ -1,4 +1,4 @@
-"""Time zones by their IANA names, as the API takes them."""
+"""Time zones by IANA names, as the API accepts them."""
 
 import re
 import zoneinfo
@@ -9,11 +9,11 @@ _is_part = re.compile(r"[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}").fullmatch
 
 
 class UnknownTimeZone(ValueError):
-    """There is no such zone; the message is the API server's."""
+    """There is no such time zone; the message is that of kube-apiserver."""
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone of that name, in the exact spelling."""
+    """Return the time zone with exactly this name. Raise UnknownTimeZone."""
     if not all(_is_part(part) and part not in (".", "..") for part in name.split("/")):
         raise UnknownTimeZone(f"unknown time zone {name}")
     return _zone(name)

@@ -1,7 +1,7 @@
-"""Times of the API as text: Time (whole seconds) and MicroTime (six digits), both RFC 3339 in UTC.
+"""Timestamps of the API: Time (whole seconds) and MicroTime (six digits), both RFC 3339 in UTC.
 
-Reading is as lenient, and complains in the same words, as the real server's; inside Sampan a moment is seconds since
-the epoch, as a float. Durations (`1h2m3s`) are in `durations`.
+Parsing is as lenient as in Kubernetes, and the errors have the same messages; inside Sampan a time is a float of
+seconds since the epoch. Durations (`1h2m3s`) are in `durations`.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 ZERO: Final = "0001-01-01T00:00:00Z"
-"""The moment that means "not set": the real server writes it as null, or leaves it out."""
+"""The time that means "not set", which kube-apiserver writes as null or omits."""
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _LAST_DAY = date.max.toordinal()
 _SHORT = 40
-"""Texts longer than that are not kept, or a client could fill the memory with them."""
+"""Longer texts are not cached, or a client could fill the memory with them."""
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097
 
 _DAY = (
@@ -30,14 +30,14 @@ _is_plain_micro = re.compile(rf"{_SECOND}\.[0-9]{{6}}Z").fullmatch
 
 
 class TimeError(ValueError):
-    """A text that is not a time; the message is the API server's."""
+    """The text is not a time; the message is that of kube-apiserver."""
 
 
 class Moment(NamedTuple):
-    """A point in time, exactly."""
+    """A point in time with full precision."""
 
     second: int
-    """Since the epoch, rounded down."""
+    """Seconds since the epoch, rounded down."""
     nanosecond: int
 
     @property
@@ -46,12 +46,12 @@ class Moment(NamedTuple):
 
 
 def canonical_time(text: str) -> str:
-    """A Time as the API server writes it."""
+    """Return a Time as the API server writes it. Raise TimeError."""
     return text if _is_plain(text) else _seconds(_parse(text, LAYOUT).second)
 
 
 def canonical_micro_time(text: str) -> str:
-    """A MicroTime as the API server writes it; just six digits of fraction are accepted."""
+    """Return a MicroTime as the API server writes it. The fraction must have exactly six digits. Raise TimeError."""
     if _is_plain_micro(text):
         return text
     moment = _parse(text, MICRO_LAYOUT)
@@ -68,7 +68,7 @@ def format_micro_time(epoch: float) -> str:
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch of a Time or MicroTime."""
+    """Return the seconds since the epoch of a Time or MicroTime. Raise TimeError."""
     return parse_moment(text).epoch
 
 
@@ -101,12 +101,12 @@ def _parse_short(text: str, layout: str) -> Moment:
 
 
 def quote(text: str) -> str:
-    """In double quotes, as messages about times and durations show a text."""
+    """Return the text in double quotes, as in the messages of Go's time package."""
     return _quote_bytes(_bytewise(text))
 
 
 def _bytewise(text: str) -> str:
-    """One character per byte of UTF-8: messages and lengths count bytes."""
+    """Return one character per byte of UTF-8, because messages and lengths count bytes."""
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
@@ -116,7 +116,7 @@ def _quote_bytes(text: str) -> str:
 
 
 class _Reader:
-    """Reads one text, element by element of the layout, and says where it fails."""
+    """Parses one text, element by element of the layout, and reports where it fails."""
 
     def __init__(self, *, text: str, layout: str) -> None:
         self._text, self._layout = text, layout
@@ -171,7 +171,7 @@ class _Reader:
         return number
 
     def _hour(self) -> int:
-        """One digit will do."""
+        """Parse the hour, which may have a single digit."""
         if not _is_digits(self._rest[:1], 1):
             raise self._mismatch("15")
         number = int(self._take(2 if _is_digits(self._rest[:2], 2) else 1))
@@ -196,7 +196,7 @@ class _Reader:
         return int(found[2]) * 1000
 
     def _zone(self) -> int:
-        """Seconds east of UTC."""
+        """Return the offset in seconds east of UTC."""
         if self._rest.startswith("Z"):
             self._take(1)
             return 0
@@ -213,7 +213,8 @@ class _Reader:
         return (hours * 3600 + minutes * 60) * (-1 if rest[0] == "-" else 1)
 
     def _days(self, year: int, month: int, day: int) -> int:
-        """Days since the epoch; Python's dates lack the year 0, which looks like the year 400."""
+        """Return the days since the epoch. Python's dates lack the year 0, which has the same calendar as the year
+        400."""
         shift = _CYCLE_YEARS if year == 0 else 0
         try:
             ordinal = date(year + shift, month, day).toordinal()

@@ -34,7 +34,7 @@ class Unstructured:
         }
 
     def __getattr__(self, name: str) -> Any:
-        if name in Unstructured.__slots__:  # a copy under construction has none of them yet
+        if name in Unstructured.__slots__:  # a copy under construction does not have them yet
             raise AttributeError(name)
         try:
             return self.content[name]

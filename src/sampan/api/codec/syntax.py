@@ -1,4 +1,4 @@
-"""Where a text stops being JSON, in Go's words. Only asked after a parser has refused it."""
+"""Locates the syntax error of a text that a JSON parser has rejected, with Go's messages."""
 
 import re
 
@@ -13,11 +13,11 @@ _WORDS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 
 
 class _Stop(Exception):
-    """Carries the message."""
+    """Carries the error message out of the scanner."""
 
 
 def fault(body: bytes) -> str | None:
-    """What is wrong with `body`, None if it is JSON."""
+    """Return Go's error message for `body`, or None if it is valid JSON."""
     try:
         _Scanner(body).document()
     except _Stop as stop:
@@ -41,7 +41,7 @@ class _Scanner:
             self.stop("after top-level value")
 
     def value(self) -> bool:
-        """One value; True if it is the beginning of a list or object whose first value comes next."""
+        """Scan one value. Return True if it starts a list or object whose first value comes next."""
         byte = self.body[self.at : self.at + 1]
         if byte in (b"{", b"["):
             return self.enter(byte)
@@ -69,7 +69,8 @@ class _Scanner:
         return True
 
     def after_value(self) -> bool:
-        """The end of the innermost list or object, or a comma (and key): then True, for another value."""
+        """Scan the end of the innermost list or object, or a comma (and a key). Return True if another value
+        follows."""
         self.space()
         is_object = self.open[-1] == b"{"
         if self.take(b"}" if is_object else b"]"):
@@ -143,7 +144,8 @@ class _Scanner:
         self.at += 1
 
     def stop(self, where: str, at_end: str = "") -> None:
-        """Go reads a blank after the end: where that is in place, only more was missing; elsewhere it is the fault."""
+        """Raise the error at the current position. Go reads a space after the end: where a space is allowed, the input
+        is incomplete; elsewhere the space is the invalid character (`at_end`)."""
         if self.at >= len(self.body):
             raise _Stop(f"invalid character '{at_end}' {where}" if at_end else END)
         raise _Stop(f"invalid character {_quoted(self.body[self.at])} {where}")
@@ -153,7 +155,7 @@ _ESCAPES = {7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "
 
 
 def _quoted(byte: int) -> str:
-    """A byte as Go's %q shows the character of that number, in single quotes."""
+    """Return a byte as Go's %q prints the character with that number, in single quotes."""
     if byte in _ESCAPES:
         return f"'{_ESCAPES[byte]}'"
     if byte < 0x20 or byte == 0x7F:

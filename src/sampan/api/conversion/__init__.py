@@ -1,7 +1,8 @@
-"""Between the versions of a kind, through the version that is stored. Pure: values in, new values out.
+"""Conversion between the versions of a kind, through the storage version. Pure: values in, new values out.
 
-One file per group whose versions differ; versions of one shape only change their name. What may not come here:
-defaulting and validation, which belong to the API server.
+There is one file per group whose versions differ; for versions of the same shape only the apiVersion changes.
+Defaulting and validation do not belong here, but to the API server. The Kubernetes counterparts are the `conversion.go`
+files in `pkg/apis`.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ SAME_SHAPE = {
     ("resource.k8s.io", "ResourceSlice"): ("v1", "v1beta2"),
     ("storage.k8s.io", "VolumeAttributesClass"): ("v1", "v1beta1"),
 }
-"""Kinds whose versions, the stored one first, have the same fields."""
+"""Kinds whose versions have the same fields, the storage version first."""
 
 _CHANGES: dict[tuple[str, str, str], tuple[Change, Change]] = {
     ("apiextensions.k8s.io/v1beta1", "apiextensions.k8s.io/v1", "CustomResourceDefinition"): (
@@ -45,15 +46,15 @@ _CHANGES: dict[tuple[str, str, str], tuple[Change, Change]] = {
     ),
     ("resource.k8s.io/v1beta1", "resource.k8s.io/v1", "ResourceSlice"): (devices.slice_to_v1, devices.slice_to_v1beta1),
 }
-"""apiVersion of a version and of the stored one, and the kind -> the way there and the way back."""
+"""Maps the apiVersion of a version, that of the storage version, and the kind to the conversions in both directions."""
 
 
 class NoConversion(ValueError):
-    """There is no way between these two versions."""
+    """There is no conversion between these two versions."""
 
 
 def convert(value: dict[str, Any], to: GroupVersionKind) -> dict[str, Any]:
-    """The object as `to` has it. `value` stays as it is; the two may share parts."""
+    """Return the object converted to `to`. `value` is not changed; the two may share parts."""
     api_version, kind = value["apiVersion"], value["kind"]
     if (api_version, kind) == (to.api_version, to.kind):
         return value
@@ -65,7 +66,7 @@ def convert(value: dict[str, Any], to: GroupVersionKind) -> dict[str, Any]:
 
 
 def convert_object(obj: Object, to: type[T]) -> T:
-    """The same for typed objects."""
+    """Return a typed object converted to another version of its kind."""
     target = to()
     group, _, version = target.apiVersion.rpartition("/")
     gvk = GroupVersionKind(group=group, version=version, kind=target.kind)
@@ -75,7 +76,7 @@ def convert_object(obj: Object, to: type[T]) -> T:
 def _way(source: str, target: str, kind: str) -> list[Change]:
     if way := _step(source, target, kind):
         return way
-    for spoke, hub, name in _CHANGES:  # neither is the stored one: by way of it
+    for spoke, hub, name in _CHANGES:  # neither is the storage version: convert through it
         if name == kind and spoke in (source, target):
             first, second = _step(source, hub, kind), _step(hub, target, kind)
             if first and second:

@@ -1,7 +1,8 @@
-"""HorizontalPodAutoscaler: v1 knows a CPU percentage; everything else of v2, which is stored, travels in annotations.
+"""HorizontalPodAutoscaler: v1 has only a CPU percentage; everything else of v2, the storage version, is kept in
+annotations.
 
-The annotations' JSON is read by older clients and by the real server, so it is written exactly as there: metrics in the
-flat form that v1 once had, behavior with capital letters.
+The JSON of the annotations is read by older clients and by kube-apiserver, so it is written exactly as there: metrics
+in the flat form that v1 once had, behavior with capitalized field names.
 """
 
 from collections.abc import Callable
@@ -137,13 +138,13 @@ def _without_nulls(value: Value) -> Value:
 
 
 def _go_json(value: Any) -> str:
-    """JSON as Go writes it: with the signs that mean something in HTML escaped."""
+    """Return JSON as Go writes it: with the characters that are special in HTML escaped."""
     text = json.encode(value).decode()
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _read(text: str | None) -> Any:
-    """What an annotation says, None if it says nothing that can be read."""
+    """Return the value of an annotation, or None if it is not valid JSON."""
     if text is None:
         return None
     try:
@@ -158,7 +159,7 @@ def _read_list(text: str | None, each: Callable[[Value], Value]) -> list[Value] 
         return None
     try:
         return [each(item) for item in found]
-    except (AttributeError, TypeError, ValueError):  # of another shape
+    except (AttributeError, TypeError, ValueError):  # an item has an unexpected shape
         return None
 
 

@@ -1,11 +1,11 @@
-"""resource.k8s.io: in v1beta1 a request's fields lie beside its name, and a device's in `basic`."""
+"""resource.k8s.io: in v1beta1 the fields of a request are next to its name, and those of a device in `basic`."""
 
 from collections.abc import Callable
 from typing import Any
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 EXACT = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
-"""The fields of a request that `exactly` holds in v1."""
+"""The fields of a request that v1 has in `exactly`."""
 
 
 def claim_to_v1(claim: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def _spec_requests(change: Change) -> Change:
 
 
 def _within(value: dict[str, Any], change: Change, *path: str) -> dict[str, Any]:
-    """A copy of the value with what lies at the path changed, if it is there."""
+    """Return a copy of the value with the part at the path changed, if it exists."""
     if not path:
         return change(value)
     inner = value.get(path[0])

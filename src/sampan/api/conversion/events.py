@@ -1,4 +1,4 @@
-"""Events: core/v1, which is stored, and events.k8s.io/v1 tell the same under other names."""
+"""Events: core/v1, the storage version, and events.k8s.io/v1 have the same content under different field names."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ RENAMED = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-"""core/v1 -> events.k8s.io/v1."""
+"""Maps the field names of core/v1 to those of events.k8s.io/v1."""
 _BACK = {new: core for core, new in RENAMED.items()}
 
 

@@ -1,6 +1,7 @@
-"""CustomResourceDefinition: v1, and v1beta1, the form that a real server keeps in its store to this day.
+"""CustomResourceDefinition: v1 and v1beta1, which kube-apiserver still uses as storage version.
 
-v1beta1 says once for all versions what v1 says for each: schema, subresources, columns, selectable fields.
+v1beta1 may specify schema, subresources, printer columns and selectable fields once for all versions; v1 specifies them
+per version.
 """
 
 from typing import Any
@@ -12,7 +13,7 @@ SHARED = {
     "additionalPrinterColumns": "additionalPrinterColumns",
     "selectableFields": "selectableFields",
 }
-"""What v1beta1's spec may say for all versions -> its name in a version."""
+"""Maps fields that v1beta1's spec may set for all versions to their names in a version."""
 
 
 def to_v1(definition: Value) -> Value:

@@ -1,4 +1,4 @@
-"""A metric of an autoscaler in the flat form that autoscaling/v1 once had, and back: what its annotations hold."""
+"""Metrics of an autoscaler in the flat form that autoscaling/v1 once had, which its annotations hold, and back."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,15 +1,18 @@
-"""Field ownership and server-side apply, on JSON values and their `Schema`: pure functions.
+"""Field ownership and server-side apply on JSON values and their `Schema`, as in `sigs.k8s.io/structured-merge-diff`
+and `apimachinery/pkg/util/managedfields`: pure functions.
 
-    elements      the steps of a field path            sets          sets of fields, in the form of FieldsV1
-    atoms         what a schema means for merging      field_sets    from a value to its fields
-    comparing     what differs between two states      checking      whether an applied object fits its schema
-    merging       applied over live                    removing      taking fields out of a value
-    managed       metadata.managedFields               filters       fields that a path does not let change
-    updating      ownership after a plain write        applying      ownership and object after an apply
-    conflicts     what is told of conflicts            last_applied  taking over from client-side apply
+- `elements`, `sets`, `field_sets`: the elements of a field path, sets of paths in the form of FieldsV1, the set of a
+  value
+- `atoms`, `items`, `values`: what a schema means for merging, the keys of list items, equality of values
+- `comparing`, `checking`, `merging`, `removing`: the differences of two states, validation of an applied object,
+  merging it into the live one, removal of fields
+- `managed`, `filters`, `known_sets`, `schema_changes`: metadata.managedFields, fields that a path may not own, cached
+  sets, sets after a change of the schema
+- `updating`, `applying`, `conflicts`, `last_applied`, `scales`: ownership after an update, ownership and object after
+  an apply, conflict errors, migration from client-side apply, managers of a scale
 
-Sets and values are never changed in place; results share parts with arguments. What may not come here: requests,
-storage, typed objects of kinds, and the time of day.
+Sets and values are never changed in place; results share parts with arguments. Requests, storage, typed objects and the
+current time do not belong here.
 """
 
 from sampan.machinery.apply.applying import Application, Conflicts, Outcome

@@ -1,5 +1,6 @@
-"""Server-side apply: an applied object is laid over the live one, and what its manager no longer names, and nobody else
-owns, is taken away. A field that another has set otherwise is a conflict, unless it is taken by force."""
+"""Server-side apply: the applied object is merged into the live one, and fields that its manager no longer applies and
+no other manager owns are removed. A field that another manager has set to a different value is a conflict, unless the
+apply is forced."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _OWNED = "owned items: failed to convert"
 
 
 class Conflicts(Exception):
-    """Fields that others have set otherwise, in order of the managers' entries."""
+    """Fields that other managers have set to different values, in the order of the managers' entries."""
 
     def __init__(self, found: list[tuple[Owner, Path]]) -> None:
         super().__init__(f"{len(found)} conflicts")
@@ -34,13 +35,13 @@ class Conflicts(Exception):
 @dataclass(frozen=True, slots=True)
 class Outcome:
     value: Any
-    """The object after the apply; None if it stays as it is."""
+    """The object after the apply; None if it is unchanged."""
     managed: Managed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """An apply of `applied`, an object of `version` that its schema allows, by `whose` at `now`."""
+    """An apply of `applied`, a valid object of `version`, by the manager `whose` at `now`."""
 
     applied: Any
     version: str
@@ -51,7 +52,8 @@ class Application:
     ignored: Filter
 
     def to(self, live: Any, managed: Managed) -> Outcome:
-        """To an object in `version`. Conflicts, or Misfit for a live object that is not as its schema says."""
+        """Apply to a live object in `version`. Raise Conflicts, or Misfit if the live object does not match its
+        schema."""
         atom = self.forms.atom(self.version)
         claims = self.ignored.kept(claimed(self.applied, atom))
         before = managed.get(self.whose)
@@ -79,7 +81,8 @@ class Application:
             raise Conflicts(found)
 
     def _signed(self, managed: Managed, before: Claim | None, is_changed: bool) -> Managed:
-        """The claims with the applier's own without what nobody owns; its time moves with the object."""
+        """Return the managers, without untracked fields in the applier's own set; its time changes only if the object
+        does."""
         out = {whose: claim for whose, claim in managed.items() if whose != self.whose}
         own = managed.get(self.whose)
         if own is not None and (fields := sets.difference(own.fields, UNTRACKED)):
@@ -89,7 +92,7 @@ class Application:
     # -- what the manager gives up -------------------------------------------------------------------------------------
 
     def _pruned(self, merged: Any, managed: Managed, before: Claim | None) -> Any:
-        """The merged object without what only this manager had, and does not want any more."""
+        """Return the merged object without the fields that only this manager owned and no longer applies."""
         if before is None or not before.fields:
             return merged
         if before.api_version == self.version and not sets.difference(before.fields, managed[self.whose].fields):
@@ -105,7 +108,7 @@ class Application:
         return self.forms.convert(pruned, self.version)
 
     def _with_owned(self, whole: Any, pruned: Any, first: str, managed: Managed) -> Any:
-        """Bring back what somebody owns, version by version, `first` first."""
+        """Restore the fields that any manager owns, version by version, starting with `first`."""
         parts: dict[str, list[Fields]] = {}
         for claim in managed.values():
             parts.setdefault(claim.api_version, []).append(claim.fields)
@@ -123,7 +126,7 @@ class Application:
         return pruned
 
     def _with_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
-        """Bring back what this manager never had, though nobody has it."""
+        """Restore the fields that this manager never owned, although no manager owns them."""
         atom = self.forms.atom(before.api_version)
         what = "dangling items: failed to convert pruned object to last applied version"
         pruned = self._converted(pruned, before.api_version, what)
@@ -133,7 +136,8 @@ class Application:
         return remove(whole, sets.intersection(gone, with_named_fields(before.fields, atom)), atom)
 
     def _converted(self, value: Any, version: str, what: str) -> Any:
-        """In another version the object must be as its schema says, even half way; `what` is being done."""
+        """Return the object in another version, in which even an intermediate result must match its schema. `what`
+        names the operation in the error."""
         if value["apiVersion"] == version:
             return value
         found = self.forms.convert(value, version)

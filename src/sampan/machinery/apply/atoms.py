@@ -1,7 +1,7 @@
-"""What a `Schema` means for merging and ownership: an `Atom` says of a place whether it is a leaf, and what lies below.
+"""What a `Schema` means for merging and ownership: an `Atom` says whether a place is a leaf, and what is below it.
 
-A place may allow a scalar, a map and a list at once (where the schema says nothing); which of them counts is decided by
-the value. Atoms are made as far as values reach, for schemas may be endless.
+A place may allow a scalar, a map and a list at once (where the schema is unspecified); the value decides which of them
+applies. Atoms are created only as far as values reach, because schemas may be recursive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _TEXT = Schema(type="string")
 
 
 class Atom:
-    """`scalar` is empty, `fields` None, `is_list` False where the place may not be that."""
+    """The merge behaviour of one place. `scalar` is empty, `fields` None, `is_list` False if the place does not allow
+    that."""
 
     __slots__ = (
         "_item",
@@ -55,21 +56,21 @@ class Atom:
         is_free: bool = False,
     ) -> None:
         self.scalar, self.fields, self.element, self.keys = scalar, fields, element, keys
-        """`element`: the values of keys that are no declared fields; None if there may be none. `keys`: the names of
-        the keys of an associative list's items in order, with their defaults; without any it is a set."""
+        """`element` describes the values of undeclared keys; None if they are not allowed. `keys` are the sorted key
+        names of an associative list's items, with their defaults; a list without keys is a set."""
         self.is_atomic_map, self.is_atomic_list = is_atomic_map, is_atomic_list
         self.is_list = item is not None
         self._make_item = item
         self._item: Atom | None = None
         self.is_exact = is_exact
-        """Each value here has one type only, so that Python's idea of equality (1 == True) does no harm."""
+        """Whether each value here has only one type, so that Python's equality (1 == True) is safe."""
         self.is_free = is_free
-        """Nothing is said of what a value here is."""
+        """Whether the type of a value here is unspecified."""
         self.first: Form = "map" if fields is not None else "scalar" if scalar else "list"
-        """What a null is taken for, and what is complained of when the value is none of what it may be."""
+        """The form of a null, and the expected form in the error for a value of a wrong type."""
 
     def form(self, value: Any) -> Form:
-        """What a value here is."""
+        """Return the form of a value here."""
         if isinstance(value, dict):
             return "map" if self.fields is not None else self.first
         if isinstance(value, list):
@@ -77,14 +78,14 @@ class Atom:
         return "scalar" if self.scalar and value is not None and value is not MISSING else self.first
 
     def item(self) -> Atom:
-        """What an item of a list here is; made when it is first asked for."""
+        """Return the atom of a list's item, created on first use."""
         if self._item is None:
             assert self._make_item is not None
             self._item = self._make_item()
         return self._item
 
     def child(self, name: str) -> Atom | None:
-        """What lies at a key of a map here; None for one that is not known."""
+        """Return the atom of a map's key; None for an unknown one."""
         found = self.fields[name] if self.fields is not None else None
         return found if found is not None else self.element
 
@@ -102,7 +103,7 @@ MISSING: Any = _Missing()
 
 
 class Children(dict[str, Atom | None]):
-    """The declared fields of a map, made when they are first asked for; None for what is not declared."""
+    """The declared fields of a map, created on first use; None for undeclared ones."""
 
     def __init__(self, properties: Mapping[str, Schema], is_open: bool) -> None:
         super().__init__()
@@ -120,12 +121,13 @@ class Children(dict[str, Atom | None]):
 
 
 def of_kind(schema: Schema, *, is_custom: bool) -> Atom:
-    """The atom of a whole object. A custom one has the metadata that all objects have."""
+    """Return the atom of a complete object. A custom one gets the metadata that all objects have."""
     return of(_with_identity(schema) if is_custom else schema)
 
 
 def of(schema: Schema, *, is_open: bool = False) -> Atom:
-    """`is_open`: an object above keeps unknown fields, and so does everything in it."""
+    """Return the atom of a schema. `is_open` means that an object above preserves unknown fields, which applies to
+    everything below it."""
     is_open = is_open or schema.preserve_unknown
     if schema.name == _RAW_EXTENSION:
         return UNTYPED
@@ -144,7 +146,7 @@ def of(schema: Schema, *, is_open: bool = False) -> Atom:
 
 
 def _is_exact(schema: Schema, seen: set[int]) -> bool:
-    """Whether nothing here or below is left open by the schema."""
+    """Whether the schema specifies everything here and below."""
     if schema.name == _FIELDS_V1:  # of managedFields, which are not compared
         return True
     if schema.preserve_unknown or schema.embedded or (not schema.type and not schema.is_int_or_string):
@@ -186,7 +188,7 @@ def _list(schema: Schema, is_open: bool) -> dict[str, Any]:
 
 
 def _relation(schema: Schema) -> tuple[bool, tuple[str, ...]]:
-    """Whether the list is one leaf, and the keys of its items. Without a list type the patch strategy decides."""
+    """Return whether the list is atomic, and the keys of its items. Without a list type the patch strategy decides."""
     if schema.list_type:
         return schema.list_type == "atomic", schema.list_keys if schema.list_type == "map" else ()
     if "merge" in schema.patch_strategy:
@@ -230,11 +232,11 @@ UNTYPED: Atom = Atom(
     scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_atomic_map=True, is_exact=False
 )
 UNTYPED.element = UNTYPED
-"""Anything, as one leaf."""
+"""Any value, as a single leaf."""
 
 DEDUCED: Atom = Atom(scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_exact=False, is_free=True)
 DEDUCED.element = DEDUCED
-"""What no schema describes: maps are merged by key, lists are leaves."""
+"""Values without a schema: maps are merged by key, lists are leaves."""
 
 
 __all__ = ["DEDUCED", "MISSING", "UNTYPED", "Atom", "Children", "Form", "Scalar", "of", "of_kind"]

@@ -1,4 +1,4 @@
-"""Whether an object is as its schema says; what is told of one that is not."""
+"""Validation of an object against its schema, with the error messages of structured-merge-diff."""
 
 from typing import Any
 
@@ -8,27 +8,28 @@ from sampan.machinery.apply.atoms import Atom
 from sampan.machinery.apply.items import Misfit
 
 Place = tuple[Any, str] | None
-"""Where something is in an object: the place above and the step from there. Many errors share what is above them."""
+"""The position in an object: the position above and the path element from there. Errors share the positions above
+them."""
 Fault = tuple[Place, str]
-"""Where, and what."""
+"""The position and the message."""
 
 _TWICE = "duplicate entries for key "
 
 
 def check(value: Any, atom: Atom) -> None:
-    """Misfit with all faults of an applied object. An item of a list may not come twice."""
+    """Raise Misfit with all errors of an applied object, in which list items may not be duplicated."""
     if faults := _faults(value, atom, None):
         raise Misfit(_all_told(faults))
 
 
 def faults_of_live(value: Any, atom: Atom) -> str:
-    """What is wrong with a live object, in which items may come twice; empty if nothing is."""
+    """Return the errors of a live object, in which list items may be duplicated; empty if there are none."""
     faults = [fault for fault in _faults(value, atom, None) if not fault[1].startswith(_TWICE)]
     return _all_told(faults) if faults else ""
 
 
 def _all_told(faults: list[Fault]) -> str:
-    """The text of all errors, as far as an answer has room for them."""
+    """Return the text of all errors, as far as a response has room for them."""
     if len(faults) == 1:
         return _told(*faults[0])
     lines = ["errors:"]
@@ -108,12 +109,12 @@ def _list_faults(value: list[Any], atom: Atom, at: Place) -> list[Fault]:
 
 
 def _shown(value: Any) -> str:
-    """How Go prints a pointer to its wrapped value."""
+    """Format a value as Go prints a pointer to its wrapped value."""
     return f"&{{{gotext.value(_as_read(value))}}}"
 
 
 def _syntax(value: Any) -> str:
-    """`%#v`."""
+    """Format like `%#v`."""
     if isinstance(value, dict):
         parts = ", ".join(f"{gotext.quote(key)}:{_syntax(value[key])}" for key in sorted(value))
         return f"map[string]interface {{}}{{{parts}}}"
@@ -125,7 +126,7 @@ def _syntax(value: Any) -> str:
 
 
 def _as_read(value: Any) -> Any:
-    """The real server reads all numbers of an applied object as floats, and prints them so."""
+    """Convert all numbers to floats, as kube-apiserver reads and prints those of an applied object."""
     if isinstance(value, dict):
         return {key: _as_read(part) for key, part in value.items()}
     if isinstance(value, list):

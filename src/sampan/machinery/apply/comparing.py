@@ -1,6 +1,6 @@
-"""What differs between two states of an object, as sets of fields.
+"""The difference of two states of an object, as sets of fields.
 
-The states are walked side by side, and only where they differ: what is equal on both sides costs one comparison.
+The states are traversed side by side, and only where they differ: equal parts cost one comparison.
 """
 
 from typing import Any, NamedTuple
@@ -22,13 +22,13 @@ class Comparison(NamedTuple):
 
 
 Found = tuple[Fields | None, Fields | None, Fields | None]
-"""The nodes of one place in the three sets; None where a set has nothing there."""
+"""The nodes of one place in the three sets; None if a set has nothing there."""
 
 _SAME: Found = (None, None, None)
 
 
 def compare(old: Any, new: Any, atom: Atom) -> Comparison:
-    """Misfit if one of them is not as its schema says, where they differ."""
+    """Compare two states. Raise Misfit if one of them does not match its schema where they differ."""
     return Comparison(*(found or EMPTY for found in _compare(old, new, atom)))
 
 
@@ -98,7 +98,7 @@ def _ordered(fields: Fields) -> Fields | None:
 
 
 def _same_element(old: list[Any], new: list[Any], atom: Atom) -> Found:
-    """The items at one element. Duplicates are one leaf together."""
+    """Compare the items with the same key. Duplicates together form one leaf."""
     if len(old) <= 1 and len(new) <= 1:
         left, right = old[0] if old else MISSING, new[0] if new else MISSING
         return _SAME if atom.is_exact and left == right else _compare(left, right, atom)

@@ -1,4 +1,4 @@
-"""What is told of conflicts."""
+"""The error response for apply conflicts."""
 
 from itertools import groupby
 
@@ -10,7 +10,7 @@ from sampan.machinery.apply.sets import shown_path
 
 
 def refusal(conflicts: Conflicts) -> errors.ApiError:
-    """The answer to an apply with conflicts, by manager."""
+    """Return the error of an apply with conflicts, grouped by manager."""
     found = sorted(conflicts.found, key=lambda conflict: conflict[0].identity)
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {shown(whose)}", "field": shown_path(path)}

@@ -1,7 +1,7 @@
-"""The steps of a field path, as FieldsV1 writes them: `f:name` of an object, `k:{"key":1}` and `v:"x"` of a list that
-is a map or a set, `i:0` of a plain one; `.` stands for the object or item itself.
+"""The elements of a field path, as in FieldsV1: `f:name` for an object's field, `k:{"key":1}` and `v:"x"` for an item
+of a map or set list, `i:0` for an item of a plain one; `.` is the object or item itself.
 
-An element is its text: equal elements have equal texts, which `canonical` sees to for what comes from outside.
+An element is its text: equal elements have equal texts, which `canonical` ensures for input.
 """
 
 import re
@@ -19,11 +19,11 @@ _ESCAPED = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
 _SHORT = 256
-"""Characters of an element whose forms are remembered; what clients name may be of any length."""
+"""The longest element whose forms are cached, because clients may send elements of any length."""
 
 
 class BadElement(ValueError):
-    """A key of a FieldsV1 object that is no path element."""
+    """A key of a FieldsV1 object is not a path element."""
 
 
 def field(name: str) -> str:
@@ -35,7 +35,7 @@ def value(json: Any) -> str:
 
 
 def key(parts: list[tuple[str, Any]]) -> str:
-    """`parts`: the names and values of the keys, in order of name."""
+    """Return the element of an item. `parts` are the names and values of its keys, sorted by name."""
     return "k:{" + ",".join([f'"{name}":{json_text(part)}' for name, part in parts]) + "}"
 
 
@@ -47,15 +47,14 @@ _known_text = lru_cache(maxsize=4096)(_text)
 
 
 def json_text(json: Any) -> str:
-    """A value inside an element: what the real server's JSON library writes."""
+    """Return a value inside an element, encoded like kube-apiserver's JSON library."""
     if type(json) is not str:
         return gotext.json_text(json)
     return _known_text(json) if len(json) <= _SHORT else _text(json)
 
 
 def canonical(element: str) -> str | None:
-    """The element in the form that its equals have; None for a kind of element that is not known. BadElement for what
-    is none."""
+    """Return the canonical form of an element, or None for an unknown type of element. Raise BadElement."""
     return _known_canonical(element) if len(element) <= _SHORT else _canonical(element)
 
 
@@ -106,7 +105,7 @@ def _index(text: str) -> int:
 
 
 def ordered(elements: dict[str, Any]) -> list[str]:
-    """The keys in the order that the real server writes them in: by kind, then by value (numbers as numbers)."""
+    """Return the keys in kube-apiserver's order: by type of element, then by value (numbers numerically)."""
     keys = sorted(elements)
     return keys if not keys or keys[-1][0] <= "f" else sorted(keys, key=_known_or_new_rank)
 
@@ -148,7 +147,7 @@ def _value_rank(json: Any) -> tuple[Any, ...]:
 
 
 def shown(element: str) -> str:
-    """As error messages write it: `.name`, `[key="a"]`, `[=1]`, `[0]`."""
+    """Return the element as in error messages: `.name`, `[key="a"]`, `[=1]`, `[0]`."""
     kind, rest = element[0], element[2:]
     if kind == "f":
         return "." + rest

@@ -1,7 +1,6 @@
-"""The managers of one kind's objects, on one path: what a write makes of metadata.managedFields, what an apply makes of
-the object.
+"""The field manager of one kind and path: metadata.managedFields after a write, and the object after an apply.
 
-Values are whole objects in the path's version, without their managedFields, which are given beside them.
+Values are complete objects in the path's version, without their managedFields, which are passed separately.
 """
 
 from __future__ import annotations
@@ -41,22 +40,22 @@ class FieldManager:
         known: KnownSets,
         empty: Value,
     ) -> None:
-        """`ignored` are the fields that the path does not let its clients change; `empty` is what a new object starts
-        from."""
+        """`ignored` are the fields that the path does not let its clients change; `empty` is the base of a new
+        object."""
         self._kind, self._version, self._subresource = kind, kind.api_version, subresource
         self._forms, self._ignored, self._known, self._empty = forms, ignored, known, empty
 
     # -- plain writes --------------------------------------------------------------------------------------------------
 
     def create(self, new: Value, sent: Entries, *, manager: str, now: str) -> list[ManagedFieldsEntry]:
-        """The entries of a new object; `sent` are those that its client gave it."""
+        """Return the entries of a new object; `sent` are those in the request."""
         return self._update(self._empty, new, self.decoded(sent) or {}, manager, now)
 
     def update(
         self, live: Value, new: Value, kept: Entries, sent: Entries, *, is_reset: bool, manager: str, now: str
     ) -> list[ManagedFieldsEntry]:
-        """The entries after a change. `kept` are those of the live object, `sent` those of the new one, which count if
-        they are any and can be read; a reset means that nobody owns anything until somebody applies."""
+        """Return the entries after an update. `kept` are those of the live object, `sent` those of the new one, which
+        take precedence if present and valid. After a reset no manager owns anything until the next apply."""
         if self._subresource:
             found = self.decoded(kept)
         elif is_reset or _is_reset(sent):
@@ -66,7 +65,8 @@ class FieldManager:
         return self._update(live, new, found, manager, now) if found else []
 
     def _update(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
-        """No entries rather than wrong ones if the object is not as its schema says, or nested too deeply."""
+        """Return the entries, or none rather than wrong ones if the object does not match its schema or is nested too
+        deeply."""
         try:
             return self.encoded(self._updated(live, new, found, manager, now))
         except (Misfit, RecursionError):
@@ -82,8 +82,8 @@ class FieldManager:
     def apply(
         self, live: Value | None, applied: Value, kept: Entries, *, manager: str, force: bool, now: str
     ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
-        """The object after an apply, None if it stays as it is, and its entries. ApiError with the reason for an apply
-        that does not work. `live` is None for an object that there is not yet."""
+        """Return the object after an apply, None if it is unchanged, and its entries. Raise ApiError if the apply
+        fails. `live` is None for an object that does not exist yet."""
         try:
             return self._apply(live, applied, kept, manager, force, now)
         except RecursionError:
@@ -106,7 +106,7 @@ class FieldManager:
         return value, self.encoded(outcome.managed)
 
     def _as_found(self, live: Value, now: str) -> Managed:
-        """What is there already belongs to whoever came before."""
+        """Return the existing fields, owned by the `before-first-apply` manager."""
         try:
             return self._updated(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
         except Misfit:
@@ -155,21 +155,21 @@ class FieldManager:
         return faults_of_live(live, self._forms.atom(self._version))
 
     def title(self, value: Value) -> str:
-        """How errors name an object: namespace, name, kind."""
+        """Return the name of an object in errors: namespace, name, kind."""
         meta = _metadata(value)
         return f"{_text(meta.get('namespace'))}/{_text(meta.get('name'))}; {_kind_text(value)}"
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
     def decoded(self, entries: Entries) -> Managed:
-        """None at all where one of them cannot be read."""
+        """Return the managers in the entries; empty if one of them is invalid."""
         try:
             return managed.decode(entries, self._known.read)
         except BadEntry:
             return {}
 
     def fault_of(self, entries: Entries) -> str | None:
-        """What is wrong with entries that the server did not write."""
+        """Return the error of entries that the server did not write, or None."""
         try:
             managed.decode(entries, self._known.read)
         except BadEntry as error:
@@ -187,7 +187,7 @@ class FieldManager:
 
 
 def _is_reset(sent: Entries) -> bool:
-    """One entry that says nothing."""
+    """Whether the only entry is empty, which resets the managed fields."""
     return len(sent) == 1 and sent[0] == ManagedFieldsEntry()
 
 

@@ -1,7 +1,7 @@
-"""From a value to the set of its fields.
+"""The set of fields of a value.
 
-Two sets are told apart. What an applied object claims (`claimed`): its leaves, and the items of lists and entries of
-maps that it names. What comes with a new value (`whole`): each place in it, maps and lists themselves included.
+There are two kinds of sets. The fields that an applied object owns (`claimed`): its leaves, and the list items and map
+entries that it names. The fields of a new value (`whole`): each place in it, including maps and lists themselves.
 """
 
 from typing import Any
@@ -12,12 +12,12 @@ from sampan.machinery.apply.sets import MEMBER, Fields, in_order, node
 
 
 def claimed(value: Any, atom: Atom) -> Fields:
-    """What applying an object claims."""
+    """Return the fields that applying an object owns."""
     return _claim(value, atom) or {}
 
 
 def _claim(value: Any, atom: Atom) -> Fields | None:
-    """The node of a value; None where nothing in it is claimed."""
+    """Return the node of a value; None if it owns nothing."""
     form = atom.form(value)
     if form == "scalar":
         return MEMBER
@@ -52,7 +52,7 @@ def _claim_list(value: list[Any], atom: Atom) -> Fields | None:
 
 
 def whole(value: Any, atom: Atom) -> Fields:
-    """The node of a value that was not there before, or is not there any more."""
+    """Return the node of a value that was added or removed."""
     if isinstance(value, dict):
         if not value or atom.is_atomic_map or atom.fields is None:
             return MEMBER

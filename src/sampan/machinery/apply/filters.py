@@ -7,12 +7,12 @@ from sampan.machinery.apply.elements import SELF
 from sampan.machinery.apply.sets import Fields, is_member, node
 
 ANY = "*"
-"""In a pattern: each element."""
+"""Matches every element in a pattern."""
 
 
 class Filter(Protocol):
     def kept(self, fields: Fields) -> Fields:
-        """The fields that may be owned."""
+        """Return the fields that may be owned."""
 
 
 class Everything:
@@ -21,10 +21,10 @@ class Everything:
 
 
 class Except:
-    """All but these fields and what is below them."""
+    """All but these fields and everything below them."""
 
     def __init__(self, *paths: str) -> None:
-        """`paths`: as `metadata.labels`."""
+        """`paths` are written like `metadata.labels`."""
         self._reset = sets.of(*(tuple(f"f:{name}" for name in path.split(".")) for path in paths))
 
     def kept(self, fields: Fields) -> Fields:
@@ -32,10 +32,10 @@ class Except:
 
 
 class Only:
-    """These fields with what is below and above them."""
+    """These fields with everything below and above them."""
 
     def __init__(self, *paths: str) -> None:
-        """`paths`: as `spec.containers.*.resources`."""
+        """`paths` are written like `spec.containers.*.resources`."""
         steps = (path.split(".") for path in paths)
         self._pattern = sets.of(*(tuple(name if name == ANY else f"f:{name}" for name in path) for path in steps))
 

@@ -1,4 +1,4 @@
-"""The versions of one kind, as far as merging and ownership must know them."""
+"""The versions of one kind, as far as merging and ownership need them."""
 
 from typing import Any, Protocol
 
@@ -6,15 +6,16 @@ from sampan.machinery.apply.atoms import Atom
 
 
 class MissingVersion(ValueError):
-    """The kind does not exist in that version (any more)."""
+    """The kind does not exist in that version, or no longer exists."""
 
 
 class Forms(Protocol):
     def atom(self, api_version: str) -> Atom:
-        """MissingVersion if the kind has no such version."""
+        """Return the atom of a version. Raise MissingVersion if the kind has no such version."""
 
     def convert(self, value: Any, api_version: str) -> Any:
-        """A whole object, which says its own version, in that one; it may share parts. MissingVersion as above."""
+        """Convert a complete object, which contains its own version; the result may share parts. Raise
+        MissingVersion."""
 
 
 __all__ = ["Forms", "MissingVersion"]

@@ -1,4 +1,4 @@
-"""Which element of a field path an item of an associative list is."""
+"""The path element of an item in an associative list."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from sampan.machinery.apply.atoms import MISSING, Atom
 
 
 class Misfit(ValueError):
-    """A value that its schema does not allow; the text is the real server's."""
+    """The value does not match its schema; the message is that of structured-merge-diff."""
 
 
 def element(item: Any, atom: Atom) -> str:
-    """`atom`: that of the list."""
+    """Return the path element of an item; `atom` is that of the list. Raise Misfit."""
     if not atom.keys:
         return _of_set(item)
     if not isinstance(item, dict):
@@ -42,7 +42,7 @@ def _of_set(item: Any) -> str:
 
 
 def by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
-    """The items by their elements; several at one are duplicates."""
+    """Return the items by their elements; several items of one element are duplicates."""
     out: dict[str, list[Any]] = {}
     for index, item in enumerate(items):
         try:

@@ -1,5 +1,5 @@
-"""Sets by the bytes that say them: objects of one kind, and one object's entries from write to write, mostly say the
-same."""
+"""A cache of field sets by their encoding: objects of one kind, and the entries of one object from write to write, are
+mostly the same."""
 
 from contextlib import suppress
 
@@ -10,18 +10,18 @@ from sampan.machinery.apply.sets import Fields
 
 _MOST = 256
 _LONGEST = 8 * 1024
-"""Bytes; a set in memory takes about ten times as much."""
+"""The maximum size in bytes; a set takes about ten times as much memory."""
 
 
 class KnownSets:
-    """Of one kind. What is read is as the present schema has it."""
+    """The cached sets of one kind, reconciled with its current schema."""
 
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
         self._known: dict[tuple[bytes, str], tuple[Fields, bytes]] = {}
 
     def read(self, raw: bytes, api_version: str) -> tuple[Fields, bytes]:
-        """The set, and the bytes that this server would write for it. BadFields for bytes that are no set."""
+        """Return the set, and the bytes that this server would write for it. Raise BadFields."""
         found = self._known.get((raw, api_version))
         if found is None:
             fields = self._reconciled(sets.decode(raw), api_version)
@@ -30,14 +30,14 @@ class KnownSets:
         return found
 
     def note(self, raw: bytes, api_version: str, fields: Fields) -> None:
-        """These bytes were written for that set."""
+        """Remember that these bytes were written for that set."""
         self._keep(raw, api_version, (fields, raw))
 
     def _keep(self, raw: bytes, api_version: str, found: tuple[Fields, bytes]) -> None:
         if len(raw) > _LONGEST:
             return
         if len(self._known) >= _MOST:
-            with suppress(KeyError, RuntimeError):  # the worker thread for large objects may have been faster
+            with suppress(KeyError, RuntimeError):  # the worker thread for large objects may have removed it first
                 del self._known[next(iter(self._known))]
         self._known[raw, api_version] = found
 

@@ -1,5 +1,6 @@
-"""The annotation in which client-side `kubectl apply` keeps what it applied last, and how `kubectl apply --server-side`
-takes over from it: fields that are still as they were applied are no conflict, and the annotation stays up to date."""
+"""The annotation in which client-side `kubectl apply` stores the last applied object, and the migration by `kubectl
+apply --server-side`: fields that still have the values in the annotation do not conflict, and the annotation is kept up
+to date."""
 
 from typing import Any
 
@@ -16,13 +17,13 @@ from sampan.machinery.apply.sets import Fields
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"
-"""The manager that takes over; another name is the way to say that one does not want it."""
+"""The manager that migrates from client-side apply; with another manager name it does not happen."""
 
 _ANNOTATIONS_MOST = 256 * 1024
 
 
 def remaining(conflicts: Conflicts, live: dict[str, Any], version: str, atom: Atom) -> Conflicts | None:
-    """The conflicts that are no heritage of client-side apply; None if there are none."""
+    """Return the conflicts that do not stem from client-side apply; None if there are none."""
     inherited = _inherited(live, version, atom)
     if inherited is None:
         return conflicts
@@ -31,7 +32,7 @@ def remaining(conflicts: Conflicts, live: dict[str, Any], version: str, atom: At
 
 
 def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
-    """The fields of the annotation that the live object still has as they are there."""
+    """Return the fields of the annotation that have the same values in the live object."""
     text = _annotations(live).get(ANNOTATION)
     if not text:
         return None
@@ -48,7 +49,8 @@ def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
 
 
 def renewed(value: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
-    """An object with the annotation, if it has it, telling what was applied now. Too large a one goes."""
+    """Return the object with its annotation, if present, updated to the applied object. It is removed if it becomes too
+    large."""
     annotations = _annotations(value)
     if not annotations.get(ANNOTATION):
         return value

@@ -1,7 +1,7 @@
-"""Who manages which fields of an object: `metadata.managedFields` read, held and written.
+"""The managers of an object's fields: decoding and encoding of `metadata.managedFields`.
 
-Entries keep the bytes that they were read from for as long as their fields stay the same, so that a write costs only
-what it changes.
+Entries keep the bytes that they were decoded from for as long as their fields are unchanged, so that a write only
+encodes what it changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FIELDS_V1 = "FieldsV1"
 
 
 class Owner(NamedTuple):
-    """What tells two managers apart. One that applies is the same in all versions, so that it has none here."""
+    """The identity of a manager. One that applies is the same in all versions, so its version is empty."""
 
     manager: str
     operation: str
@@ -30,13 +30,13 @@ class Owner(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """The text that the real server tells managers apart by, and sorts them by."""
+        """The text by which kube-apiserver identifies and sorts managers."""
         parts = zip(("manager", "operation", "apiVersion", "subresource"), self, strict=True)
         return "{" + ",".join(f'"{name}":{gotext.json_text(part)}' for name, part in parts if part) + "}"
 
 
 class Claim(NamedTuple):
-    """What an owner has: fields as `api_version` names them, since `time`."""
+    """The fields that a manager owns, in `api_version`, since `time`."""
 
     fields: Fields
     api_version: str
@@ -47,7 +47,7 @@ class Claim(NamedTuple):
 
 Managed: TypeAlias = dict[Owner, Claim]
 Read: TypeAlias = Callable[[bytes, str], tuple[Fields, bytes]]
-"""The set in bytes, as the schema of that version has it, and the bytes in which it is written back."""
+"""Decodes a set, reconciled with the schema of that version, and returns it with the bytes to write back."""
 
 
 class BadEntry(ValueError):
@@ -59,7 +59,7 @@ def owner(manager: str, operation: str, api_version: str, subresource: str) -> O
 
 
 def decode(entries: Sequence[ManagedFieldsEntry], read: Read) -> Managed:
-    """BadEntry for what is none."""
+    """Decode the entries. Raise BadEntry."""
     out: Managed = {}
     for index, entry in enumerate(entries):
         _check(entry, index)
@@ -87,7 +87,8 @@ def _check(entry: ManagedFieldsEntry, index: int) -> None:
 def encode(
     claims: Iterable[tuple[Owner, Claim]], note: Callable[[bytes, str, Fields], None]
 ) -> list[ManagedFieldsEntry]:
-    """The entries in order. `note` is told which fields new bytes say, so that they need not be read."""
+    """Return the sorted entries. `note` is called with new bytes and their fields, so that they need not be decoded
+    later."""
     entries = [_entry(whose, claim, note) for whose, claim in claims]
     if len(entries) > 1:
         entries.sort(key=_order)
@@ -115,7 +116,7 @@ def _order(entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
 
 
 def differ_in_time_only(before: Sequence[ManagedFieldsEntry], after: Sequence[ManagedFieldsEntry]) -> bool:
-    """Whether the entries say the same but for when; not if they are the same altogether."""
+    """Whether the entries differ, but only in their times."""
     if len(before) != len(after) or all(old.time == new.time for old, new in zip(before, after, strict=True)):
         return False
     return all(structs.replace(old, time=new.time) == new for old, new in zip(before, after, strict=True))

@@ -1,7 +1,7 @@
-"""Laying an applied object over the live one: maps by key, associative lists by item, leaves replaced.
+"""Merging of an applied object into the live one: maps by key, associative lists by item, leaves replaced.
 
-The items of a merged list: those of both sides in the applied order, with the items that only the live list has kept at
-their places between them.
+A merged list has the items of both sides in the applied order, with the items that only the live list has kept at their
+places between them.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from sampan.machinery.apply.atoms import MISSING, Atom
 
 
 def merge(live: Any, applied: Any, atom: Atom) -> Any:
-    """The two together. Shares parts with both; MISSING where nothing is left."""
+    """Return the merged value, which shares parts with both; MISSING if nothing is left."""
     form = atom.form(live) if applied is MISSING else atom.form(applied)
     if form == "map" and not atom.is_atomic_map:
         left, right = (side if isinstance(side, dict) else {} for side in (live, applied))
@@ -45,7 +45,7 @@ def _merge_lists(live: list[Any], applied: list[Any], atom: Atom) -> Any:
 
 
 class _Merging:
-    """Two associative lists on their way into one."""
+    """The merge of two associative lists."""
 
     def __init__(self, live: list[Any], applied: list[Any], atom: Atom) -> None:
         self._live, self._below = live, atom.item()
@@ -53,12 +53,12 @@ class _Merging:
         self._theirs = [items.element(item, atom) for item in applied]
         self._live_at: dict[str, Any] = {}
         for element, item in zip(self._ours, live, strict=True):
-            # duplicates are not merged with anything, but a null is not nothing
+            # Duplicates are not merged with anything; None stands for a null item, which is not the same as no item.
             self._live_at[element] = None if element in self._live_at else item
         self._applied_at = dict(zip(self._theirs, applied, strict=True))
         self._shared = iter([element for element in self._theirs if element in self._live_at])
         self._next_shared = next(self._shared, None)
-        """The first of the elements that both lists have and that is not merged yet, in the applied order."""
+        """The first element, in the applied order, that both lists have and that is not merged yet."""
         self._taken: set[str] = set()
         self.out: list[Any] = []
 
@@ -72,7 +72,7 @@ class _Merging:
                     left, right = left + 1, right + 1
                     continue
                 if element in self._applied_at and self._next_shared not in (None, element):
-                    left += 1  # shared, but another one is next in the applied order
+                    left += 1  # in both lists, but another one is next in the applied order
                     continue
             if element is not None:
                 if element not in self._applied_at:
@@ -86,7 +86,7 @@ class _Merging:
                 right += 1
 
     def _take(self, element: str) -> None:
-        """An applied item, merged with the live one if there is one."""
+        """Add an applied item, merged with the live one if there is one."""
         self._taken.add(element)
         if self._next_shared == element:
             self._next_shared = next(self._shared, None)

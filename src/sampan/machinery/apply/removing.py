@@ -1,4 +1,4 @@
-"""Taking fields out of a value."""
+"""Removal of fields from a value."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from sampan.machinery.apply.sets import Fields, is_member
 
 
 def remove(value: Any, fields: Fields, atom: Atom) -> Any:
-    """The value without these fields; shares what stays. A map or list with nothing left in it becomes null."""
+    """Return the value without these fields, sharing the rest. A map or list that becomes empty becomes null."""
     if not fields:
         return value
     form = atom.form(value)

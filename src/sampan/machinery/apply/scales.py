@@ -1,4 +1,4 @@
-"""The managers of a scale, which are those of the replicas of the object that it is a view of."""
+"""The managers of a Scale, which are those of the replicas field of the scaled object."""
 
 from sampan.machinery.apply import sets
 from sampan.machinery.apply.managed import UPDATE, Claim, Managed, owner
@@ -6,11 +6,11 @@ from sampan.machinery.apply.sets import Path
 
 SCALE_VERSION = "autoscaling/v1"
 REPLICAS: Path = ("f:spec", "f:replicas")
-"""Of a scale, and of most that have one."""
+"""The path of the replicas in a Scale, and in most scaled objects."""
 
 
 def of_scale(parent: Managed, paths: dict[str, Path]) -> Managed:
-    """Those of the scale. `paths`: where the replicas are, in each version of the object."""
+    """Return the managers of the Scale. `paths` has the path of the replicas in each version of the object."""
     out: Managed = {}
     for whose, claim in parent.items():
         path = paths.get(claim.api_version)
@@ -21,8 +21,9 @@ def of_scale(parent: Managed, paths: dict[str, Path]) -> Managed:
 
 
 def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Path]) -> list[Managed]:
-    """Those of the object, in pieces that may name the same owner, as the real server leaves them: one who updates is
-    told apart by version, and so never found again in the scale. An entry that comes from there has no time."""
+    """Return the managers of the object, in two parts that may contain the same owner, as in kube-apiserver: managers
+    that update are identified by version, and so never match those of the Scale. An entry of an updating manager that
+    comes from the Scale has no time."""
     mine: Managed = {}
     rest = dict(scale)
     for whose, claim in parent.items():

@@ -1,5 +1,5 @@
-"""Sets beside a schema: what they must become when the schema has changed since they were written, and which of their
-ways are fields with a name."""
+"""Field sets and schemas: adaptation of a set when the schema has changed since it was written, and the declared fields
+in a set."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sampan.machinery.apply.sets import MEMBER, Fields, is_member
 
 
 def reconciled(fields: Fields, atom: Atom) -> Fields:
-    """The set as it would be had the schema always been so: who owns a part of what is one leaf now, owns the leaf.
-    The set itself if that changes nothing."""
+    """Return the set as it would be with the current schema: an owner of a part of what is now a leaf owns the leaf.
+    Return the same set if nothing changes."""
     return _below(fields, atom)
 
 
@@ -44,12 +44,12 @@ def _is_leaf(atom: Atom) -> bool:
 
 
 def _is_open(atom: Atom) -> bool:
-    """A map of which no schema says what is in it: sets of such ones are left as they are."""
+    """Whether the schema does not specify the contents of a map: sets of such maps are not changed."""
     return not atom.fields and atom.element is not None and atom.element.is_free
 
 
 def with_named_fields(fields: Fields, atom: Atom | None) -> Fields:
-    """The set, with each declared field that leads to a member a member itself."""
+    """Return the set with each declared field that leads to a member added as a member."""
     out: Fields = {}
     for element, below in fields.items():
         if element == SELF:

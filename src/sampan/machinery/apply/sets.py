@@ -1,8 +1,8 @@
-"""Sets of fields, as tries in the form that FieldsV1 has: an element leads to what lies below it, `{}` is a member with
-nothing below, `"."` among the keys says that a node with something below is a member itself.
+"""Sets of fields, as tries in the form of FieldsV1: an element maps to what is below it, `{}` is a member with nothing
+below, and the key `"."` marks a node with something below as a member itself.
 
-A set is never changed once it is made; the functions share what they can, and give back their first argument itself
-where that is the result, so that `is` tells that nothing has changed.
+A set is never changed once it is created; the functions share what they can, and return their first argument itself if
+that is the result, so that `is` tests for no change.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,11 +22,11 @@ Path = tuple[str, ...]
 
 
 class BadFields(ValueError):
-    """Bytes that are no FieldsV1."""
+    """The bytes are not a FieldsV1."""
 
 
 def decode(raw: bytes) -> Fields:
-    """The set in the bytes of a FieldsV1."""
+    """Return the set in the bytes of a FieldsV1. Raise BadFields."""
     try:
         found = msgspec.json.decode(raw)
         if not isinstance(found, dict):
@@ -41,7 +41,7 @@ def encode(fields: Fields) -> bytes:
 
 
 def _read(json: Any) -> tuple[Fields, bool]:
-    """What lies below a node, in order and with canonical elements, and whether the node says that it is a member."""
+    """Return what is below a node, sorted and with canonical elements, and whether the node is marked as a member."""
     if not isinstance(json, dict):
         if json is None:
             return {}, True
@@ -56,23 +56,23 @@ def _read(json: Any) -> tuple[Fields, bool]:
 
 
 def in_order(fields: Fields) -> Fields:
-    """A level of a set with its elements in order."""
+    """Return a level of a set with its elements sorted."""
     keys = ordered(fields)
     return fields if keys == list(fields) else {key: fields[key] for key in keys}
 
 
 def node(children: Fields, *, is_member: bool) -> Fields:
-    """A node from what lies below it, of which there is something if it is no member."""
+    """Return a node with these children, which must not be empty unless it is a member."""
     return {SELF: MEMBER, **children} if is_member and children else children
 
 
 def is_member(found: Fields) -> bool:
-    """Whether a node that is in the set is a member, not only the way to one."""
+    """Whether a node of the set is a member, rather than only a prefix of one."""
     return not found or SELF in found
 
 
 def of(*paths: Path) -> Fields:
-    """The set of these paths."""
+    """Return the set of these paths."""
     out = EMPTY
     for path in paths:
         single: Fields = MEMBER
@@ -108,8 +108,8 @@ def _joined(left: Fields, right: Fields) -> Fields:
 
 
 def union_of(fields: Iterable[Fields]) -> Fields:
-    """The union of any number of sets, joined pair by pair: joining one after the other to a growing set would copy
-    that set once for each."""
+    """Return the union of any number of sets, joined pairwise: joining them one after the other to a growing set would
+    copy that set each time."""
     level = list(fields)
     while len(level) > 1:
         pairs = [union(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
@@ -118,14 +118,14 @@ def union_of(fields: Iterable[Fields]) -> Fields:
 
 
 def _common(left: Fields, right: Fields) -> Iterable[str]:
-    """The elements that both have, at the cost of the smaller one: many managers may each own a few of the many fields
-    that somebody changes."""
+    """Return the elements of both, at the cost of the smaller one: many managers may each own a few of the many fields
+    that a write changes."""
     smaller, larger = (left, right) if len(left) <= len(right) else (right, left)
     return [element for element in smaller if element in larger and element != SELF]
 
 
 def difference(left: Fields, right: Fields) -> Fields:
-    """The members of `left` that are none of `right`; what lies below a member of `right` stays."""
+    """Return the members of `left` that are not in `right`; what is below a member of `right` stays."""
     out: Fields | None = None
     for element in _common(left, right):
         have, gone = left[element], right[element]
@@ -140,7 +140,7 @@ def difference(left: Fields, right: Fields) -> Fields:
 
 
 def _less(left: Fields, right: Fields) -> Fields | None:
-    """A node without what is in another of the same path; None if nothing is left."""
+    """Return a node without the members of another node of the same path; None if nothing is left."""
     stays = is_member(left) and not is_member(right)
     if not left:
         return left if stays else None
@@ -154,7 +154,7 @@ def _less(left: Fields, right: Fields) -> Fields | None:
 
 
 def recursive_difference(left: Fields, right: Fields) -> Fields:
-    """`left` without the members of `right` and everything below these."""
+    """Return `left` without the members of `right` and everything below them."""
     out: Fields | None = None
     for element in _common(left, right):
         have, gone = left[element], right[element]
@@ -178,7 +178,7 @@ def _deep_less(left: Fields, right: Fields) -> Fields | None:
 
 
 def intersection(left: Fields, right: Fields) -> Fields:
-    """The members of both."""
+    """Return the members of both."""
     out: Fields = {}
     for element in _common(left, right):
         mine, other = left[element], right[element]
@@ -190,7 +190,7 @@ def intersection(left: Fields, right: Fields) -> Fields:
 
 
 def leaves(fields: Fields) -> Fields:
-    """The members that have no members below."""
+    """Return the members that have no members below."""
     return {element: leaves(below) for element, below in fields.items() if element != SELF}
 
 
@@ -204,7 +204,7 @@ def has(fields: Fields, path: Path) -> bool:
 
 
 def paths(fields: Fields) -> Iterator[Path]:
-    """All members: those of a level in order, then those below each."""
+    """Yield all members: those of a level in order, then those below each."""
     for element, below in fields.items():
         if element != SELF and is_member(below):
             yield (element,)

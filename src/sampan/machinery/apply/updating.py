@@ -1,4 +1,5 @@
-"""Ownership after a write that says what the object shall be: who changes a field takes it, the others lose it."""
+"""Ownership after a create, update or patch: the writer takes the fields that it changes, and other managers lose
+them."""
 
 from typing import Any
 
@@ -27,27 +28,27 @@ _UNTRACKED = (
 UNTRACKED = sets.of(
     ("f:apiVersion",), ("f:kind",), ("f:metadata",), *(("f:metadata", f"f:{name}") for name in _UNTRACKED)
 )
-"""What nobody owns."""
+"""The fields that no manager owns."""
 
 
 class Change:
-    """Two states of an object, compared in each version that is asked for. In another than their own, an item that is
-    twice in a list makes them a Misfit: the real server is as strict there."""
+    """Two states of an object, compared in each version on demand. In a version other than their own, duplicate list
+    items raise Misfit: kube-apiserver is as strict there."""
 
     def __init__(self, old: Any, new: Any, *, version: str, forms: Forms, ignored: Filter) -> None:
-        """`old` and `new` are in `version`. Misfit if they cannot be compared."""
+        """`old` and `new` are in `version`. Raise Misfit if they cannot be compared."""
         self._old, self._new, self._forms, self._filter = old, new, forms, ignored
         self.comparison = self._filtered(compare(old, new, forms.atom(version)))
         self._set = {version: _set(self.comparison)}
         self._touched = {version: _touched(self.comparison)}
 
     def set(self, version: str) -> Fields:
-        """What was added or modified. MissingVersion if there is no such version."""
+        """Return the fields that were added or modified. Raise MissingVersion."""
         self._look(version)
         return self._set[version]
 
     def touched(self, version: str) -> Fields:
-        """What was added, modified or removed."""
+        """Return the fields that were added, modified or removed. Raise MissingVersion."""
         self._look(version)
         return self._touched[version]
 
@@ -74,8 +75,8 @@ def _touched(found: Comparison) -> Fields:
 
 
 def yielded(managed: Managed, change: Change, *, besides: Owner | None = None) -> Managed:
-    """The claims that are left when a change is made; those of `besides` are not looked at. Who has nothing left, or
-    speaks of a version that is gone, is forgotten."""
+    """Return the managers without the fields that a change takes from them; `besides` is not affected. Managers without
+    fields, or with a version that no longer exists, are removed."""
     out: Managed = {}
     for whose, claim in managed.items():
         if whose == besides:
@@ -93,7 +94,7 @@ def yielded(managed: Managed, change: Change, *, besides: Owner | None = None) -
 
 
 def update(managed: Managed, change: Change, *, whose: Owner, version: str, now: str) -> Managed:
-    """The claims after a create, update or patch. The time moves only for what took a field."""
+    """Return the managers after a create, update or patch. The time changes only for a manager that took a field."""
     out = yielded(managed, change)
     taken = sets.difference(change.set(version), UNTRACKED)
     if taken:
@@ -108,7 +109,7 @@ def update(managed: Managed, change: Change, *, whose: Owner, version: str, now:
 
 
 def _capped(managed: Managed) -> Managed:
-    """Of too many that update, the oldest become one for each version."""
+    """If there are too many updating managers, merge the oldest into one for each version (`ancient-changes`)."""
     updaters = [whose for whose in managed if whose.operation == UPDATE]
     surplus = len(updaters) - MOST_UPDATERS
     if surplus <= 0:

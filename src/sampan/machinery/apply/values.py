@@ -1,4 +1,4 @@
-"""Equality of JSON values as structured merge has it: 1 and 1.0 are equal, 1 and true are not."""
+"""Equality of JSON values in structured merge: 1 and 1.0 are equal, 1 and true are not."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _agree(left: Any, right: Any) -> bool:
-    """Whether values that Python holds to be equal are no mix of booleans and numbers."""
+    """Whether values that are equal in Python do not mix booleans and numbers."""
     if isinstance(left, dict):
         return all(_agree(value, right[key]) for key, value in left.items())
     if isinstance(left, list):

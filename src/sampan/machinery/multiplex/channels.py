@@ -1,6 +1,6 @@
-"""Streams by number over a WebSocket: the first byte of a message says which one it is for.
+"""Numbered streams over a WebSocket: the first byte of a message is the number of its stream.
 
-In the base64 form messages are text, and the number is a digit. In version 5 a message of the number 255 ends the
+In the base64 form messages are text, and the number is a digit. In version 5 a message with the number 255 closes the
 stream that its second byte names.
 """
 
@@ -33,7 +33,7 @@ class ChannelStream:
         return await self.inbox.get()
 
     async def write(self, data: bytes) -> None:
-        """Even an empty piece is sent: it tells the client that the connection stands."""
+        """Send the data. Even an empty piece is sent: it tells the client that the connection is established."""
         if self._is_closed:
             raise ConnectionResetError("the stream is closed")
         for at in range(0, len(data) or 1, PIECE):
@@ -50,9 +50,10 @@ class ChannelStream:
 
 
 class Channels:
-    """`async with Channels(socket, count):` deals out what comes until the block is left; the socket stays open.
+    """`async with Channels(socket, count):` dispatches incoming messages until the block is left; the socket stays
+    open.
 
-    `tells_end`: whether this side, too, says when a stream ends (a client of version 5 does).
+    With `tells_end` this side, too, signals the end of a stream (as a client of version 5 does).
     """
 
     def __init__(self, socket: WebSocket, count: int, *, tells_end: bool = False) -> None:
@@ -62,7 +63,7 @@ class Channels:
         self._tells_end = tells_end and self._knows_end
         self.streams = [ChannelStream(self, number) for number in range(count)]
         self.gone = asyncio.Event()
-        """The other side has ended the connection, or broken it off."""
+        """Set when the other side has closed or aborted the connection."""
         self._group = asyncio.TaskGroup()
         self._task: asyncio.Task[None] | None = None
 
@@ -76,7 +77,7 @@ class Channels:
     ) -> None:
         if self._task is not None:
             self._task.cancel()
-        await self._group.__aexit__(None, None, None)  # what the block raised goes on as it is
+        await self._group.__aexit__(None, None, None)  # an exception of the block propagates unchanged
 
     async def _receive(self) -> None:
         fault: Exception | None = None

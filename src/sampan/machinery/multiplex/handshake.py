@@ -1,4 +1,4 @@
-"""Agreeing on a protocol for a connection that begins as an HTTP request. Pure: headers in, the answer's head out."""
+"""Negotiation of the protocol of an upgraded HTTP connection. Pure: headers in, head of the response out."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ SPDY = "SPDY/3.1"
 STREAM_PROTOCOL, ACCEPTED_PROTOCOLS = "X-Stream-Protocol-Version", "X-Accepted-Stream-Protocol-Versions"
 WEBSOCKET_PROTOCOL, WEBSOCKET_KEY = "Sec-WebSocket-Protocol", "Sec-WebSocket-Key"
 BEARER = "base64url.bearer.authorization.k8s.io."
-"""What a protocol begins with that is none, but a token."""
+"""The prefix of a subprotocol that is not a protocol, but carries a bearer token."""
 PORT_FORWARD = "portforward.k8s.io"
 TUNNELLED_PORT_FORWARD = f"{SPDY}+{PORT_FORWARD}"
 
 Values = Callable[[str], Sequence[str]]
-"""All values of a header."""
+"""Returns all values of a header."""
 
 
 class Refused(Exception):
-    """What to answer instead."""
+    """The upgrade is rejected with this error response."""
 
     def __init__(self, code: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(text)
@@ -35,13 +35,13 @@ class Agreement:
 
     @property
     def head(self) -> bytes:
-        """Of the answer after which the protocol is spoken."""
+        """The head of the response, after which the protocol is used."""
         lines = ["HTTP/1.1 101 Switching Protocols", *(f"{name}: {value}" for name, value in self.headers), "", ""]
         return "\r\n".join(lines).encode()
 
 
 def is_upgrade(values: Values) -> bool:
-    """As the real server sees it: the word in Connection is enough."""
+    """Whether an upgrade is requested. As in Kubernetes, the word in Connection is sufficient."""
     return any("upgrade" in value.lower() for value in values("Connection"))
 
 
@@ -50,13 +50,13 @@ def is_websocket(values: Values) -> bool:
 
 
 def wished(values: Values, header: str = WEBSOCKET_PROTOCOL) -> list[str]:
-    """The protocols that the client asks for, in its order."""
+    """Return the protocols that the client requests, in its order."""
     words = [word.strip() for value in values(header) for word in value.split(",")]
     return [word for word in words if word and not word.startswith(BEARER)]
 
 
 def agreed(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> Agreement:
-    """`websocket` has "" where a client need not ask for a protocol at all."""
+    """Negotiate the protocol. `websocket` contains "" if a client need not request one. Raise Refused."""
     return _agreed_websocket(values, websocket) if is_websocket(values) else _agreed_spdy(values, spdy)
 
 

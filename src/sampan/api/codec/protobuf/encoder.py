@@ -1,8 +1,8 @@
-"""From JSON values to protobuf bytes, as the real server writes them.
+"""Encodes JSON values as protobuf bytes, exactly as kube-apiserver does.
 
-Fields go out in the order of their numbers, maps sorted by key. A field that is a plain value in Go is written even
-when empty, a pointer, list or map only when set. A message is compiled into steps when it is first met; `write_message`
-runs them and is one loop, with strings and messages done in place, because it is the hot path.
+Fields are written in the order of their numbers, maps sorted by key. A field that is a plain value in Go is written
+even when empty, a pointer, list or map only when set. A message is compiled on first use into steps; `write_message`
+executes them and is one loop, with strings and messages handled inline, because it is the hot path.
 """
 
 import struct
@@ -18,25 +18,25 @@ from sampan.api.codec.protobuf.wire import BYTES, FIXED64, VARINT, ProtobufError
 
 JsonObject = dict[str, Any]
 Write = Callable[[Any, int], bytes | bytearray]
-"""The content of a length-delimited field, from its value and the depth."""
+"""Returns the content of a length-delimited field, from its value and the depth."""
 Append = Callable[[bytearray, Any, int], None]
 
 _TEXT, _MESSAGE, _OTHER = range(3)
 
 
 class Plan:
-    """How one message is written."""
+    """How to write one message."""
 
     __slots__ = ("blank", "embeds", "name", "steps", "union")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.steps: list[tuple[str, int, bytes, Any, bytes]] | None = None
-        """JSON name, kind of step, tag, what the kind needs, and what to write where there is no value."""
+        """JSON name, kind of step, tag, the argument of the step, and the bytes to write if there is no value."""
         self.embeds: list[str] = []
         self.union: Union | None = None
         self.blank = b""
-        """The message with nothing set."""
+        """The encoding of a message with no field set."""
 
 
 class Encoder:
@@ -91,7 +91,7 @@ class Encoder:
         return out
 
     def _plan(self, message: str) -> Plan:
-        """The plan of a message, its steps not made yet."""
+        """Return the plan of a message; its steps are compiled on first use."""
         found = self._plans.get(message)
         if found is None:
             found = self._plans[message] = Plan(message)
@@ -122,7 +122,7 @@ class Encoder:
         return field.name, _MESSAGE, tag, self._plan(field.type), blank
 
     def _blank(self, field: Field, tag: bytes) -> bytes:
-        """What stands for a field that the object does not have."""
+        """Return the bytes that are written for a field that the object does not have."""
         if field.pointer or field.many or field.type == "bytes":
             return b""
         if field.is_scalar:
@@ -138,7 +138,7 @@ class Encoder:
         return delimited(tag, plan.blank)
 
     def _writer(self, kind: str, where: str) -> Write:
-        """How a list's item or a map's value is written; null stands for the empty value."""
+        """Return the writer of a list's item or a map's value; null is written as the zero value."""
         if kind == "string":
             return lambda value, depth: _text(value, where)
         if kind == "bytes":

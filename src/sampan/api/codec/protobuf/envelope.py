@@ -1,4 +1,4 @@
-"""Whole objects: the envelope that names their kind, lists joined from encoded items, watch events and their frames."""
+"""Complete objects: the envelope with their kind, lists joined from encoded items, watch events and their framing."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 _TWO: Final = tag_bytes(2, BYTES)
 _TAIL: Final = b"\x1a\x00\x22\x00"
-"""contentEncoding and contentType, which are always empty and always written."""
+"""contentEncoding and contentType, which are always written and always empty."""
 _LENGTH: Final = 4
 MAX_FRAME: Final = 1 << 30
 EVENT: Final = "meta.v1.WatchEvent"
@@ -41,7 +41,7 @@ def _encoder() -> Encoder:
 
 
 def supports(api_version: str, kind: str) -> bool:
-    """Whether the kind has a protobuf form; custom resources have none."""
+    """Whether the kind has a protobuf encoding; custom resources have none."""
     try:
         table().message_of(api_version, kind)
     except UnknownKindError:
@@ -50,7 +50,8 @@ def supports(api_version: str, kind: str) -> bool:
 
 
 def decode(data: bytes, *, default: tuple[str, str] | None = None) -> JsonObject:
-    """The object in an enveloped message, with apiVersion and kind. `default` serves where the envelope has none."""
+    """Return the object in an enveloped message, with apiVersion and kind. `default` is used if the envelope has
+    none."""
     return _decode(data, default, 0)
 
 
@@ -67,7 +68,7 @@ def _decode(data: bytes, default: tuple[str, str] | None, depth: int) -> JsonObj
 
 
 def encode(obj: JsonObject) -> bytes:
-    """An object with apiVersion and kind as an enveloped message."""
+    """Return an object with apiVersion and kind as an enveloped message."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise ProtobufError("an object without apiVersion and kind has no protobuf form")
@@ -75,12 +76,12 @@ def encode(obj: JsonObject) -> bytes:
 
 
 def encode_body(api_version: str, kind: str, obj: JsonObject) -> bytes:
-    """An object without its envelope: what `wrap` and `join_list` take."""
+    """Return an object without its envelope, as `wrap` and `join_list` take it."""
     return _encoder().encode(table().message_of(api_version, kind), obj)
 
 
 def join_list(api_version: str, kind: str, metadata: JsonObject, bodies: Iterable[bytes]) -> bytes:
-    """An enveloped list of items that are encoded already."""
+    """Return an enveloped list of items that are already encoded."""
     message = table().message_of(api_version, kind)
     head = _encoder().encode(message, {"metadata": metadata})
     tag = tag_bytes(_encoder().field(message, "items").number, BYTES)
@@ -95,14 +96,14 @@ def wrap(api_version: str, kind: str, body: bytes) -> bytes:
 
 
 def _enveloped(api_version: str, kind: str, parts: list[bytes]) -> bytes:
-    """Copied once: a list may be large."""
+    """Return the enveloped parts. They are copied only once, because a list may be large."""
     type_meta = delimited(ONE, api_version.encode()) + delimited(_TWO, kind.encode())
     size = varint(sum(map(len, parts)))
     return b"".join((PREFIX, delimited(ONE, type_meta), _TWO, size, *parts, _TAIL))
 
 
 def unwrap(data: bytes) -> tuple[str, str, bytes]:
-    """apiVersion, kind and body of an envelope."""
+    """Return apiVersion, kind and body of an envelope."""
     if not data:
         raise ProtobufError("empty data")
     if not data.startswith(PREFIX):
@@ -126,34 +127,34 @@ def _content(parts: dict[int, int | bytes], number: int) -> bytes:
 
 
 def encode_event(kind: str, obj: bytes) -> bytes:
-    """A watch event around an enveloped object. Events have no envelope of their own."""
+    """Return a watch event around an enveloped object. Events have no envelope of their own."""
     return delimited(ONE, kind.encode()) + delimited(_TWO, delimited(ONE, obj))
 
 
 def decode_event(data: bytes) -> JsonObject:
-    """The `type` and `object` of a watch event; the object is decoded too."""
+    """Return the `type` and the decoded `object` of a watch event."""
     return _decoder().decode(EVENT, data)
 
 
 def frame(event: JsonObject) -> bytes:
-    """A watch event with its object, ready for the stream."""
+    """Return a watch event with its object, framed for the stream."""
     return frame_bytes(encode_event(event["type"], encode(event["object"])))
 
 
 def frame_bytes(message: bytes) -> bytes:
-    """A message of a stream behind its length."""
+    """Return a message of a stream, prefixed by its length."""
     return len(message).to_bytes(_LENGTH, "big") + message
 
 
 class Unframer:
-    """Takes a stream apart into messages, however the bytes arrive."""
+    """Splits a stream into messages, however the bytes arrive."""
 
     def __init__(self, *, max_size: int = MAX_FRAME) -> None:
         self._max_size = max_size
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The messages that are complete with these bytes. Iterate to the end before feeding more."""
+        """Yield the messages that these bytes complete. Iterate to the end before feeding more."""
         self._rest += data
         while len(self._rest) >= _LENGTH:
             stop = _LENGTH + int.from_bytes(self._rest[:_LENGTH], "big")
@@ -166,13 +167,13 @@ class Unframer:
             yield message
 
     def finish(self) -> None:
-        """The stream has ended: nothing may be left over."""
+        """Check that nothing is left over at the end of the stream."""
         if self._rest:
             raise truncated()
 
 
 def unframe(stream: bytes) -> list[JsonObject]:
-    """The watch events of a complete stream."""
+    """Return the watch events of a complete stream."""
     unframer = Unframer()
     events = [decode_event(message) for message in unframer.feed(stream)]
     unframer.finish()

@@ -1,8 +1,8 @@
 """Messages that are a single value in JSON: times, quantities, int-or-string, raw JSON.
 
-Each is a pair: `read` takes the content of the message, `write` makes it. `zero` is the value of an empty message, that
-is, of a field that is not a pointer and was not sent. Times, quantities and ports repeat all the time, hence the
-caches; only short values are cached, so that nobody can fill the memory with long ones.
+Each has a pair of functions: `read` takes the content of the message, `write` returns it. `zero` is the value of an
+empty message, that is, of a field that is not a pointer and was not sent. Times, quantities and ports repeat all the
+time, hence the caches; only short values are cached, so that long ones cannot fill the memory.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from sampan.api.codec.protobuf.wire import (
 ONE: Final = tag_bytes(1, BYTES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_ONE = -62135596800
-"""Go's zero time, which JSON shows as null."""
+"""Go's zero time, which is null in JSON."""
 _LAST_SECOND = 253402300799
 _CACHED = 4096
 _SHORT = 40
@@ -109,7 +109,7 @@ def write_micro_time(value: Any) -> bytes:
 
 @_cached
 def read_quantity(data: bytes) -> str:
-    """The text as sent: whoever takes quantities from clients makes them canonical, from JSON and protobuf alike."""
+    """Return the quantity as sent: quantities of clients are made canonical later, for JSON and protobuf alike."""
     value = dict(small_fields(data)).get(1, b"0")
     if not isinstance(value, bytes) or not value:
         raise ProtobufError("quantities must match the regular expression of quantities")
@@ -142,7 +142,7 @@ def write_int_or_string(value: Any) -> bytes:
 
 
 def raw_json(data: bytes) -> bytes:
-    """What a message with one bytes field holds; empty if nothing was sent."""
+    """Return the content of a message with one bytes field; empty if it was not sent."""
     found = dict(small_fields(data)).get(1, b"")
     if not isinstance(found, bytes):
         raise ProtobufError("proto: wrong wireType = 0 for field Raw")

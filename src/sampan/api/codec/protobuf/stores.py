@@ -1,7 +1,7 @@
-"""What the decoder does with the plain fields of a message: integers, numbers, bytes, map entries.
+"""The decoder's handling of plain fields: integers, numbers, bytes, map entries.
 
-Each function makes the closure that puts a field's value into the object under construction. A value that is empty and
-that JSON would not print takes an earlier one out again, for the last of several values counts.
+Each function returns a closure that puts a field's value into the object under construction. The last of several values
+counts, so an empty value that JSON would not print removes an earlier one.
 """
 
 from base64 import b64encode
@@ -22,11 +22,11 @@ from sampan.api.codec.protobuf.wire import (
 
 JsonObject = dict[str, Any]
 Budget = list[int]
-"""One number: how many more messages lists and maps may hold, over the whole object."""
+"""A single number: how many more items lists and maps may hold in the whole object."""
 Store = Callable[[JsonObject, bytes, int, int, int, Budget], None]
-"""Takes the object under construction, the buffer, where the field's content starts and stops, depth and budget."""
+"""Takes the object under construction, the buffer, the start and end of the field's content, depth and budget."""
 Read = Callable[[bytes, int, int, int, Budget], Any]
-"""The same without the object: returns the value."""
+"""Takes the buffer, the start and end of the content, depth and budget, and returns the value."""
 
 ABSENT: Final = object()
 INTEGERS: Final[dict[str, Callable[[int], Any]]] = {"int32": signed32, "int64": signed64, "bool": bool}
@@ -89,7 +89,7 @@ def append_packed(field: Field) -> Store:
 
 
 def double(field: Field) -> Callable[[JsonObject, float], None]:
-    """Go prints a whole number without a fraction, so it becomes an int."""
+    """Return a closure for a double. Go prints a whole number without a fraction, so it becomes an int."""
     name, keep = field.name, kept(field)
 
     def store(out: JsonObject, value: float) -> None:

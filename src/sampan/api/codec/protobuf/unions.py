@@ -1,4 +1,4 @@
-"""Messages whose JSON form is one of their fields alone: named lists, and the unions in a CRD's schema.
+"""Messages whose JSON form is one of their fields alone: named lists, and the unions in the schema of a CRD.
 
 `unwrap` turns the decoded message into its JSON value, `wrap` turns the value back into the message.
 """

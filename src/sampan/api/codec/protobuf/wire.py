@@ -1,14 +1,14 @@
-"""The protobuf wire format: variable-length integers, tags, skipping what is unknown.
+"""The protobuf wire format: variable-length integers, tags, skipping of unknown fields.
 
-Readers take a whole buffer, a position and where to stop. They may read beyond the stop within the buffer: whoever
-moved the position checks it against the stop, and an IndexError means that the buffer ended early (`decode` maps it).
+Readers take a whole buffer, a position and an end. They may read beyond the end within the buffer: the caller checks
+the new position against the end, and an IndexError means that the buffer is truncated (`decode` translates it).
 """
 
 from collections.abc import Iterator
 from typing import Final
 
 PREFIX: Final = b"k8s\x00"
-"""Before every envelope: tells Kubernetes objects from other protobuf."""
+"""The prefix of every envelope, which distinguishes Kubernetes objects from other protobuf."""
 VARINT: Final = 0
 FIXED64: Final = 1
 BYTES: Final = 2
@@ -22,7 +22,7 @@ _LAST_NUMBER: Final = 2**29 - 1
 
 
 class ProtobufError(ValueError):
-    """Bytes that are no message of the kind, or an object that has no protobuf form."""
+    """The bytes are not a message of the kind, or the object has no protobuf encoding."""
 
 
 def truncated() -> ProtobufError:
@@ -30,7 +30,7 @@ def truncated() -> ProtobufError:
 
 
 def read_varint(buf: bytes, pos: int) -> tuple[int, int]:
-    """The unsigned integer at a position, and the position after it."""
+    """Return the unsigned integer at a position, and the position after it."""
     value = shift = 0
     while True:
         byte = buf[pos]
@@ -44,7 +44,7 @@ def read_varint(buf: bytes, pos: int) -> tuple[int, int]:
 
 
 def read_size(buf: bytes, pos: int, end: int) -> tuple[int, int]:
-    """Where the content of a length-delimited field begins and stops."""
+    """Return the start and end of the content of a length-delimited field."""
     size, pos = read_varint(buf, pos)
     if pos + size > end:
         raise truncated()
@@ -56,13 +56,13 @@ def signed64(value: int) -> int:
 
 
 def signed32(value: int) -> int:
-    """An int32 as written: sign-extended to 64 bits, of which the reader keeps the low half."""
+    """Return an int32, which is written sign-extended to 64 bits; only the low half counts."""
     value &= 0xFFFFFFFF
     return value - 2**32 if value >= _SIGN32 else value
 
 
 def skip(tag: int, buf: bytes, pos: int, end: int) -> int:
-    """The position after an unknown field whose tag has been read."""
+    """Return the position after an unknown field whose tag has been read."""
     number, wire = tag >> 3, tag & 7
     if not 0 < number <= _LAST_NUMBER:
         raise ProtobufError(f"proto: illegal tag {number} (wire type {wire})")
@@ -78,7 +78,7 @@ def skip(tag: int, buf: bytes, pos: int, end: int) -> int:
 
 
 def small_fields(buf: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Numbers and values of a message of integers and bytes; fields of other wire types are passed over."""
+    """Yield numbers and values of a message of integers and bytes; fields of other wire types are skipped."""
     pos, end = 0, len(buf)
     while pos < end:
         tag, pos = read_varint(buf, pos)
@@ -95,12 +95,12 @@ def small_fields(buf: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def text(data: bytes) -> str:
-    """A string field. The real server takes any bytes and shows what is not UTF-8 as U+FFFD; so does this."""
+    """Return a string field. kube-apiserver accepts any bytes and shows invalid UTF-8 as U+FFFD; so does this."""
     return data.decode("utf-8", "replace")
 
 
 def varint(value: int) -> bytes:
-    """A signed or unsigned 64-bit integer as written."""
+    """Return the encoding of a signed or unsigned 64-bit integer."""
     if 0 <= value < 128:
         return _SMALL[value]
     if not -_SIGN64 <= value <= MASK64:
@@ -119,6 +119,6 @@ def tag_bytes(number: int, wire: int) -> bytes:
 
 
 def delimited(tag: bytes, data: bytes | bytearray) -> bytes:
-    """A whole length-delimited field."""
+    """Return a complete length-delimited field."""
     size = len(data)
     return b"".join((tag, _SMALL[size] if size < 128 else varint(size), data))

@@ -1,7 +1,8 @@
-"""YAML as the real server reads it and as kubectl prints it (its library reads YAML 1.1).
+"""YAML as kube-apiserver reads it and as kubectl prints it: the counterpart of `sigs.k8s.io/yaml`, which reads YAML
+1.1.
 
-`decode` gives the JSON value of the first document and what strict decoding would refuse; `encode` writes a JSON value.
-Nesting and the size of the value's JSON form are bounded here, the size of the text by the caller.
+`decode` returns the JSON value of the first document and the strict errors; `encode` writes a JSON value. The nesting
+and the size of the JSON form are bounded here, the size of the text by the caller.
 """
 
 from sampan.api.codec.yaml.nodes import YamlError, YamlTooLargeError

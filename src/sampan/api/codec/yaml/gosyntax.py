@@ -1,4 +1,4 @@
-"""Values as Go's `%#v` shows them, which is how the real server's YAML errors name keys."""
+"""Values as Go's `%#v` prints them, which is how kube-apiserver's YAML errors show keys."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from sampan.api.codec.yaml.scalars import float_text
 
 
 def go_syntax(value: Any, *, is_inner: bool = True) -> str:
-    """`is_inner` for what stands in an interface, where nil has a type."""
+    """Return the value in Go syntax. `is_inner` is for a value in an interface, where nil has a type."""
     if value is None:
         return "interface {}(nil)" if is_inner else "<nil>"
     if isinstance(value, bool):

@@ -1,5 +1,5 @@
 """The order of keys in written YAML: letters by code point, runs of digits by their number (`a9` before `a10`), and
-letters after everything else."""
+letters after all other characters."""
 
 from functools import cmp_to_key
 
@@ -35,8 +35,8 @@ def _first_difference(left: str, right: str) -> int | None:
 
 
 def _number(key: str, at: int, other: str) -> tuple[int, int]:
-    """The run of digits at a position as a number, and its end. A zero that continues a number above zero counts as a
-    digit of it, which the leading 1 says."""
+    """Return the run of digits at a position as a number, and its end. If a zero continues a number above zero, the
+    result gets a leading 1, so that the zero counts as a digit."""
     number = 0
     if key[at] == "0" or other == "0":
         before = at - 1
@@ -53,5 +53,5 @@ def _number(key: str, at: int, other: str) -> tuple[int, int]:
 
 
 def _int64(value: int) -> int:
-    """The real server's numbers wrap around."""
+    """Wrap around like Go's int64."""
     return (value + 2**63) % 2**64 - 2**63

@@ -1,6 +1,7 @@
-"""The first document of a YAML text as a tree of nodes, aliases still in place.
+"""The first document of a YAML text as a tree of nodes, with aliases not yet expanded.
 
-Built from the C parser's events with a stack of its own: nesting is bounded here, and nothing recurses on the input.
+It is built from the C parser's events with an explicit stack: nesting is bounded here, and nothing recurses on the
+input.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from sampan.api import limits
 Kind = Literal["scalar", "mapping", "sequence", "alias"]
 
 MAX_DEPTH: Final = 500
-"""Reading and writing take a stack frame a level; this stays well within Python's stack."""
+"""Reading and writing take one stack frame per level; this stays well within Python's stack."""
 _LONG_TAG: Final = "tag:yaml.org,2002:"
 _MIN_NODE_BYTES: Final = 2
 """What every node adds at least to the JSON form: a separator and another character."""
@@ -29,11 +30,11 @@ _KINDS: Final[dict[type, Kind]] = {
 
 
 class YamlError(ValueError):
-    """A text that is not YAML, or YAML that has no JSON form. The message is the real server's."""
+    """The text is not YAML, or has no JSON form. The message is that of kube-apiserver."""
 
 
 class YamlTooLargeError(YamlError):
-    """The JSON form of the text is larger than a request body may be, or has more values."""
+    """The JSON form of the text is larger than a request body may be, or has too many values."""
 
 
 class Node:
@@ -43,19 +44,19 @@ class Node:
         self.kind = kind
         self.line = line
         self.value = ""
-        """A scalar's text, an alias's name."""
+        """The text of a scalar, or the name of an alias."""
         self.tag = ""
-        """As written, `!!` for the standard prefix; empty if there is none."""
+        """The tag as written, with `!!` for the standard prefix; empty if there is none."""
         self.implicit = False
-        """A scalar without quotes or tag: its text decides what it is."""
+        """Whether a scalar has neither quotes nor a tag, so that its text determines its type."""
         self.children: Sequence[Node] = () if kind == "scalar" or kind == "alias" else []
-        """Of a mapping: keys and values in turn."""
+        """The items of a sequence; keys and values alternating for a mapping."""
         self.target: Node | None = None
-        """What an alias stands for."""
+        """The node that an alias refers to."""
 
 
 def first_document(source: bytes) -> Node | None:
-    """None where the text holds no document."""
+    """Return the root of the first document, or None if the text has no document."""
     try:
         return _build(_events(source))
     except ReaderError as error:
@@ -65,7 +66,7 @@ def first_document(source: bytes) -> Node | None:
 
 
 def _events(source: bytes) -> Iterator[Any]:
-    """Up to the end of the first document, behind which nothing is looked at."""
+    """Yield the events up to the end of the first document; the rest is not parsed."""
     loader = yaml.CSafeLoader(source or b"\n")
     try:
         while loader.check_event():
@@ -78,7 +79,8 @@ def _events(source: bytes) -> Iterator[Any]:
 
 
 def _where(error: MarkedYAMLError) -> str:
-    """The line as the real server counts it: from one in what its scanner finds, from zero in what its parser does."""
+    """Return the line as kube-apiserver counts it: from one in errors of its scanner, from zero in errors of its
+    parser."""
     if error.problem_mark is not None and error.problem_mark.line:
         line = error.problem_mark.line + isinstance(error, ScannerError)
     elif error.context_mark is not None:

@@ -1,9 +1,8 @@
-"""YAML to JSON values, with what the real server makes of its oddities.
+"""Decodes YAML to JSON values, with the quirks of kube-apiserver.
 
-Only the first document is read. Of a key that is there twice the last value counts, and the strict errors name it.
-Merge keys are followed in the order of the text. Keys that are not strings become strings. Aliases are expanded, within
-the share of the document that the real server allows them, and as long as the JSON form is no larger than a request
-body may be.
+Only the first document is read. Of a duplicate key the last value counts, and a strict error reports it. Merge keys are
+applied in the order of the text. Keys that are not strings become strings. Aliases are expanded up to the share of the
+document that kube-apiserver allows, and as long as the JSON form is no larger than a request body may be.
 """
 
 import math
@@ -24,7 +23,7 @@ from sampan.api.codec.yaml.scalars import Tag, float_text, resolve
 _RESOLVED_TAGS: Final = frozenset({"", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp"})
 _MAX_INT: Final = 2**63 - 1
 _MAX_SHOWN: Final = 2000
-"""Characters of a value in an error."""
+"""The maximum length of a value in an error message, in characters."""
 
 _ESCAPED = re.compile(r'["\\]')
 _encode = msgspec.json.Encoder().encode
@@ -39,11 +38,11 @@ _RATIO_HIGH: Final = 4_000_000
 class Decoded(NamedTuple):
     value: Any
     strict_errors: list[str]
-    """What strict decoding refuses, such as `line 5: key "data" already set in map`; the first 100 at most."""
+    """Errors of strict decoding, such as `line 5: key "data" already set in map`; at most 100."""
 
 
 def decode(source: bytes) -> Decoded:
-    """The first document of a text. Raises YamlError, and YamlTooLargeError where the value's JSON has more than
+    """Decode the first document of a text. Raise YamlError, and YamlTooLargeError if its JSON form is larger than
     `limits.DECODED_BODY_BYTES`."""
     root = first_document(source)
     reader = _Reader()
@@ -52,12 +51,12 @@ def decode(source: bytes) -> Decoded:
 
 
 def strict_message(strict_errors: list[str]) -> str:
-    """The text of the one error that strict decoding answers with."""
+    """Return the message of the single error that strict decoding responds with."""
     return "yaml: unmarshal errors:\n" + "\n".join(f"  {error}" for error in strict_errors)
 
 
 class _Mapping:
-    """A mapping under construction. Keys of different types are different keys, until they become strings."""
+    """A mapping under construction. Keys of different types are distinct until they become strings."""
 
     __slots__ = ("seen", "values")
 
@@ -70,7 +69,7 @@ class _Reader:
     def __init__(self) -> None:
         self.strict_errors: list[str] = []
         self._bytes = 0
-        """The size of the JSON form of what has been read so far."""
+        """The size of the JSON form of the nodes read so far."""
         self._decoded = 0
         self._aliased = 0
         self._alias_depth = 0
@@ -80,7 +79,8 @@ class _Reader:
         return self._way(node)(node, depth)
 
     def _way(self, node: Node) -> Callable[[Node, int], Any]:
-        """What reads a node. Called in two steps, so that a level of nesting takes one stack frame."""
+        """Return the method that reads a node. It is called in two steps, so that a level of nesting takes one stack
+        frame."""
         if node.kind == "scalar":
             return self._scalar
         if node.kind == "sequence":
@@ -130,7 +130,7 @@ class _Reader:
         mapping.values[text] = value
 
     def _add_bytes(self, value: Any) -> None:
-        """Count the JSON of a key or scalar with its separator; "" stands for the brackets of a list or object."""
+        """Count the JSON of a key or scalar with its separator; "" counts as the brackets of a list or object."""
         if isinstance(value, str) and not (value.isascii() and value.isprintable() and not _ESCAPED.search(value)):
             self._bytes += len(_encode(value)) + 1
         else:
@@ -156,7 +156,7 @@ class _Reader:
 
     @contextmanager
     def _expanded(self, alias: Node) -> Iterator[Node]:
-        """What an alias stands for, read inside the block as part of its expansion."""
+        """Yield the target of an alias, and count what is read inside the block as part of its expansion."""
         if id(alias) in self._open_aliases:
             raise YamlError(f"yaml: anchor '{alias.value}' value contains itself")
         assert alias.target is not None
@@ -182,7 +182,7 @@ class _Reader:
         if node.kind != "sequence":
             self._merge_one(node, mapping, depth)
             return
-        for child in reversed(node.children):  # the earlier ones take precedence
+        for child in reversed(node.children):  # earlier ones take precedence
             self._merge_one(child, mapping, depth)
 
     def _merge_one(self, node: Node, mapping: _Mapping, depth: int) -> None:
@@ -202,7 +202,7 @@ def _is_merge(node: Node) -> bool:
 
 
 def _scalar(node: Node) -> Any:
-    """The value of a scalar: a string, a number, a boolean or None."""
+    """Return the value of a scalar: a string, a number, a boolean or None."""
     if not node.tag and not node.implicit:
         return node.value
     if node.tag == "!!binary":
@@ -231,7 +231,7 @@ def _binary(text: str) -> str:
 
 
 def _json_number(value: Any) -> Any:
-    """A number as it comes back from JSON: a whole float is an integer there."""
+    """Return a number as JSON represents it: a whole float becomes an integer."""
     if isinstance(value, float):
         if not math.isfinite(value):
             shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"

@@ -1,6 +1,6 @@
-"""What an unquoted YAML text means, by the rules of YAML 1.1 as the real server reads them.
+"""Resolution of unquoted YAML scalars, by the rules of YAML 1.1 as kube-apiserver applies them.
 
-Reading asks for the value; writing asks whether a string would be taken for something else and needs quotes.
+The reader needs the value; the writer needs to know whether a string would be read as another type and must be quoted.
 """
 
 import math
@@ -36,7 +36,8 @@ _DATE = re.compile(
 
 
 def resolve(text: str) -> tuple[Tag, Any]:
-    """What an unquoted scalar without a tag is. A timestamp's value is its text, as it stays in JSON."""
+    """Return the type and value of an unquoted scalar without a tag. The value of a timestamp is its text, as in
+    JSON."""
     if text in _WORDS:
         return _WORDS[text]
     first = text[0]
@@ -90,12 +91,12 @@ def is_timestamp(text: str) -> bool:
 
 
 def needs_quotes(text: str) -> bool:
-    """Whether the string, written plainly, would be read as something else (or, in base 60, by some other reader)."""
+    """Whether the unquoted string would be read as another type, or by other parsers as a base 60 number."""
     return resolve(text)[0] != "str" or (text[0] in "+-0123456789" and _BASE_60.fullmatch(text) is not None)
 
 
 def float_text(value: float, bits: Literal[32, 64] = 64) -> str:
-    """A float as Go's shortest `%g`: with an exponent of two digits at least from 1e+06 upwards and below 1e-04."""
+    """Return a float as Go's shortest `%g`: with an exponent of at least two digits from 1e+06 on and below 1e-04."""
     if bits == 32:
         value = _single(value)
     if math.isnan(value):
@@ -117,7 +118,7 @@ def _decimal(digits: str, exponent: int) -> str:
 
 
 def _shortest(value: float, bits: Literal[32, 64]) -> tuple[str, int]:
-    """The fewest digits that stand for a value of so many bits, and the exponent of the first."""
+    """Return the fewest digits that represent the value exactly with that many bits, and the exponent of the first."""
     for precision in range(17):
         text = f"{value:.{precision}e}"
         if value == (float(text) if bits == 64 else _single(float(text))):
@@ -127,7 +128,7 @@ def _shortest(value: float, bits: Literal[32, 64]) -> tuple[str, int]:
 
 
 def _single(value: float) -> float:
-    """The nearest value of 32 bits."""
+    """Return the nearest 32-bit float."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
     except OverflowError:

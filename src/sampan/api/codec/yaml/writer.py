@@ -1,7 +1,7 @@
-"""JSON values as the YAML that kubectl and the real server print: block style, sorted keys, lines folded at 80.
+"""Encodes JSON values as the YAML that kubectl and kube-apiserver print: block style, sorted keys, lines folded at 80.
 
-The layout rules are those of the emitter that they use; output that people diff and scripts read has to be the same to
-the byte. State is what the emitter knows about the line so far.
+The layout rules are those of go-yaml's emitter; the output must be byte-identical, because people diff it and scripts
+read it. The state is what the emitter knows about the current line.
 """
 
 import math
@@ -54,7 +54,7 @@ _ESCAPES: Final = {
 
 
 def encode(value: Any) -> bytes:
-    """A JSON value as YAML. Raises YamlError where it is nested more deeply than could be read again."""
+    """Return a JSON value as YAML. Raise YamlError if it is nested too deeply to be read again."""
     writer = _Writer()
     writer.way(value)(value, False)
     writer.line_start()
@@ -68,13 +68,13 @@ class _Writer:
         self._indent = -1
         self._depth = 0
         self._after_space = True
-        """Nothing needs a space before it here."""
+        """Whether no space is needed before the next token."""
         self._only_indents = True
-        """The line holds nothing but indentation and block indicators so far."""
+        """Whether the line holds only indentation and block indicators so far."""
 
     def way(self, value: Any) -> Callable[[Any, bool], None]:
-        """What writes a value, which may be that of a mapping. Called in two steps, so that a level of nesting takes
-        one stack frame."""
+        """Return the method that writes a value. It is called in two steps, so that a level of nesting takes one stack
+        frame."""
         if isinstance(value, dict):
             return self._mapping if value else self._empty
         if isinstance(value, list):
@@ -82,7 +82,7 @@ class _Writer:
         return self._scalar
 
     def line_start(self) -> None:
-        """Go to the current indent: on this line if it holds no more than that, else on a new one."""
+        """Move to the current indentation: on this line if it holds no more than that, else on a new line."""
         indent = max(self._indent, 0)
         if not self._only_indents or self._column > indent or (self._column == indent and not self._after_space):
             self._put_break("\n")
@@ -136,7 +136,7 @@ class _Writer:
         self._close(outer)
 
     def _open(self, *, indents: bool) -> int:
-        """Begin a collection; returns the indent to go back to."""
+        """Start a collection; return the indentation to restore afterwards."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise YamlError(f"yaml: exceeded max depth of {MAX_DEPTH}")
@@ -180,7 +180,7 @@ class _Writer:
             self._after_space = self._only_indents = False
 
     def _flow_text(self, text: str, *, may_fold: bool, is_quoted: bool) -> None:
-        """A plain or single-quoted text, folded at spaces beyond the width, its line breaks doubled."""
+        """Write a plain or single-quoted text, folded at spaces beyond the width, with line breaks doubled."""
         whole = text.replace("'", "''") if is_quoted else text
         if (not may_fold or self._column + len(whole) <= _WIDTH) and not _BREAK.search(text):
             self._put(whole)
@@ -208,7 +208,7 @@ class _Writer:
                 self._only_indents = was_space = was_break = False
 
     def _double_quoted(self, text: str, *, may_fold: bool) -> None:
-        if text.startswith(_BOM):  # the real emitter then takes every character for a byte order mark
+        if text.startswith(_BOM):  # go-yaml then escapes every character as if it were a byte order mark
             self._put("".join(map(_escaped, text)))
             return
         whole = _ESCAPED.sub(_escape, text)
@@ -271,11 +271,11 @@ def _find_style(text: str, is_simple_key: bool) -> Style:
 
 
 _remembered_style = lru_cache(8192)(_find_style)
-"""Field names and common values come again and again."""
+"""Field names and common values repeat all the time."""
 
 
 def _broken_style(text: str, *, is_special: bool, is_simple_key: bool) -> Style:
-    """The style of a text of several lines."""
+    """Return the style of a multi-line text."""
     if is_simple_key or is_special or _SPACE_BREAK.search(text):
         return "double"
     if "\n" in text:
