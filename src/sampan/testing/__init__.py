@@ -1,8 +1,8 @@
-"""What tests need, as public API: clusters in a test, builders of objects, a pytest plug-in, conformance suites for
+"""Testing tools as public API: clusters in a test, builders of objects, a pytest plug-in, and conformance suites for
 every contract with more than one implementation.
 
-May import everything; nothing else in Sampan imports it. `Cluster` is loaded when it is first used, so that the pytest
-plug-in costs a test run that does not use it nothing.
+It may import everything; nothing else in Sampan imports it. `Cluster` is imported on first use, so that the pytest
+plug-in costs nothing in test runs that do not use it.
 """
 
 from typing import TYPE_CHECKING, Any

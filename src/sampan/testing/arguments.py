@@ -1,4 +1,4 @@
-"""What `Cluster(…)` can be made with: a mistake is a TypeError or ValueError that names the argument, at once."""
+"""Validation of the arguments of `Cluster(…)`: an error is a TypeError or ValueError that names the argument."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def check_controllers(controllers: Any) -> tuple[str, ...]:
 
 
 def check_store(store: Any) -> str | Path | StoreConfig:
-    """A word that is neither a kind of store nor looks like a file is more likely a slip than a file's name."""
+    """Validate the storage argument. A word that is neither a kind of storage nor looks like a file is more likely a
+    mistake than a file name."""
     if isinstance(store, StoreConfig):
         return store
     if isinstance(store, str) and "://" in store:
@@ -92,7 +93,7 @@ def check_runtime(runtime: Any) -> str:
 
 
 def check_hollow_stages(path: Any) -> Path | None:
-    """The file is read once here; `StageError` says what is wrong with it."""
+    """Validate the file by reading it; `StageError` says what is wrong with it."""
     if path is None:
         return None
     if not isinstance(path, Path):

@@ -1,6 +1,6 @@
-"""Builders: objects that have what they must have, for tests that care about a field or two.
+"""Builders: valid objects, for tests that care about a field or two.
 
-Each gives a fresh object that the test may change. `namespace` may be left to the client.
+Each returns a new object that the test may change. `namespace` may be left to the client.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def config_map(
 def secret(
     name: str, data: Mapping[str, bytes] | None = None, *, namespace: str = "", labels: Labels | None = None
 ) -> Secret:
-    """`data` is what the secret holds, not base64."""
+    """Return a Secret; `data` is the plain content, not base64."""
     return Secret(metadata=_metadata(name, namespace, labels), data=dict(data or {}))
 
 
@@ -59,14 +59,14 @@ def node(name: str, *, labels: Labels | None = None) -> Node:
 
 
 def pod(name: str, *, image: str = IMAGE, node: str = "", namespace: str = "", labels: Labels | None = None) -> Pod:
-    """A pod of one container, called `main`."""
+    """Return a pod with one container, named `main`."""
     return Pod(metadata=_metadata(name, namespace, labels), spec=PodSpec(containers=[_main(image)], nodeName=node))
 
 
 def deployment(
     name: str, *, replicas: int = 1, image: str = IMAGE, namespace: str = "", labels: Labels | None = None
 ) -> Deployment:
-    """Of pods with the label `app: NAME`."""
+    """Return a Deployment of pods with the label `app: NAME`."""
     selected = {"app": name}
     template = PodTemplateSpec(metadata=ObjectMeta(labels=dict(selected)), spec=PodSpec(containers=[_main(image)]))
     spec = DeploymentSpec(replicas=replicas, selector=LabelSelector(matchLabels=selected), template=template)
@@ -82,14 +82,14 @@ def service(
     namespace: str = "",
     labels: Labels | None = None,
 ) -> Service:
-    """Of pods with the label `app: NAME` unless told otherwise."""
+    """Return a Service that selects pods with the label `app: NAME` by default."""
     selected = dict(selector if selector is not None else {"app": name})
     spec = ServiceSpec(type=type, selector=selected, ports=[ServicePort(port=port)])
     return Service(metadata=_metadata(name, namespace, labels), spec=spec)
 
 
 def manifest(obj: Any) -> dict[str, Any]:
-    """The object as a plain value, as other client libraries and YAML files want it."""
+    """Return the object as a plain value, for other client libraries and YAML files."""
     value: dict[str, Any] = msgspec.json.decode(json.encode(obj))
     return value
 

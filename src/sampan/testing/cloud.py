@@ -1,4 +1,4 @@
-"""A cloud provider that exists in memory only: machines, routes and load balancers for tests and demonstrations."""
+"""A cloud provider in memory: instances, routes and load balancers for tests and demonstrations."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from sampan.controllers.cloud import CloudError, Route
 class Balancer:
     ip: str
     ports: list[tuple[int, int]]
-    """Port and node port."""
+    """Pairs of port and node port."""
     nodes: list[str]
     source_ranges: list[str] = field(default_factory=list)
 
 
 class MemoryCloud:
-    """All nodes have a machine unless `gone` names them. `failing` has the calls that fail, as PART.METHOD, and why."""
+    """All nodes have an instance unless they are in `gone`. `failing` maps calls that fail, as PART.METHOD, to error
+    messages."""
 
     name = "memory"
 
@@ -31,7 +32,7 @@ class MemoryCloud:
         self.calls: Counter[str] = Counter()
         self.route_table: list[Route] = []
         self.balancers: dict[str, Balancer] = {}
-        """By the uid of their service."""
+        """Load balancers by the UID of their service."""
         self._last_ip = 0
         self.instances = _Instances(self)
         self.routes = _Routes(self)

@@ -38,19 +38,19 @@ _NAME = "sampan-test"
 class Cluster:
     """A cluster to test against, in this process, on a free port of the loopback address.
 
-    `with Cluster() as cluster:` gives it a thread with an event loop of its own; `cluster.run` carries out coroutines
-    there. `async with Cluster() as cluster:` runs it in the caller's loop, where coroutines are simply awaited.
+    `with Cluster() as cluster:` runs it in a thread with an event loop of its own; `cluster.run` runs coroutines there.
+    `async with Cluster() as cluster:` runs it in the caller's loop, where coroutines are simply awaited.
 
-    `url` and `kubeconfig` are for clients of any kind, `client` is Sampan's own. A cluster is entered once. Any number
-    may run at a time; they share nothing but the CA. On disk there is only a temporary folder with keys and
-    kubeconfigs, which is removed at the end of the block and also when the process is killed.
+    `url` and `kubeconfig` are for clients of any kind, `client` is Sampan's own. A cluster can be entered only once.
+    Any number may run at a time; they share nothing but the CA. On disk there is only a temporary directory with keys
+    and kubeconfigs, which is removed at the end of the block and also when the process is killed.
 
-    `store` is "memory", "sqlite" (a file that goes away with the cluster), the path of a SQLite file, or the URLs of
-    etcd, separated by commas. `nodes` is how many nodes there are, node-0 and so on. They are hollow, and what their
-    pods do is told by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` says what is to run
-    real pods: "oci" needs root and crun or runc. `scheduler` sets up profiles and plug-ins (docs/scheduler.md); with
-    `leader_election` it and the controllers work only while they hold a lease. With a `VirtualClock` object time stands
-    still until `cluster.run(clock.advance(60))`.
+    `store` is "memory", "sqlite" (a file that is removed with the cluster), the path of a SQLite file, or the URLs of
+    etcd, separated by commas. `nodes` is the number of nodes, named node-0 and so on. They are hollow, and the
+    behaviour of their pods is set by annotations or the file `hollow_stages` (docs/nodes.md), unless `runtime` names a
+    runtime for real pods: "oci" needs root and crun or runc. `scheduler` configures profiles and plug-ins
+    (docs/scheduler.md); with `leader_election` the scheduler and the controllers work only while they hold a lease.
+    With a `VirtualClock` object time stands still until `cluster.run(clock.advance(60))`.
     """
 
     def __init__(
@@ -68,7 +68,8 @@ class Cluster:
         scheduler: SchedulerConfig | None = None,
         leader_election: TermsConfig | None = None,
     ) -> None:
-        """A TypeError or ValueError names the argument that is wrong, a StageError what is wrong in `hollow_stages`."""
+        """Raise TypeError or ValueError with the name of an invalid argument, or StageError for an error in
+        `hollow_stages`."""
         self._components = arguments.check_components(components)
         self._controllers = arguments.check_controllers(controllers)
         self._store, self._insecure = arguments.check_store(store), arguments.check_switch("insecure", insecure)
@@ -110,23 +111,23 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Where the API server is, over HTTPS."""
+        """The HTTPS URL of the API server."""
         return f"https://127.0.0.1:{self.assembly.server.secure_port}"
 
     @property
     def insecure_url(self) -> str:
-        """Plain HTTP, where everybody may do everything; only with `insecure=True`."""
+        """The plain HTTP URL, without authentication and authorization; only with `insecure=True`."""
         if not self._insecure:
             raise RuntimeError("the cluster has no plain HTTP port: Cluster(insecure=True) opens one")
         return f"http://127.0.0.1:{self.assembly.server.insecure_port}"
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig file for the administrator."""
+        """The path of the administrator's kubeconfig file."""
         return self._home / "kubeconfig"
 
     def kubeconfig_for(self, namespace: str) -> Path:
-        """A kubeconfig file whose namespace is this one."""
+        """Return the path of a kubeconfig file with this namespace."""
         path = self._home / f"kubeconfig-{namespace}"
         if not path.exists():
             self._write_kubeconfig(path, namespace)
@@ -134,19 +135,19 @@ class Cluster:
 
     @property
     def ca(self) -> Path:
-        """The certificate that `url` is verified with."""
+        """The path of the CA certificate that verifies `url`."""
         return self._pki.certificate(CA)
 
     @property
     def client_certificate(self) -> tuple[Path, Path]:
-        """The administrator's certificate and key, for clients that take no kubeconfig."""
+        """The paths of the administrator's certificate and key, for clients that do not read kubeconfigs."""
         return self._pki.certificate(ADMIN), self._pki.key(ADMIN)
 
     # -- Sampan's own client -----------------------------------------------------------------------------------------
 
     @property
     def client(self) -> Client:
-        """A client in the server's own process, of all rights; its coroutines belong to the cluster's loop."""
+        """An in-process client with all permissions; its coroutines must run on the cluster's loop."""
         return self.assembly.client("test")
 
     @property
@@ -156,7 +157,7 @@ class Cluster:
         return self._assembly
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
-        """Carry out a coroutine on the cluster's loop and wait for it. Any thread may call this but the loop's own."""
+        """Run a coroutine on the cluster's loop and return its result. Any thread but the loop's own may call this."""
         if self._thread is None:
             if asyncio.iscoroutine(work):
                 work.close()
@@ -171,7 +172,7 @@ class Cluster:
 
     @contextmanager
     def namespace(self, prefix: str = "test") -> Iterator[str]:
-        """A fresh namespace for the length of a block. Its removal is begun at the end and not waited for."""
+        """Create a new namespace for the duration of a block. Its deletion is started at the end and not awaited."""
         name = self.run(namespaces.make(self.assembly, prefix))
         try:
             yield name
@@ -180,7 +181,7 @@ class Cluster:
 
     @asynccontextmanager
     async def async_namespace(self, prefix: str = "test") -> AsyncIterator[str]:
-        """The same for a cluster that was entered with `async with`."""
+        """Create a new namespace for the duration of a block, in a cluster that was entered with `async with`."""
         name = await namespaces.make(self.assembly, prefix)
         try:
             yield name
@@ -188,7 +189,7 @@ class Cluster:
             await namespaces.give_up(self.client, name)
 
     def warm_up(self) -> None:
-        """Do what is slow only the first time: the first namespace to go has the code of all kinds loaded."""
+        """Trigger what is slow only the first time: the first namespace deletion loads the code of all kinds."""
         if self.assembly.has_controller("namespace-controller"):
             with self.namespace("first") as name:
                 pass
@@ -203,7 +204,7 @@ class Cluster:
         self._folder = TemporaryFolder(f"{_NAME}-")
         try:
             if self._nodes.real_count:
-                choice = await chosen(self._nodes.runtime)  # says why if the machine cannot run such pods
+                choice = await chosen(self._nodes.runtime)  # raises an error if the machine cannot run such pods
                 self._nodes = replace(self._nodes, endpoint=choice.place)
             pki = KEYS.write(self._home / "pki")
             async with Assembly(config=self._config(pki), clock=self.clock) as self._assembly:
@@ -274,7 +275,8 @@ class Cluster:
 
 
 def _simplified(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The only exception in a group of groups; of several, one that lists them, with the tracebacks as its note."""
+    """Return the only exception in nested groups; for several, an error that lists them, with the tracebacks as its
+    note."""
     found = list(leaves(group))
     if len(found) == 1 or not isinstance(group, ExceptionGroup):
         return found[0] if len(found) == 1 else group

@@ -1,4 +1,4 @@
-"""A temporary folder that goes away with its process, however that ends."""
+"""A temporary directory that is removed with its process, however the process ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import tempfile
 from pathlib import Path
 
 _WAIT_THEN_REMOVE = 'exec 3<&0; (read -r _ <&3; rm -rf -- "$0") &'
-"""In the background of a shell that ends at once: what waits is nobody's child and needs no one to collect it. A shell
-gives background work an empty standard input, hence the copy."""
+"""Runs in the background of a shell that exits at once, so the waiting process is not our child and need not be reaped.
+A shell gives background processes an empty standard input, hence the copy."""
 
 
 class TemporaryFolder:
-    """Removed by `remove()`; if the process is gone before that, be it by kill -9, a waiting shell removes it.
+    """A directory that `remove()` deletes; if the process is gone before that, even by kill -9, a waiting shell deletes
+    it.
 
-    The shell reads from a pipe whose other end only this process holds, so that it wakes when the process ends.
+    The shell reads from a pipe whose other end only this process holds, so it wakes up when the process ends.
     """
 
     def __init__(self, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""The certificates of test clusters: made once in a process, written for each cluster."""
+"""The certificates of test clusters: generated once per process, written for each cluster."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ _NAMES = (
 
 
 class KeyRing:
-    """All clusters of a process have the same CA: keys are the slow part of starting one, and none outlives it."""
+    """The certificates of this process. All its clusters have the same CA: generating keys is the slow part of starting
+    one, and none outlives the process."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
         self._making = threading.Lock()
 
     def write(self, folder: Path) -> Pki:
-        """Put the certificates and keys there; the first time they are made."""
+        """Write the certificates and keys, generating them the first time."""
         pki = Pki(folder)
         with self._making:
             if not self._files:
@@ -32,9 +33,9 @@ class KeyRing:
         folder.mkdir(mode=0o700)
         for name, content in self._files.items():
             (folder / name).touch(mode=0o600)
-            (folder / name).write_bytes(content)  # not synced to the disk: it goes with the test
+            (folder / name).write_bytes(content)  # not synced to disk: it is removed with the test
         return pki
 
 
 KEYS = KeyRing()
-"""This process's own."""
+"""The key ring of this process."""

@@ -16,9 +16,9 @@ _STOP_PATIENCE_S = 30
 
 
 class LoopThread:
-    """Holds a context manager open in a thread: `start` enters it, `stop` leaves it, `run` works on its loop meanwhile.
+    """Holds a context manager open in a thread: `start` enters it, `stop` leaves it, `run` uses its loop in between.
 
-    One task enters and leaves, as task groups want it.
+    The same task enters and leaves, as task groups require.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,7 +29,7 @@ class LoopThread:
         self._ended: Future[None] = Future()
 
     def start(self, held: AbstractAsyncContextManager[Any]) -> None:
-        """Returns once the manager is entered; raises what went wrong."""
+        """Return once the manager is entered; raise its exceptions."""
         entered: Future[None] = Future()
         self._thread = threading.Thread(target=self._main, args=(held, entered), name=self._name, daemon=True)
         self._thread.start()
@@ -54,13 +54,13 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """Leave the manager and end the thread; raises what went wrong in it since it was entered."""
+        """Leave the manager and stop the thread; raise any exception since it was entered."""
         self._join()
         self._ended.result(0)
 
     def _join(self) -> None:
         if self._loop is not None and not self._ended.done():
-            with suppress(RuntimeError):  # it has just ended by itself
+            with suppress(RuntimeError):  # the loop has just stopped
                 self._loop.call_soon_threadsafe(self._stopping.set)
         if self._thread is not None:
             self._thread.join(_STOP_PATIENCE_S)
@@ -86,7 +86,7 @@ class LoopThread:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The loop that `sampan up` runs on."""
+    """Return the factory of the event loop that `sampan up` uses."""
     try:
         import uvloop
     except ImportError:

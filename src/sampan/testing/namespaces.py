@@ -1,4 +1,4 @@
-"""Namespaces of tests: made, given up, waited for."""
+"""Creation and deletion of namespaces for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sampan.machinery.client import DELETED, Client, Selection
 
 
 async def make(assembly: Assembly, prefix: str) -> str:
-    """A fresh namespace; with its service account, if there is a controller to make one."""
+    """Create a namespace; wait for its default service account, if there is a controller that creates it."""
     client = assembly.client("test")
     made = await client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
     if assembly.has_controller("serviceaccount-controller"):
@@ -18,12 +18,12 @@ async def make(assembly: Assembly, prefix: str) -> str:
 
 
 async def give_up(client: Client, name: str) -> None:
-    """Have it removed, with everything in it, without waiting for that."""
+    """Start the deletion of a namespace without waiting for it."""
     await client.of(Namespace).delete(name)
 
 
 async def gone(client: Client, name: str) -> None:
-    """Wait until it is removed."""
+    """Wait until a namespace is deleted."""
     chosen = Selection(fields=f"metadata.name={name}")
     async with client.of(Namespace).watch(chosen, initial_events=True) as events:
         async for batch in events:

@@ -1,6 +1,6 @@
 """The pytest plug-in: a cluster for the whole run, and a namespace in it for each test.
 
-Loaded by pytest wherever Sampan is installed, so it imports nothing of weight before a fixture asks for it.
+pytest loads it wherever Sampan is installed, so it imports nothing expensive before a fixture is used.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have Sampan's own modules loaded as they are: pytest rewrites the asserts of whatever comes with a plug-in, which
-    is slow, and Python 3.11 fails when two threads do such a thing at a time, as a cluster's threads may."""
+    """Exclude Sampan's modules from assertion rewriting: pytest rewrites everything that comes with a plug-in, which is
+    slow, and Python 3.11 fails when two threads do so at a time, as the threads of a cluster may."""
     marked = getattr(getattr(config.pluginmanager, "rewrite_hook", None), "_must_rewrite", None)
     if isinstance(marked, set):
         marked.discard("sampan")
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def sampan_options(pytestconfig: pytest.Config) -> dict[str, Any]:
-    """What `sampan_cluster` is made with: arguments of `sampan.testing.Cluster`. Override it to say something else."""
+    """The arguments of `sampan.testing.Cluster` for `sampan_cluster`. Override the fixture to change them."""
     from sampan.api import runtime_config
 
     words = pytestconfig.getoption("--sampan-controllers").split(",")
@@ -74,7 +74,7 @@ def sampan_cluster(sampan_options: dict[str, Any]) -> Iterator[Cluster]:
 
 @pytest.fixture
 def sampan_client(sampan_cluster: Cluster) -> Client:
-    """Sampan's own client of the cluster; `sampan_cluster.run` carries out its coroutines."""
+    """Sampan's own client of the cluster; `sampan_cluster.run` runs its coroutines."""
     return sampan_cluster.client
 
 
@@ -87,8 +87,8 @@ def sampan_namespace(sampan_cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def sampan_kubeconfig(sampan_cluster: Cluster, sampan_namespace: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A kubeconfig file whose namespace is the test's own. KUBECONFIG names it while the test lasts, so that kubectl
-    and client libraries find the cluster without being told."""
+    """A kubeconfig file with the namespace of the test. KUBECONFIG is set to it during the test, so that kubectl and
+    client libraries use the cluster without further configuration."""
     path = sampan_cluster.kubeconfig_for(sampan_namespace)
     monkeypatch.setenv("KUBECONFIG", str(path))
     for name in _READS_KUBECONFIG_WHEN_IMPORTED:

@@ -1,8 +1,8 @@
 """The Common Expression Language: compile an expression once, evaluate it often (cel-go, `k8s.io/apiserver/pkg/cel`).
 
 `Environment` is the public interface. `syntax` parses, `checker` infers types and estimates costs, `runtime` compiles
-to closures and counts costs, `library` has the functions. `escapes` writes names that are not identifiers, and
-`devices` has the selectors of devices.
+to closures and counts costs, `library` has the functions. `escapes` escapes names that are not identifiers, and
+`devices` has the device selectors.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Load the engine with its first use: most clusters start without an expression."""
+    """Import the engine on first use: most clusters start without an expression."""
     if name in ("Environment", "Program", "Result"):
         from sampan.machinery.cel import environment
 

@@ -1,4 +1,4 @@
-"""Selectors of devices: expressions over `device`, as the server checks them and the scheduler evaluates them
+"""Device selectors: expressions over `device`, as the server validates them and the scheduler evaluates them
 (`k8s.io/dynamic-resource-allocation/cel`)."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _BY_DOMAIN: Final = ("attributes", "capacity")
 _DOMAIN_CHARACTERS, _NAME_CHARACTERS, _VALUE_CHARACTERS = 63, 32, 64
 _ENTRIES = 32
-"""Attributes and capacities of a device."""
+"""The maximum number of attributes and capacities of a device."""
 _KEPT = 512
 _EMPTY: Final[Mapping[str, Any]] = {}
 
@@ -31,7 +31,7 @@ def _by_domain(value: Type) -> Type:
 
 @cache
 def _environment() -> Environment:
-    """The engine is loaded with the first selector."""
+    """Return the environment; the engine is imported with the first selector."""
     from sampan.machinery.cel.checker.types import ANY, BOOL, STRING, ObjectType, sized
     from sampan.machinery.cel.environment import Environment
     from sampan.machinery.cel.library import BINDINGS
@@ -53,11 +53,11 @@ class DeviceExpression:
     def __init__(self, program: Program) -> None:
         self._program = program
         self.is_too_costly = program.estimated_cost.max > DEVICE_SELECTOR_COST
-        """Whether the expression may cost more than an evaluation is allowed to: the server refuses it then."""
+        """Whether the estimated cost exceeds the limit of an evaluation: the server rejects the expression then."""
 
     def matches(self, device: Mapping[str, Any]) -> bool:
-        """Whether the selector selects the device, which has values by the names of its fields; raises CelError if the
-        evaluation fails. A domain of which the device has no attributes is empty."""
+        """Whether the selector matches the device, a mapping of its fields. Raise CelError if the evaluation fails. A
+        domain without attributes of the device is empty."""
         from sampan.machinery.cel.runtime.values import DefaultMap
 
         value = {**device, **{name: DefaultMap(device[name], _EMPTY) for name in _BY_DOMAIN}}
@@ -68,7 +68,7 @@ class DeviceExpression:
 
 
 def loading() -> Iterator[None]:
-    """Prepare for the first expression, with a pause between the steps, because loading takes milliseconds."""
+    """Prepare for the first expression in steps, yielding between them, because loading takes milliseconds."""
     import sampan.machinery.cel.checker.checker
     import sampan.machinery.cel.syntax.parser
 
@@ -91,7 +91,7 @@ def loading() -> Iterator[None]:
 
 @lru_cache(maxsize=_KEPT)
 def compiled(text: str) -> DeviceExpression:
-    """Raises CelError with what is wrong with the text as a selector."""
+    """Compile a device selector. Raise CelError."""
     try:
         program = _environment().compile(text)
     except CelError as error:

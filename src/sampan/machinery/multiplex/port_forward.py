@@ -1,5 +1,5 @@
-"""Serving ports to somebody who is connected, in each of the three forms: pairs of SPDY streams, those inside a
-WebSocket, and pairs of a WebSocket's channels."""
+"""The server side of port-forward, in each of its three forms: pairs of SPDY streams, the same inside a WebSocket, and
+pairs of a WebSocket's channels."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ WEBSOCKET_PROTOCOLS = (TUNNELLED_PORT_FORWARD, "", channel_forms.V4, channel_for
 _PAIR_S = 30.0
 
 Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
-"""To a port; raises what is wrong."""
+"""Connects to a port; its exceptions become error messages for the client."""
 
 
 async def serve(wire: Wire, agreement: Agreement, ports: Sequence[int], connect: Connect, about: str) -> None:
-    """Until the client has gone. `ports` are those of the channel form; `about` says in failures whose port it is."""
+    """Serve until the client disconnects. `ports` are those of the channel form; `about` names the owner of the port in
+    error messages."""
     if not agreement.is_websocket:
         await serve_spdy(wire, connect, about)
         return
@@ -105,7 +106,7 @@ def port_of(stream: Stream) -> int | None:
 
 
 def _request_of(stream: SpdyStream, kind: str) -> str:
-    """Old clients give no number: of them the error stream of a pair is the one before the data stream."""
+    """Return the request ID. Old clients send none: their error stream of a pair is the one before the data stream."""
     given = stream.headers.get(REQUEST_ID)
     return given if given else f"#{stream.number if kind == ERROR else stream.number - 2}"
 
@@ -126,7 +127,7 @@ async def _expire(pairs: dict[str, dict[str, SpdyStream]], request: str) -> None
 
 
 async def forward(data: Stream, error: Stream, port: int, connect: Connect, about: str) -> None:
-    """Join a pair of streams with the port until either side is done; what is wrong is told on the error stream."""
+    """Join a pair of streams with the port until either side is done; errors are written to the error stream."""
     try:
         reader, writer = await connect(port)
     except Exception as fault:
@@ -144,8 +145,8 @@ async def forward(data: Stream, error: Stream, port: int, connect: Connect, abou
 async def exchanged(
     stream: Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, ends_with_stream: bool = False
 ) -> None:
-    """Both ways, until the served side has said its last: the socket, or with `ends_with_stream` the stream. The end of
-    the other only ends what is sent to the served side; what breaks off ends all."""
+    """Copy in both directions until the serving side has finished: the socket, or with `ends_with_stream` the stream.
+    When the other side finishes, only the copying to the serving side ends; if either breaks off, everything ends."""
     async with asyncio.TaskGroup() as group:
         sent = group.create_task(_sent(stream, writer))
         received = group.create_task(_received(stream, reader))
@@ -158,7 +159,7 @@ async def exchanged(
 
 
 async def _sent(stream: Stream, writer: asyncio.StreamWriter) -> bool:
-    """False if either broke off."""
+    """Copy from the stream to the writer; return False if either broke off."""
     try:
         while piece := await stream.read():
             writer.write(piece)

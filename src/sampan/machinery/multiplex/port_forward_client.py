@@ -1,4 +1,4 @@
-"""The client's side of port-forward: connections to local ports, each a pair of SPDY streams."""
+"""The client side of port-forward: connections to local ports, each a pair of SPDY streams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPE, _PORT, _REQUEST = "streamType", "port", "requestID"
 
 
 class Forwarding:
-    """Joins local connections with ports of the other side. `tell` is told of failures."""
+    """Joins local connections with ports of the other side. `tell` is called with error messages."""
 
     def __init__(self, connection: SpdyConnection, tell: Callable[[str], None]) -> None:
         self._connection, self._tell = connection, tell

@@ -1,4 +1,4 @@
-"""Serving a process to somebody who is connected: exec and attach."""
+"""The server side of exec and attach."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEBSOCKET_PROTOCOLS = (
     channel_forms.V5,
 )
 NUMBERS = (STDIN, STDOUT, STDERR, ERROR, RESIZE)
-"""Which channel is which."""
+"""The stream types in the order of the channel numbers."""
 _WITH_RESIZE = (channel_forms.V3, channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
 _WITH_STATUS = (channel_forms.V4, channel_forms.V4_BASE64, channel_forms.V5)
 _STREAMS_S = 30.0
@@ -38,7 +38,7 @@ _OUTPUT = {1: STDOUT, 2: STDERR}
 
 
 class Process(Protocol):
-    """What is served."""
+    """The process that is served."""
 
     async def read(self) -> tuple[int, bytes] | None: ...
     async def write(self, data: bytes) -> None: ...
@@ -53,7 +53,7 @@ Begin = Callable[[], Awaitable[Process]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which of the process's streams the client wants."""
+    """The streams of the process that the client requests."""
 
     stdin: bool = False
     stdout: bool = False
@@ -73,16 +73,16 @@ class Ends:
     streams: Mapping[str, Stream]
     gone: asyncio.Event
     has_status: bool
-    """Whether the client is told by a Status how it ended, and not in plain words."""
+    """Whether the result is sent to the client as a Status, rather than as plain text."""
 
 
 class NoStreams(Exception):
-    """The client did not open the streams that it asked for."""
+    """The client did not open the streams that it requested."""
 
 
 @asynccontextmanager
 async def accepted(wire: Wire, agreement: Agreement, wanted: Wanted) -> AsyncIterator[Ends]:
-    """The streams of a client, once it has all of them; at the end they are closed, and so is the connection."""
+    """Yield the streams of a client, once all are open; afterwards they and the connection are closed."""
     has_status = agreement.protocol in _WITH_STATUS
     types = wanted.types(agreement.protocol)
     if agreement.is_websocket:
@@ -101,7 +101,7 @@ async def accepted(wire: Wire, agreement: Agreement, wanted: Wanted) -> AsyncIte
 
 
 def _first(types: set[str]) -> str:
-    """Whom an empty message tells the client by that the connection stands."""
+    """Return the stream on which an empty message tells the client that the connection is established."""
     return next(name for name in (STDOUT, STDERR, ERROR) if name in types)
 
 
@@ -120,7 +120,8 @@ async def _opened(connection: SpdyConnection, types: set[str]) -> dict[str, Stre
 
 
 async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
-    """Until the process, or the client, has gone; then the process is let go of. What `begin` raises is told."""
+    """Serve until the process or the client is gone, then close the process. An exception of `begin` is sent to the
+    client."""
     try:
         process = await begin()
     except Exception as fault:
@@ -168,7 +169,7 @@ async def _resizes(stream: Stream, process: Process) -> None:
 
 
 def resizes(text: str) -> tuple[list[tuple[int, int]], str]:
-    """The sizes that are told, one JSON value after the other, and what is left of the text."""
+    """Return the terminal sizes in the text, a sequence of JSON values, and the unparsed rest."""
     found: list[tuple[int, int]] = []
     decoder, at = json.JSONDecoder(), 0
     while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]

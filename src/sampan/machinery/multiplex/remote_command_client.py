@@ -1,4 +1,4 @@
-"""The client's side of exec and attach."""
+"""The client side of exec and attach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _PING_S = 5.0
 
 Output = Callable[[int, bytes], None]
-"""Told what was said, and on which of the two outputs."""
+"""Called with the number of the output stream (1 or 2) and the data."""
 
 
 async def run(
@@ -27,7 +27,7 @@ async def run(
     stdin: AsyncIterator[bytes] | None = None,
     sizes: AsyncIterator[tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
-    """Until the process has ended: the Status that it ended with. ConnectionError if the connection broke off."""
+    """Run until the process has exited; return its Status. Raise ConnectionError if the connection broke off."""
     async with Channels(socket, 5, tells_end=True) as channels:
         async with asyncio.TaskGroup() as group:
             streams = channels.streams
@@ -94,7 +94,7 @@ def _status(said: bytes) -> dict[str, Any]:
 
 
 def exit_code(status: dict[str, Any]) -> int | None:
-    """None for a failure that is not the command's own."""
+    """Return the exit code of the command; None for a failure that is not the command's own."""
     if status.get("status") == "Success":
         return 0
     if status.get("reason") == "NonZeroExitCode":

@@ -1,7 +1,7 @@
-"""A SPDY/3.1 connection over a wire, from either side.
+"""A SPDY/3.1 connection over a wire, on either side.
 
-Those who speak it here (the real kubectl, kubelet and container runtimes) do without its flow control: who does not
-read one stream is sent nothing more on the whole connection, once a bounded buffer is full.
+All users of it (kubectl, kubelet and container runtimes) do without its flow control: if one stream is not read, the
+whole connection stalls once a bounded buffer is full.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class SpdyStream:
         self.headers = headers
         self.inbox = Inbox()
         self.is_closed = False
-        """This side writes no more."""
+        """Whether this side writes no more."""
         self.replied = asyncio.Event()
-        """The other side has taken the stream, or has refused it."""
+        """Set when the other side has accepted or rejected the stream."""
 
     async def read(self) -> bytes:
         return await self.inbox.get()
@@ -55,15 +55,15 @@ class SpdyStream:
         self._connection.forget_if_over(self)
 
     def broken(self) -> None:
-        """Either side has reset it. What the other side said before may still be read: a runtime says how a command
-        ended, and resets the stream at once."""
+        """Mark the stream as reset by either side. Data that was received before can still be read: a runtime sends the
+        result of a command and resets the stream at once."""
         self.is_closed = True
         self.inbox.end(ConnectionResetError("the stream was reset"))
         self.replied.set()
 
 
 class SpdyConnection:
-    """`async with SpdyConnection(wire, is_server=…):` lasts until the block is left; then the wire is closed."""
+    """`async with SpdyConnection(wire, is_server=…):` runs until the block is left; then the wire is closed."""
 
     def __init__(self, wire: Wire, *, is_server: bool) -> None:
         self._wire, self._is_server = wire, is_server
@@ -73,11 +73,11 @@ class SpdyConnection:
         self._sending = asyncio.Lock()
         self._accepted: asyncio.Queue[SpdyStream | None] = asyncio.Queue()
         self._is_leaving = False
-        """The other side has said that it opens no more streams."""
+        """Whether the other side has announced (GOAWAY) that it opens no more streams."""
         self._group = asyncio.TaskGroup()
         self._task: asyncio.Task[None] | None = None
         self.gone = asyncio.Event()
-        """The other side has ended the connection, or broken it off."""
+        """Set when the other side has closed or aborted the connection."""
 
     async def __aenter__(self) -> SpdyConnection:
         await self._group.__aenter__()
@@ -94,16 +94,16 @@ class SpdyConnection:
                     for stream in self._streams.values():
                         stream.inbox.discard()
                     if kind is None and self._is_server:
-                        await self.gone.wait()  # the client goes first: it knows when it has read everything
+                        await self.gone.wait()  # the client closes first: it knows when it has read everything
         finally:
             if self._task is not None:
                 self._task.cancel()
-                await asyncio.wait([self._task])  # it alone may read the wire
+                await asyncio.wait([self._task])  # only one task may read the wire
             await self._wire.close()
-            await self._group.__aexit__(None, None, None)  # what the block raised goes on as it is
+            await self._group.__aexit__(None, None, None)  # an exception of the block propagates unchanged
 
     async def accept(self) -> SpdyStream | None:
-        """The next stream that the other side opens; None when no more come."""
+        """Return the next stream that the other side opens; None when there are no more."""
         return await self._accepted.get()
 
     async def open(self, headers: Mapping[str, str]) -> SpdyStream:
@@ -193,7 +193,7 @@ class SpdyConnection:
         if number % 2 != self._peer_parity or number <= self._last_of_peer:
             raise BadFrame(f"a stream may not have the number {number}")
         self._last_of_peer = number
-        # Streams that are opened and reset at once are gone, but wait to be accepted all the same.
+        # Streams that are opened and reset at once are no longer in `_streams`, but still wait to be accepted.
         if len(self._streams) >= _MOST_STREAMS or self._accepted.qsize() >= _MOST_STREAMS:
             await self.send_reset(number, frames.REFUSED_STREAM)
             return

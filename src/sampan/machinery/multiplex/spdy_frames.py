@@ -1,5 +1,5 @@
-"""SPDY/3.1's framing, without I/O. Of a connection each direction has its own `Writer` and `Reader`: headers are
-compressed with what went before."""
+"""SPDY/3.1 framing, without I/O. Each direction of a connection has its own `Writer` and `Reader`, because the
+compression of headers depends on earlier headers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL, STREAM_ALREADY_CLOSED = 
 _CONTROL, _VERSION = 0x8000, 3
 _LARGEST = (1 << 24) - 1
 _MOST_FRAME = 1 << 20
-"""Bytes of a control frame; data may have as many as the protocol can say."""
+"""The largest control frame, in bytes; data frames may have as many as the protocol allows."""
 _MOST_HEADERS = 16 << 10
-"""Bytes of headers, when they are not compressed: those of real clients have some hundred, and 50 bytes can become so
-many."""
+"""The largest uncompressed headers, in bytes: those of real clients have a few hundred, but 50 compressed bytes can
+expand to this many."""
 _MOST_NAMES = 100
 
 _WORDS = (
@@ -40,7 +40,7 @@ _REST = (
 
 
 def _dictionary() -> bytes:
-    """What the protocol says that both sides know of headers beforehand."""
+    """Return the compression dictionary for headers that the protocol defines."""
     words = [word.replace("_", " ").encode() for word in _WORDS.split()]
     return b"".join(struct.pack(">I", len(word)) + word for word in words) + _REST.encode()
 
@@ -49,16 +49,16 @@ DICTIONARY = _dictionary()
 
 
 class BadFrame(ValueError):
-    """The other side does not keep to the protocol."""
+    """The other side violates the protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """`kind` 0 is data."""
+    """One frame; `kind` 0 is data."""
 
     kind: int = 0
     stream: int = 0
-    """The stream's number; that of a ping."""
+    """The number of the stream, or of a ping."""
     flags: int = 0
     data: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ def _control(kind: int, content: bytes, flags: int = 0) -> bytes:
 
 
 class Reader:
-    """Takes bytes as they come, gives whole frames; those of kinds that are not known are left out."""
+    """Takes bytes as they arrive and returns complete frames; unknown kinds are skipped."""
 
     def __init__(self) -> None:
         self._data = bytearray()

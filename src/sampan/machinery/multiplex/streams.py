@@ -1,4 +1,4 @@
-"""One of the streams that share a connection."""
+"""The contract of a stream that shares a connection with others."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Protocol
 
 
 class Stream(Protocol):
-    """Either direction ends by itself."""
+    """A stream whose two directions are closed independently."""
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What it was opened with; names in lower case."""
+        """The headers that it was opened with; names in lower case."""
 
     async def read(self) -> bytes:
-        """What has come; empty when the other side has ended."""
+        """Return the received data; empty when the other side has closed its direction."""
 
     async def write(self, data: bytes) -> None:
-        """ConnectionError if the stream, or all of the connection, is gone."""
+        """Write data. Raise ConnectionError if the stream or the connection is closed."""
 
     async def close(self) -> None:
-        """Nothing more is written; reading goes on."""
+        """Close this side's direction; reading is still possible."""
 
     async def reset(self) -> None:
-        """End it at once in both directions."""
+        """Abort both directions at once."""
 
 
 STREAM_TYPE, PORT, REQUEST_ID = "streamtype", "port", "requestid"
-"""Headers."""
+"""Headers of streams."""
 STDIN, STDOUT, STDERR, ERROR, RESIZE, DATA = "stdin", "stdout", "stderr", "error", "resize", "data"
 """Types of streams."""
 

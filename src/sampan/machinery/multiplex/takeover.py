@@ -1,4 +1,4 @@
-"""Taking a connection away from aiohttp's server when its request is an upgrade."""
+"""Takes over a connection from aiohttp's server when its request is an upgrade."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sampan.machinery.multiplex.wire import MOST_BUFFERED, Inbox
 
 
 class TakenWire:
-    """What aiohttp's protocol has a parser for, and a wire for everybody else."""
+    """A wire that aiohttp's protocol feeds like a parser."""
 
     def __init__(self, request: web.BaseRequest, protocol: RequestHandler) -> None:
         self._protocol, self._writer = protocol, request.writer
@@ -55,7 +55,7 @@ class TakenWire:
 
 
 def taken(request: web.BaseRequest) -> TakenWire:
-    """From now on nothing of the connection is HTTP. The handler answers with `Taken` when it is over."""
+    """Take over the connection, which is no longer HTTP from now on. The handler returns `Taken` when it is done."""
     protocol = request.protocol
     assert isinstance(protocol, RequestHandler)
     wire = TakenWire(request, protocol)
@@ -67,7 +67,7 @@ def taken(request: web.BaseRequest) -> TakenWire:
 
 
 class Taken(web.StreamResponse):
-    """For a request whose connection was taken: there is nothing to send, and nothing may follow."""
+    """The response for a request whose connection was taken over: nothing is sent, and nothing may follow."""
 
     def __init__(self, code: int = 101) -> None:
         self.code, self.size = code, 0

@@ -1,4 +1,4 @@
-"""A wire made of a WebSocket's binary messages, for another protocol to be spoken inside."""
+"""A wire over a WebSocket's binary messages, for another protocol inside it."""
 
 from __future__ import annotations
 

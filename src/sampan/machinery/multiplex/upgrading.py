@@ -1,4 +1,4 @@
-"""Asking a server for another protocol than HTTP: the head of a request out, the head of the answer in."""
+"""Requests an upgrade from a server: writes the head of a request and reads the head of the response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SWITCHING = 101
 
 
 class BadAnswer(ConnectionError):
-    """What came is no HTTP."""
+    """The response is not valid HTTP."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def websocket_headers(protocols: Sequence[str], key: str) -> list[tuple[str, str
 
 
 async def answer_head(reader: asyncio.StreamReader) -> Head:
-    """The answer's, but for those that only say to go on."""
+    """Return the head of the response, skipping informational ones."""
     while True:
         head = parsed(await _raw_head(reader))
         if head.code == SWITCHING or head.code >= 200:
@@ -72,7 +72,7 @@ def parsed(raw: bytes) -> Head:
 
 
 async def answer_body(reader: asyncio.StreamReader, head: Head) -> bytes:
-    """Of an answer that is a refusal: all of it, within bounds."""
+    """Return the body of an error response, up to a size limit."""
     if head.get("Transfer-Encoding").lower() == "chunked":
         return await _chunks(reader)
     length = parse_int64(head.get("Content-Length"))
@@ -98,7 +98,7 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
 
 
 class NotUpgraded(Exception):
-    """The server answered something else."""
+    """The server rejected the upgrade."""
 
     def __init__(self, head: Head, body: bytes) -> None:
         super().__init__(body.decode("utf-8", "replace").strip() or f"{head.code} {head.phrase}")
@@ -112,7 +112,7 @@ async def open_websocket(
     headers: Iterable[tuple[str, str]],
     protocols: Sequence[str],
 ) -> tuple[StreamWire, str]:
-    """A WebSocket's wire, and the protocol that was chosen."""
+    """Return the wire of a WebSocket, and the protocol that the server chose. Raise NotUpgraded or BadAnswer."""
     key = new_key()
     writer.write(request_head("GET", target, [*headers, *websocket_headers(protocols, key)]))
     await writer.drain()

@@ -1,4 +1,4 @@
-"""A WebSocket over a wire, from either side, once both have agreed to it."""
+"""A WebSocket over a wire, on either side, after the handshake."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sampan.machinery.multiplex.websocket_frames import BINARY, CLOSE, NORMAL, P
 from sampan.machinery.multiplex.wire import Wire
 
 _FAREWELL_S = 2.0
-"""How long the other side may take to agree to the end."""
+"""How long to wait for the close frame of the other side."""
 
 
 class WebSocket:
@@ -20,14 +20,15 @@ class WebSocket:
     def __init__(self, wire: Wire, *, is_server: bool, protocol: str = "") -> None:
         self._wire, self._is_server = wire, is_server
         self.protocol = protocol
-        """What was agreed on."""
+        """The negotiated subprotocol."""
         self._frames = frames.Frames(is_server=is_server)
         self._ready: list[Message] = []
         self._sending = asyncio.Lock()
         self._is_closing = self._is_over = False
 
     async def receive(self) -> Message | None:
-        """The next message, text or binary; None at the end. ConnectionError if it broke off."""
+        """Return the next text or binary message; None at the end. Raise ConnectionError if the connection broke
+        off."""
         while True:
             while self._ready:
                 message = self._ready.pop(0)
@@ -82,7 +83,7 @@ class WebSocket:
                 await self._send(CLOSE, struct.pack(">H", code))
 
     async def close(self, code: int = NORMAL) -> None:
-        """Say farewell, hear it from the other side if it answers soon, and close the wire."""
+        """Send a close frame, wait a short time for that of the other side, and close the wire."""
         await self._say_close(code)
         with suppress(ConnectionError, TimeoutError):
             async with asyncio.timeout(_FAREWELL_S):

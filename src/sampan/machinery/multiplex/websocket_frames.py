@@ -1,4 +1,4 @@
-"""WebSocket's framing (RFC 6455), without I/O: bytes in, messages out."""
+"""WebSocket framing (RFC 6455), without I/O: bytes in, messages out."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NORMAL, PROTOCOL_ERROR, TOO_BIG, INTERNAL_ERROR = 1000, 1002, 1009, 1011
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LONGEST_CONTROL = 125
 MOST = 32 << 20
-"""Bytes of a message."""
+"""The largest message, in bytes."""
 
 
 class BadFrame(ValueError):
-    """The other side does not keep to the protocol."""
+    """The other side violates the protocol."""
 
     def __init__(self, text: str, code: int = PROTOCOL_ERROR) -> None:
         super().__init__(text)
@@ -35,7 +35,7 @@ def new_key() -> str:
 
 
 def accept_key(key: str) -> str:
-    """What the server answers to a client's key."""
+    """Return the server's response to a client's key."""
     return base64.b64encode(hashlib.sha1(key.encode() + _GUID).digest()).decode()
 
 
@@ -62,13 +62,13 @@ def masked(data: bytes, mask: bytes) -> bytes:
 
 
 class Frames:
-    """Takes bytes as they come. `is_server`: frames that come must be masked, else they must not be."""
+    """Takes bytes as they arrive. With `is_server` received frames must be masked, otherwise they must not be."""
 
     def __init__(self, *, is_server: bool, most: int = MOST) -> None:
         self._is_server, self._most = is_server, most
         self._data = bytearray()
         self._message = bytearray()
-        """The parts of a message so far: not a list of them, which would be many times as large if they are small."""
+        """The fragments of a message so far, joined: a list of small ones would take many times the memory."""
         self._opcode = 0
 
     def feed(self, data: bytes) -> list[Message]:

@@ -1,4 +1,4 @@
-"""A connection as bytes, and a bounded buffer between whoever reads it and whoever wants what was read."""
+"""A connection as bytes, and a bounded buffer between its reader and a consumer."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Protocol
 
 PIECE = 64 << 10
 MOST_BUFFERED = 256 << 10
-"""Bytes that wait for somebody who does not read; then the other side is not read either."""
+"""The maximum number of bytes that wait for a consumer; beyond it, reading from the other side stops."""
 
 
 class Wire(Protocol):
     async def read(self) -> bytes:
-        """What has come; empty at the end. ConnectionError if it broke off."""
+        """Return the received data; empty at the end. Raise ConnectionError if the connection broke off."""
 
     async def write(self, data: bytes) -> None:
-        """Returns when there is room for more. ConnectionError if nobody is there."""
+        """Write data and wait until there is room for more. Raise ConnectionError if the other side is gone."""
 
     async def close(self) -> None:
-        """What was written still goes out."""
+        """Close the connection after sending what was written."""
 
 
 _FAREWELL_S = 1.0
 
 
 async def close_writer(writer: asyncio.StreamWriter) -> None:
-    """Close a connection for good. What was written still goes out, but the other side has only a moment to take part
-    in the end of TLS: a transport that waits for that when its event loop ends would never be closed."""
+    """Close a connection for good. Written data is still sent, but the other side has only a moment for its part of the
+    TLS shutdown: a transport that waits for that when its event loop stops would never be closed."""
     writer.close()
     try:
         async with asyncio.timeout(_FAREWELL_S):
@@ -39,7 +39,7 @@ async def close_writer(writer: asyncio.StreamWriter) -> None:
 
 
 class StreamWire:
-    """Over asyncio's streams."""
+    """A wire over asyncio's streams."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -58,7 +58,7 @@ class StreamWire:
 
 
 class Inbox:
-    """Pieces of bytes from one task to another. `put` waits while too much waits to be taken."""
+    """A bounded buffer of bytes between two tasks. `put` waits while the buffer is full."""
 
     def __init__(self, most: int = MOST_BUFFERED) -> None:
         self._pieces: list[bytes] = []
@@ -73,7 +73,7 @@ class Inbox:
         return self._is_ended
 
     async def put(self, data: bytes) -> None:
-        """After the end, or if nobody wants it, it is thrown away."""
+        """Add data. It is dropped after the end."""
         self.put_nowait(data)
         if self._size >= self._most and not self._is_ended:
             self._room.clear()
@@ -86,20 +86,20 @@ class Inbox:
             self._come.set()
 
     def end(self, fault: Exception | None = None) -> None:
-        """No more comes; whoever reads past the rest gets the fault, if there is one."""
+        """Mark the end; reading past the remaining data raises the exception, if there is one."""
         if not self._is_ended:
             self._is_ended, self._fault = True, fault
         self._come.set()
         self._room.set()
 
     def discard(self, fault: Exception | None = None) -> None:
-        """Nobody is to read any more; who does gets the fault, if there is one."""
+        """Drop the data and mark the end; reading raises the exception, if there is one."""
         self._pieces.clear()
         self._size = 0
         self.end(fault)
 
     async def get(self) -> bytes:
-        """All that has come, at least something; empty at the end."""
+        """Return all buffered data, waiting for some; empty at the end."""
         while not self._pieces:
             if self._is_ended:
                 if self._fault is not None:
@@ -115,14 +115,14 @@ class Inbox:
 
 
 async def copied(source: Wire, target: Wire) -> None:
-    """Everything from one to the other, until either is at its end."""
+    """Copy everything from one wire to the other, until either is closed."""
     with suppress(ConnectionError):
         while data := await source.read():
             await target.write(data)
 
 
 async def joined(left: Wire, right: Wire) -> None:
-    """Both ways, until one side has ended; then both are closed."""
+    """Copy in both directions until one side is closed, then close both."""
     try:
         async with asyncio.TaskGroup() as group:
             both = (group.create_task(copied(left, right)), group.create_task(copied(right, left)))

@@ -1,11 +1,12 @@
-"""Patches of JSON values: JSON patch, JSON merge patch and strategic merge patch, applied and made.
+"""Patches of JSON values: applying and computing JSON patch, JSON merge patch and strategic merge patch.
 
-The API server applies them; `kubectl apply`, `edit` and `diff` make them, from two versions of an object or from three
-(last applied, wanted, live). All functions are pure: they change none of their arguments, and what they return shares
+The API server applies them; `kubectl apply`, `edit` and `diff` compute them, from two versions of an object or from
+three (last applied, desired, live). All functions are pure: they do not change their arguments, and their results share
 unchanged parts with these, so copy before changing a result in place.
 
-A strategic patch is guided by the `Schema` of the object's kind; what the schema does not know is merged as JSON. A
-patch that does not work raises a PatchError, whose `as_api_error()` is the real server's answer.
+A strategic merge patch is directed by the `Schema` of the object's kind; fields without a schema are merged as JSON. A
+patch that fails raises a PatchError, whose `as_api_error()` is kube-apiserver's response. The Kubernetes counterparts
+are `apimachinery/pkg/util/strategicpatch` and `jsonmergepatch`.
 """
 
 from sampan.machinery.patch.faults import MalformedPatch, PatchError, RefusedPatch, TestFailed, TooManyOperations

@@ -1,4 +1,4 @@
-"""The special keys of a strategic merge patch."""
+"""The directives of a strategic merge patch."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,18 +10,18 @@ from sampan.machinery.patch.faults import MalformedPatch, PatchError, RefusedPat
 PATCH = "$patch"
 """On an object or an item of a list: replace or delete it instead of merging."""
 RETAIN_KEYS = "$retainKeys"
-"""The keys of an object that stay; all others go."""
+"""The keys of an object that are kept; all others are removed."""
 DELETE_FROM = "$deleteFromPrimitiveList"
-"""With /FIELD after it: values to take out of that list."""
+"""Followed by /FIELD: values to remove from that list."""
 SET_ORDER = "$setElementOrder"
-"""With /FIELD after it: the order that the items of that list shall have."""
+"""Followed by /FIELD: the order of the items of that list."""
 
 NOTHING = object()
-"""What `without_directives` leaves of a value that is a directive itself."""
+"""The result of `without_directives` for a value that is a directive itself."""
 
 
 def field_named_by(key: str, prefix: str) -> str:
-    """The list that a key like $setElementOrder/containers is about."""
+    """Return the field in a key like $setElementOrder/containers. Raise MalformedPatch."""
     start, slash, field = key.partition("/")
     if start != prefix or not slash:
         what = "primitive" if prefix == DELETE_FROM else "setElementOrder"
@@ -30,8 +30,8 @@ def field_named_by(key: str, prefix: str) -> str:
 
 
 def without_directives(value: Any, *, keep_nulls: bool) -> Any:
-    """A value of a patch for which the object has nothing to merge with: it is taken as it is, without objects that
-    carry `$patch`, and without nulls unless these are still to be sent to a server."""
+    """Return a value of a patch that has no counterpart in the object: unchanged, but without objects that contain
+    `$patch`, and without nulls unless these are still to be sent to a server."""
     if isinstance(value, dict):
         return NOTHING if PATCH in value else _clean_object(value, keep_nulls)
     if isinstance(value, list):
@@ -54,7 +54,8 @@ def _clean_list(value: list[Any], keep_nulls: bool) -> list[Any]:
 
 
 def lookup(schema: Schema, field: str) -> Schema:
-    """The schema of a field; ANY below what is open to any content. An unknown field of a known type is a fault."""
+    """Return the schema of a field; ANY if any content is allowed. Raise PatchError for an unknown field of a known
+    type."""
     found = schema.child(field)
     if found is not None:
         return found
@@ -65,7 +66,8 @@ def lookup(schema: Schema, field: str) -> Schema:
 
 
 def holds_objects(*lists: Iterable[Any]) -> bool:
-    """Whether these are lists of objects (or of scalars); they must be of one type, and not lists again."""
+    """Whether the items of these lists are objects rather than scalars. Raise PatchError if they have different types
+    or are lists."""
     first: type | None = None
     for item in (item for items in lists for item in items):
         if first is None:
@@ -84,7 +86,7 @@ def wrong_type(expected: type, value: Any) -> PatchError:
 
 
 Identity = Any
-"""A hashable stand-in for a scalar that tells 1, 1.0 and true apart. What is not a scalar equals nothing."""
+"""A hashable stand-in for a scalar that distinguishes 1, 1.0 and true. A value that is not a scalar equals nothing."""
 
 
 def identity(scalar: Any) -> Identity:
@@ -96,7 +98,8 @@ def identity(scalar: Any) -> Identity:
 
 
 def identities(items: Iterable[Any], key: str) -> list[Identity]:
-    """What tells the items of a list apart: the value of their merge key, or for scalars (no key) themselves."""
+    """Return the identities of the items of a list: the value of their merge key, or for scalars (no key) the item
+    itself."""
     return [identity(merge_value(item, key)) for item in items] if key else [identity(item) for item in items]
 
 

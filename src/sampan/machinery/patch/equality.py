@@ -1,10 +1,10 @@
-"""Equality of JSON values. Python holds that 1, 1.0 and true are equal; JSON patches tell them apart."""
+"""Strict equality of JSON values: in Python 1, 1.0 and true are equal; JSON patches distinguish them."""
 
 from typing import Any
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal, and of equal types all the way down."""
+    """Whether the values are equal, and of equal types at all levels."""
     return left is right or (left == right and _same_types(left, right))
 
 

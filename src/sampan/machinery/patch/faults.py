@@ -1,4 +1,4 @@
-"""What can be wrong with a patch, and the answer that the real server gives for each."""
+"""Errors of patches, and kube-apiserver's response for each."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,29 +8,29 @@ from sampan.machinery import errors
 
 
 class PatchError(Exception):
-    """A patch that cannot be applied or made. The text is the real one's, for those who show it."""
+    """The patch cannot be applied or computed. The message is that of Kubernetes."""
 
     def as_api_error(self) -> errors.ApiError:
-        """What the server answers: here 500 without a reason, as for a wrong directive of a strategic patch."""
+        """Return the error response: 500 without a reason, as for an invalid directive of a strategic merge patch."""
         return errors.unexpected(str(self))
 
 
 class MalformedPatch(PatchError):
-    """It does not have the form of a patch."""
+    """The patch is malformed."""
 
     def as_api_error(self) -> errors.ApiError:
         return errors.bad_request(str(self))
 
 
 class RefusedPatch(PatchError):
-    """It does not fit the object. The client is told only that, not why."""
+    """The patch does not fit the object. The response does not say why."""
 
     def as_api_error(self) -> errors.ApiError:
         return errors.generic(422, str(self))
 
 
 class TestFailed(RefusedPatch):
-    """The `test` operation of a JSON patch did not hold."""
+    """A `test` operation of a JSON patch failed."""
 
 
 class TooManyOperations(PatchError):
@@ -43,7 +43,7 @@ Returned = TypeVar("Returned")
 
 
 def within_depth(function: Callable[Given, Returned]) -> Callable[Given, Returned]:
-    """Values are walked by recursion; one that is nested too deeply for that is refused."""
+    """Decorate a recursive function to reject values that are nested too deeply."""
 
     @wraps(function)
     def bounded(*args: Given.args, **kwargs: Given.kwargs) -> Returned:
@@ -66,7 +66,7 @@ _JSON_NAMES: dict[type, str] = {
 
 
 def cannot_unmarshal(value: Any, into: str) -> str:
-    """Go's complaint about a JSON value of the wrong type."""
+    """Return Go's error message for a JSON value of the wrong type."""
     return f"json: cannot unmarshal {_JSON_NAMES[type(value)]} into Go {into}"
 
 

@@ -1,4 +1,4 @@
-"""Making JSON patches (RFC 6902) from two versions of a document, as a mutating webhook answers with one."""
+"""Computes JSON patches (RFC 6902) from two versions of a document, as in the response of a mutating webhook."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from sampan.machinery.patch.json_patch import Operation
 
 @within_depth
 def json_diff(original: Any, modified: Any) -> list[Operation]:
-    """The operations that make `modified` of `original`, both objects or lists."""
+    """Return the operations that turn `original` into `modified`, both objects or lists."""
     return list(_changes(original, modified, ""))
 
 
@@ -36,7 +36,8 @@ def _object_changes(old: dict[str, Any], new: dict[str, Any], path: str) -> Iter
 
 
 def _list_changes(old: list[Any], new: list[Any], path: str) -> Iterator[Operation]:
-    """What is equal at either end stays; between, items change in place, then the rest is removed or added."""
+    """Yield the changes of a list: equal items at either end are kept; between them, items are changed in place, and
+    the rest is removed or added."""
     start, end = _common_ends(old, new)
     changed = min(len(old), len(new)) - end
     for i in range(start, changed):

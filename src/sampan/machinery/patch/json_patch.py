@@ -1,8 +1,8 @@
-"""JSON patch (RFC 6902), with the liberties that the real server takes.
+"""JSON patch (RFC 6902), with the deviations of kube-apiserver.
 
-- `replace` of a key that is not there adds it, `add` without a value adds null, `copy` of a missing key copies null.
-- `test` for null holds where the key is missing.
-- Indices count from the end when negative; a path needs no first slash; the whole document can only be replaced.
+- `replace` of a missing key adds it, `add` without a value adds null, `copy` of a missing key copies null.
+- `test` for null succeeds if the key is missing.
+- Negative indices count from the end; a path needs no leading slash; the whole document can only be replaced.
 """
 
 import re
@@ -32,7 +32,7 @@ _INDEX = re.compile(r"[+-]?[0-9]+")
 
 
 def check_json_patch(patch: Any) -> list[Operation]:
-    """The operations of a decoded patch body, or MalformedPatch in the real server's words."""
+    """Return the operations of a decoded patch body. Raise MalformedPatch with kube-apiserver's message."""
     if patch is None:
         return []
     if not isinstance(patch, list):
@@ -55,14 +55,14 @@ def _malformed(operation: Any) -> str:
 
 
 def unknown_parts(operations: list[Operation]) -> list[str]:
-    """What field validation says of the parts of operations that RFC 6902 does not know."""
+    """Return the field validation errors for members of operations that RFC 6902 does not define."""
     places = [(i, key) for i, operation in enumerate(operations) for key in operation if key not in _PARTS]
     return [f'json patch unknown field "[{i}].{key}"' for i, key in places]
 
 
 @within_depth
 def apply_json_patch(document: Any, patch: list[Operation], *, max_copied_bytes: int = MAX_COPIED_BYTES) -> Any:
-    """The document after all operations. Shares what is unchanged with the document and the patch."""
+    """Return the document after all operations. It shares unchanged parts with the document and the patch."""
     if len(patch) > MAX_OPERATIONS:
         raise TooManyOperations(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}")
     work = _Work(document, max_copied_bytes)
@@ -72,7 +72,7 @@ def apply_json_patch(document: Any, patch: list[Operation], *, max_copied_bytes:
 
 
 class _Work:
-    """A document under change. A list or dict is copied the first time it changes, and only then."""
+    """A document being patched. A list or dict is copied the first time it changes, and only then."""
 
     def __init__(self, document: Any, max_copied_bytes: int) -> None:
         self.root = document
@@ -80,7 +80,7 @@ class _Work:
         self._max_copied_bytes = max_copied_bytes
         self._shifts_left = limits.PATCH_SHIFTED_ITEMS
         self._own: dict[int, Any] = {}
-        """Our copies by id. They are kept here so that no other object can take the id of one."""
+        """Our copies by id. They are kept here so that no other object can reuse the id of one."""
 
     def run(self, operation: Operation) -> None:
         kind = operation.get("op")
@@ -157,7 +157,7 @@ class _Work:
             raise TestFailed(f"testing value {path} failed: test failed")
 
     def _look(self, path: str, missing: str, failed: str) -> Any:
-        """The value at a path, null for a missing key of an object. Copies nothing."""
+        """Return the value at a path, null for a missing key of an object. Nothing is copied."""
         keys = _keys(path, missing)
         place = self.root
         for key in keys[:-1]:
@@ -165,7 +165,7 @@ class _Work:
         return _read(_container(place, missing), keys[-1], failed)
 
     def _parent(self, path: str, missing: str) -> tuple[dict[str, Any] | list[Any], str]:
-        """The container that the path ends in, made our own together with all above it, and the last key."""
+        """Return the container that the path ends in, copied together with all above it, and the last key."""
         keys = _keys(path, missing)
         place = self.root = self._owned(_container(self.root, missing))
         for key in keys[:-1]:
@@ -231,7 +231,7 @@ def _pointer(operation: Operation, part: str, missing: str) -> str:
 
 
 def _keys(path: str, missing: str) -> list[str]:
-    """What stands before the first slash is not looked at."""
+    """Return the keys of a path, ignoring everything before the first slash."""
     parts = path.split("/")[1:]
     if not parts:
         raise RefusedPatch(missing)
@@ -245,7 +245,7 @@ def _container(value: Any, missing: str) -> dict[str, Any] | list[Any]:
 
 
 def _step(place: Any, key: str, missing: str) -> Any:
-    """The value below; anything wrong on the way to a path's end reads as a missing path."""
+    """Return the value at a key; any error on the way to the end of a path is reported as a missing path."""
     place = _container(place, missing)
     return place[_position(place, key, missing, is_whole=True)] if isinstance(place, list) else place.get(key)
 
@@ -255,7 +255,7 @@ def _read(parent: dict[str, Any] | list[Any], key: str, failed: str) -> Any:
 
 
 def _position(parent: list[Any], key: str, failed: str, *, is_whole: bool = False) -> int:
-    """The index of an item; `is_whole` if `failed` is all there is to say where it is not there."""
+    """Return the index of an item; with `is_whole`, `failed` is the complete error message if it does not exist."""
     try:
         return _index(key, len(parent), failed)
     except RefusedPatch:

@@ -1,4 +1,4 @@
-"""JSON merge patch (RFC 7386): applying it, and making it from two or three versions of an object."""
+"""JSON merge patch (RFC 7386): applying it, and computing it from two or three versions of an object."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ Object = dict[str, Any]
 
 
 def check_merge_patch(patch: Any) -> Object:
-    """A decoded patch body, or MalformedPatch in the real server's words."""
+    """Return a decoded patch body. Raise MalformedPatch with kube-apiserver's message."""
     if patch is None:
         raise MalformedPatch("Invalid JSON Patch")
     if not isinstance(patch, dict):
@@ -20,9 +20,9 @@ def check_merge_patch(patch: Any) -> Object:
 
 @within_depth
 def apply_merge_patch(document: Object, patch: Object) -> Object:
-    """The document after the patch. Shares what is unchanged with both.
+    """Return the document after the patch. It shares unchanged parts with both.
 
-    As on the real server, nulls do not get into a new value even inside its lists, except where a list replaces an
+    As in kube-apiserver, nulls are removed from a new value even inside its lists, except where a list replaces an
     object.
     """
     return _merge(document, patch)
@@ -54,7 +54,7 @@ def _without_nulls(value: Any) -> Any:
 
 @within_depth
 def merge_diff(original: Object, modified: Object) -> Object:
-    """The merge patch that makes `modified` of `original`. Nulls in `modified` count as missing keys."""
+    """Return the merge patch that turns `original` into `modified`. Nulls in `modified` count as missing keys."""
     return _diff(original, modified)
 
 
@@ -73,10 +73,10 @@ def _diff(original: Object, modified: Object) -> Object:
 
 @within_depth
 def three_way_merge_diff(original: Object, modified: Object, current: Object) -> Object:
-    """The merge patch that brings `current` to what `modified` asks for.
+    """Return the merge patch that brings `current` to the state that `modified` specifies.
 
-    What `modified` has is set; what `original` (applied last time) had and `modified` no longer has is removed; the
-    rest of `current` belongs to others and stays.
+    Fields of `modified` are set; fields that `original` (the last applied version) had and `modified` no longer has are
+    removed; the other fields of `current` have other owners and are kept.
     """
     changes = _only_changes(_diff(current, modified))
     removals = _only_removals(_diff(original, modified))

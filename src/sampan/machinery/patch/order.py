@@ -1,8 +1,8 @@
 """The order of a merged list.
 
-The items that the patch names stand as the patch has them, the others as the object has them. An item of the object
-goes before the first item of the patch that came after it in the object; an item that is new is passed by nothing, so
-new items stand as far to the front as the patch allows.
+Items in the patch have the order of the patch, the others that of the object. An item of the object goes before the
+first item of the patch that came after it in the object; no item of the object goes before a new item, so new items are
+as far to the front as the patch allows.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,13 @@ from sampan.machinery.patch.directives import PATCH, Identity, identities
 
 Ranks = dict[Identity, int]
 Marked = list[tuple[Identity, Any]]
-"""Items with what tells them apart."""
+"""Items with their identities."""
 _SHORT = 20
 
 
 def arranged(items: Sequence[Any], key: str, *, wanted: Sequence[Any], live: Sequence[Any]) -> list[Any]:
-    """`items` in order. `wanted` has the patch's order, `live` the object's; both may hold only the merge keys."""
+    """Return `items` in order. `wanted` has the order of the patch, `live` that of the object; both may contain only
+    the merge keys."""
     by_patch, by_object = _ranks(identities(wanted, key)), _ranks(identities(live, key))
     named: Marked = []
     others: Marked = []
@@ -34,7 +35,7 @@ def _ranks(marks: Sequence[Identity]) -> Ranks:
 
 
 def _sorted(marked: Marked, ranks: Ranks) -> Marked:
-    """By rank; items that are to be deleted (in a patch of a patch) come last, as they are."""
+    """Sort by rank; items that are deletions (in a patch of a patch) come last, unchanged."""
     kept = [pair for pair in marked if not _is_deletion(pair[1])]
     deletions = [pair for pair in marked if _is_deletion(pair[1])]
     if len(kept) <= _SHORT and not all(mark in ranks for mark, _ in kept):
@@ -47,8 +48,9 @@ def _is_deletion(item: Any) -> bool:
 
 
 def _insertion_sorted(marked: Marked, ranks: Ranks) -> Marked:
-    """An item without a rank counts as smaller than all, and all as smaller than it: the real server's comparison,
-    whose outcome depends on how one sorts. It sorts short lists by insertion; in long ones we put such items first."""
+    """Sort as kube-apiserver does: its comparison treats an item without a rank as smaller than all others and all
+    others as smaller than it, so the result depends on the algorithm. It sorts short lists by insertion; in long ones
+    we put such items first."""
     done: Marked = []
     for pair in marked:
         place = len(done)

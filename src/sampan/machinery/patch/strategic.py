@@ -1,8 +1,8 @@
-"""Strategic merge patch: a merge patch that knows, from the schema, which lists to merge by which key.
+"""Strategic merge patch: a merge patch that merges lists by the keys in the schema.
 
 Lists with the strategy `merge` are merged item by item, others are replaced; directives in the patch (`directives`)
 delete, replace and order. The same rules join two patches into one, which a three-way diff needs: then directives are
-kept for the server instead of carried out (`_Run.join`).
+kept for the server instead of executed (`_Run.join`).
 """
 
 from typing import Any
@@ -32,14 +32,14 @@ Object = dict[str, Any]
 
 
 class _Run:
-    """How a patch is carried out, and the work that it may still cause by naming an item of a list again."""
+    """How a patch is executed, and the remaining budget for merging an item of a list again."""
 
     __slots__ = ("join", "repeated", "room")
 
     def __init__(self, *, join: bool) -> None:
         self.join = join
         self.repeated = 0
-        """How many repeated items are being merged, one within the other."""
+        """The current nesting depth of repeated items that are being merged."""
         self.room = limits.PATCH_REPEATED_ITEMS
 
     def spend(self, items: int) -> None:
@@ -50,7 +50,7 @@ class _Run:
 
 
 def check_strategic_patch(patch: Any) -> Object:
-    """A decoded patch body, or MalformedPatch in the real server's words."""
+    """Return a decoded patch body. Raise MalformedPatch with kube-apiserver's message."""
     if not isinstance(patch, dict | None):
         raise MalformedPatch(cannot_unmarshal(patch, "value of type map[string]interface {}"))
     return patch or {}
@@ -58,13 +58,13 @@ def check_strategic_patch(patch: Any) -> Object:
 
 @within_depth
 def apply_strategic_patch(document: Object, patch: Object, schema: Schema) -> Object:
-    """The document after the patch. Shares what is unchanged with both."""
+    """Return the document after the patch. It shares unchanged parts with both."""
     return _merge_object(document, patch, schema, _Run(join=False))
 
 
 @within_depth
 def join_strategic_patches(first: Object, second: Object, schema: Schema) -> Object:
-    """One patch that does what the two do one after the other."""
+    """Return one patch with the effect of the two, one after the other."""
     return _merge_object(first, second, schema, _Run(join=True))
 
 
@@ -121,7 +121,7 @@ def _take(result: Object, key: str, value: Any) -> None:
 
 
 def _retain_keys(result: Object, patch: Object, run: _Run) -> None:
-    """Carry out $retainKeys on the result and take it out of the patch."""
+    """Execute $retainKeys on the result and remove it from the patch."""
     if RETAIN_KEYS not in patch:
         return
     listed = patch.pop(RETAIN_KEYS)
@@ -144,7 +144,7 @@ def _is_about_a_list(key: str) -> bool:
 
 
 def _order_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
-    """Merge the lists that the patch gives an order for, put them in order, and take both out of the patch."""
+    """Merge the lists that the patch orders, sort them, and remove both from the patch."""
     for key in [key for key in patch if key.startswith(SET_ORDER)]:
         order = patch.pop(key)
         if run.join and not same(result.setdefault(key, order), order):
@@ -178,8 +178,8 @@ def _order_list(result: Object, patch: Object, name: str, order: list[Any], sche
 
 
 def _live_order(current: list[Any], patch: list[Any], key: str) -> list[Any]:
-    """The object's order as the real server sees it after merging: it takes deleted items out of the list in place, and
-    new ones get the room at its end, as many as fit. So these count as old ones that come after all others."""
+    """Return the object's order as kube-apiserver sees it after merging: it removes deleted items from the list in
+    place, and new items reuse the freed space at its end, as many as fit. These count as old items after all others."""
     if not key or not current or any(item.get(PATCH) == "replace" for item in patch):
         return current
     left, plain = _special_items(current, patch, key)
@@ -196,7 +196,7 @@ def _lookup_list(schema: Schema, name: str) -> Schema:
 
 
 def _check_against_order(patch: list[Any], order: list[Any], key: str) -> None:
-    """The items of the patch must be in the order that the patch asks for. Deletions do not count."""
+    """Raise PatchError if the items of the patch are not in the order that it specifies. Deletions do not count."""
     if not patch or not order:
         return
     items = [item for item in patch if not (key and _directive_of(item) == "delete")]
@@ -220,7 +220,7 @@ def _directive_of(item: Any) -> Any:
 
 
 def _delete_from_lists(result: Object, patch: Object, schema: Schema, run: _Run) -> None:
-    """Carry out $deleteFromPrimitiveList on the result, after the list itself was merged, and take both out."""
+    """Execute $deleteFromPrimitiveList on the result, after merging the list itself, and remove both from the patch."""
     for key in [key for key in patch if key.startswith(DELETE_FROM)]:
         gone = patch.pop(key)
         if run.join:
@@ -237,7 +237,7 @@ def _delete_from(result: Object, name: str, gone: Any, schema: Schema, run: _Run
     if gone is None:
         result.pop(name, None)
     elif not isinstance(current, list) or not isinstance(gone, list):
-        # The real server then takes it for a plain patch of the field, if only the types agree.
+        # kube-apiserver then treats it as a plain patch of the field, if the types are the same.
         if type(current) is type(gone):
             _merge_field(result, name, gone, schema, run)
     elif current or gone:
@@ -269,7 +269,7 @@ def _merge_key(field: Schema) -> str:
 
 
 def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Carry out the items that carry `$patch`; returns what they leave of the object's list and of the patch's."""
+    """Execute the items that contain `$patch`; return the remaining items of the object's list and of the patch."""
     plain = [item for item in patch if PATCH not in item]
     if len(plain) == len(patch):
         return original, plain

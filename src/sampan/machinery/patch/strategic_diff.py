@@ -1,4 +1,4 @@
-"""Making strategic merge patches: from two versions of an object, or from three as `kubectl apply` does."""
+"""Computes strategic merge patches: from two versions of an object, or from three as `kubectl apply` does."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scope:
-    """Which differences to tell."""
+    """The kinds of differences to include."""
 
     changes: bool = True
     removals: bool = True
@@ -39,16 +39,17 @@ _ALL = _Scope()
 
 @within_depth
 def strategic_diff(original: Object, modified: Object, schema: Schema) -> Object:
-    """The strategic merge patch that makes `modified` of `original`. Nulls in `modified` count as missing keys."""
+    """Return the strategic merge patch that turns `original` into `modified`. Nulls in `modified` count as missing
+    keys."""
     return _diff_objects(original, modified, schema, _ALL)
 
 
 @within_depth
 def three_way_strategic_diff(original: Object, modified: Object, current: Object, schema: Schema) -> Object:
-    """The strategic merge patch that brings `current` to what `modified` asks for.
+    """Return the strategic merge patch that brings `current` to the state that `modified` specifies.
 
-    What `modified` has is set; what `original` (applied last time) had and `modified` no longer has is removed; the
-    rest of `current` belongs to others and stays.
+    Fields of `modified` are set; fields that `original` (the last applied version) had and `modified` no longer has are
+    removed; the other fields of `current` have other owners and are kept.
     """
     changes = _diff_objects(current, modified, schema, _Scope(removals=False))
     removals = _diff_objects(original, modified, schema, _Scope(changes=False))
@@ -71,7 +72,8 @@ def _diff_objects(original: Object, modified: Object, schema: Schema, scope: _Sc
 
 
 def _retain_keys(patch: Object, original: Object, modified: Object) -> None:
-    """Others may have set keys that exclude the ones we set (one of several sources of a volume), so we name ours."""
+    """List the keys to retain, because other writers may have set keys that exclude ours (such as another source of a
+    volume)."""
     kept = sorted(key for key, value in modified.items() if value is not None)
     has_more = any(value is not None and key not in modified for key, value in original.items())
     if kept and (patch or has_more):
@@ -118,7 +120,7 @@ def _diff_object_lists(patch: Object, key: str, old: list[Any], new: list[Any], 
 
 
 def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _Scope) -> Iterator[Object]:
-    """Patches of the items that stay and the items that are new, in the order of the new list."""
+    """Yield patches of kept items and the new items, in the order of the new list."""
     merge_key, retain = field.patch_key, "retainKeys" in field.patch_strategy
     before, after = _by_key(old, merge_key), _by_key(new, merge_key)
     for text, items in after.items():
@@ -138,8 +140,8 @@ def _removed_items(old: list[Any], new: list[Any], key: str, scope: _Scope) -> I
 
 
 def _by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
-    """Items by the text of their key (80 and "80" are one), keys in the order of the list. Where several have one key,
-    the last comes first, since the real one pairs them so."""
+    """Return the items by the text of their key (80 and "80" are the same), keys in the order of the list. Of several
+    items with one key the last comes first, because Kubernetes pairs them in that order."""
     found: dict[str, list[Object]] = {}
     for item in items:
         found.setdefault(gotext.value(merge_value(item, key)), []).append(item)

@@ -1,7 +1,5 @@
-"""Reads the part of the proto3 language that Sampan's .proto files are written in: one package, services, messages
-with scalar, message, enum, repeated and map fields, oneofs, enums on their own or inside messages. Anything else is an
-error that names it.
-"""
+"""Parses the subset of proto3 that Sampan's .proto files use: one package, services, messages with scalar, message,
+enum, repeated and map fields, oneofs, top-level and nested enums. Anything else is an error that names it."""
 
 import re
 from collections.abc import Iterator
@@ -55,7 +53,7 @@ class _Parser:
         return [self._next() for _ in range(count)]
 
     def _block(self) -> Iterator[str]:
-        """The first words of what is inside braces that have been opened."""
+        """Return the first tokens of the statements inside an open block."""
         return iter(self._next, "}")
 
     def _service(self) -> None:
@@ -107,7 +105,7 @@ class _Parser:
             self._field(message, token).oneof_index = index
 
     def _map(self, message: DescriptorProto) -> None:
-        """On the wire a list of pairs."""
+        """Parse a map field, which is a repeated pair on the wire."""
         _, key, _, value, _ = self._take(5)
         field = self._field(message, "")
         pair = message.nested_type.add(name=f"{_camel(field.name)}Entry")
@@ -140,7 +138,7 @@ class _Parser:
         return field
 
     def _resolve(self) -> None:
-        """Types may be used before they are declared, so which names are enums is known only at the end."""
+        """Resolve type names at the end, because types may be used before they are declared."""
         for message in self._file.message_type:
             own = {enum.name for enum in message.enum_type}
             for field in (*message.field, *(field for pair in message.nested_type for field in pair.field)):
@@ -161,7 +159,7 @@ class _Parser:
 
 
 def _camel(name: str) -> str:
-    """As protoc names the pairs of a map field."""
+    """Return the name that protoc gives to the pair type of a map field."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 

@@ -1,4 +1,4 @@
-"""Message classes and method paths, from a .proto file."""
+"""Message classes and method paths of a .proto file."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from google.protobuf.message_factory import GetMessageClass  # type: ignore[impo
 from sampan.machinery.proto.parser import parse
 
 Message = Any
-"""A class or an instance made at run time: no type checker can see its fields."""
+"""A class or an instance created at run time, whose fields a type checker cannot see."""
 
 
 class Method(NamedTuple):
@@ -19,7 +19,7 @@ class Method(NamedTuple):
 
 
 class Schema:
-    """`schema.RangeRequest` is a message class; `schema.method("KV", "Range")` what a call needs."""
+    """`schema.RangeRequest` is a message class; `schema.method("KV", "Range")` has what a call needs."""
 
     def __init__(self, text: str, *, name: str) -> None:
         pool = DescriptorPool()

@@ -1,4 +1,4 @@
-"""Checks that every `sampan.storage.backend.Backend` passes.
+"""The conformance suite for `sampan.storage.backend.Backend`.
 
 For a backend of your own, with pytest:
 
@@ -9,8 +9,9 @@ For a backend of your own, with pytest:
     def test_conformance(check: Check) -> None:
         run(check, Subject(open=MyBackend))
 
-A check takes a `Subject`, opens the store, and fails with an AssertionError (or a time-out) if the store breaks the
-contract. The store may hold other keys and be at any revision; nobody else writes under the subject's root meanwhile.
+A check takes a `Subject`, opens the backend, and fails with an AssertionError (or a timeout) if it violates the
+contract. The backend may hold other keys and be at any revision; there must be no other writers under the subject's
+root during a check.
 """
 
 from sampan.testing.backend_conformance.history import CHECKS as HISTORY

@@ -1,4 +1,4 @@
-"""Compaction: what stays readable, what is refused, and that nobody is told half a history."""
+"""Compaction: which revisions stay readable, which are rejected, and that a watch is never incomplete."""
 
 import asyncio
 
@@ -57,7 +57,7 @@ async def compacting_again_does_nothing(subject: Subject) -> None:
 
 
 async def revisions_go_on_after_compaction(subject: Subject) -> None:
-    """Also where the last thing written was a deletion, of which nothing is left."""
+    """Revisions continue even if the last write was a deletion, of which nothing is left."""
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         await backend.put(key, b"1")
@@ -106,7 +106,7 @@ async def a_watch_that_has_caught_up_goes_on(subject: Subject) -> None:
 
 
 async def compaction_under_watchers_leaves_no_gap(subject: Subject) -> None:
-    """Watchers resume at random old revisions while others write and compact: each gets all, or `Compacted`."""
+    """Watchers resume at random old revisions while others write and compact: each gets all events, or `Compacted`."""
     async with subject.open() as backend:
         written = [await backend.put(subject.key("pods/first"), b"x")]
         resumed: list[tuple[int, int, list[int]]] = []
@@ -121,7 +121,8 @@ async def compaction_under_watchers_leaves_no_gap(subject: Subject) -> None:
 
 
 async def _resume(backend: Backend, subject: Subject, after: int) -> list[tuple[int, int, list[int]]]:
-    """Where a watch began, how far it was read, and the revisions it told; nothing if it was refused."""
+    """Return where a watch started, how far it was read, and the revisions of its events; nothing if it was
+    rejected."""
     try:
         async with backend.watch(subject.root, after=after) as watch:
             reading = Reading(watch, after=after)

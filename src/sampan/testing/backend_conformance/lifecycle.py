@@ -1,4 +1,4 @@
-"""Opening, closing, size."""
+"""Opening, closing and size."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ async def a_closed_store_says_so(subject: Subject) -> None:
 
 
 async def closing_ends_watches(subject: Subject) -> None:
-    """What was delivered before can still be read; then the end is reported."""
+    """Events that were delivered before closing can still be read; then the end is reported."""
     backend = subject.open()
     told: list[Batch] = []
     async with backend:

@@ -1,4 +1,4 @@
-"""get, range and count: now, at a revision, in pages, at the edges of a prefix."""
+"""get, range and count: current, at a revision, in pages, at the boundaries of a prefix."""
 
 import asyncio
 
@@ -130,7 +130,7 @@ async def pages_are_consistent_while_others_write(subject: Subject) -> None:
         async with asyncio.TaskGroup() as tasks:
             writer = tasks.create_task(_disturb(backend, prefix, size))
             page = await backend.range(prefix, limit=limit)
-            if page.revision > max(written.values()):  # the writer was quicker than the first page
+            if page.revision > max(written.values()):  # the writer was faster than the first page
                 page = await backend.range(prefix, limit=limit, revision=max(written.values()))
             revision, found = page.revision, list(page.entries)
             while page.remaining:
@@ -144,8 +144,8 @@ async def pages_are_consistent_while_others_write(subject: Subject) -> None:
 
 
 async def reads_neither_run_ahead_nor_go_back(subject: Subject) -> None:
-    """While a key is written, what a read shows is no newer than the revision it tells, and never older than what any
-    earlier call told."""
+    """While a key is written, a read returns nothing newer than its own revision, and nothing older than any earlier
+    call."""
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
         told = await backend.put(key, b"x")

@@ -1,4 +1,4 @@
-"""The store under test, and the small tools that the checks share."""
+"""The backend under test, and the helpers that the checks share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
@@ -13,16 +13,16 @@ TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What the checks know about a store."""
+    """The description of a backend for the checks."""
 
     open: Callable[[], Backend]
-    """A backend that is not entered yet, on a store with nothing under `root`."""
+    """Returns a backend that is not entered yet, on a store with nothing under `root`."""
     root: str = "/registry/"
-    """Where the checks keep their keys; ends in a slash."""
+    """The prefix of the checks' keys; ends in a slash."""
     advance: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Let so many seconds of the store's clock pass."""
+    """Advances the backend's clock by a number of seconds."""
     is_local: bool = False
-    """The store lives in this process: `on_batch` comes before the writer's answer."""
+    """Whether the backend is in this process: `on_batch` is called before the write returns."""
 
     def key(self, name: str) -> str:
         return self.root + name
@@ -32,7 +32,7 @@ Check = Callable[[Subject], Coroutine[None, None, None]]
 
 
 def run(check: Check, subject: Subject, *, timeout_s: float = 150.0) -> None:
-    """Run one check on an event loop of its own."""
+    """Run one check on a new event loop."""
     asyncio.run(asyncio.wait_for(check(subject), timeout_s))
 
 
@@ -50,7 +50,7 @@ class Caught(Generic[E_co]):
 
 @contextmanager
 def raises(kind: type[E_co]) -> Iterator[Caught[E_co]]:
-    """Fail unless the block raises `kind`; the error is in what is yielded."""
+    """Fail unless the block raises `kind`; the error is in the yielded object."""
     caught: Caught[E_co] = Caught()
     try:
         yield caught
@@ -61,7 +61,7 @@ def raises(kind: type[E_co]) -> Iterator[Caught[E_co]]:
 
 
 class Reading:
-    """Reads a watch batch by batch and checks what holds for every batch."""
+    """Reads a watch batch by batch and checks the invariants of every batch."""
 
     def __init__(self, watch: Watch, *, after: int) -> None:
         self.revision = after
@@ -83,7 +83,7 @@ class Reading:
         self.revision = max(self.revision, batch.revision)
 
     async def events(self, count: int) -> list[Event]:
-        """The next `count` events; fails if a batch has more."""
+        """Return the next `count` events; fail if a batch has more."""
         found: list[Event] = []
         while len(found) < count:
             found += (await self.batch()).events
@@ -91,7 +91,7 @@ class Reading:
         return found
 
     async def until(self, revision: int) -> list[Event]:
-        """All events up to and including that revision."""
+        """Return all events up to and including that revision."""
         found: list[Event] = []
         while self.revision < revision:
             found += (await self.batch()).events
@@ -99,6 +99,6 @@ class Reading:
 
 
 async def put_all(backend: Backend, items: dict[str, bytes]) -> dict[str, int]:
-    """Put all at once; the revision of each."""
+    """Put all items concurrently; return the revision of each."""
     revisions = await asyncio.gather(*(backend.put(key, value) for key, value in items.items()))
     return dict(zip(items, revisions, strict=True))

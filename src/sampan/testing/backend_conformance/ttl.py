@@ -1,4 +1,4 @@
-"""Keys that go away by themselves. Times are whole seconds, for stores whose leases are."""
+"""Expiry of keys with a TTL. Times are whole seconds, for backends whose leases are."""
 
 import asyncio
 
@@ -6,7 +6,8 @@ from sampan.storage.backend import Backend
 from sampan.testing.backend_conformance.subject import Check, Reading, Subject
 
 _TTL_S, _SLACK_S = 5, 5.0
-"""Long enough that what is done before its end is done in time by a busy store too; how much later a key may go."""
+"""The TTL, long enough that even a busy backend does what precedes its end in time; and how much later a key may
+expire."""
 
 
 async def a_key_with_ttl_goes_away(subject: Subject) -> None:
@@ -30,7 +31,8 @@ async def a_key_with_ttl_goes_away(subject: Subject) -> None:
 
 
 async def writing_again_sets_the_ttl_again(subject: Subject) -> None:
-    """A put without one makes the key permanent, with a longer one it stays longer; a new key of that name too."""
+    """A put without a TTL makes the key permanent, one with a longer TTL extends it; so does a new key of the same
+    name."""
     kept, longer, anew, going = (subject.key(f"events/{name}") for name in ("kept", "longer", "anew", "going"))
     async with subject.open() as backend:
         for key in (kept, longer, anew, going):
@@ -62,7 +64,7 @@ async def many_keys_go_together(subject: Subject) -> None:
 
 
 async def _gone(backend: Backend, key: str) -> None:
-    """Until a key is deleted."""
+    """Wait until a key is deleted."""
     entry, revision = await backend.get(key)
     if entry is not None:
         async with backend.watch(key, after=revision) as watch:

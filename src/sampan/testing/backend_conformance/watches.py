@@ -1,4 +1,5 @@
-"""watch: from now, the past and the future; complete, in order, once; iterated and by `on_batch`."""
+"""watch: from the current, a past and a future revision; complete, ordered, without duplicates; iterated and by
+`on_batch`."""
 
 import asyncio
 from itertools import chain
@@ -131,7 +132,7 @@ async def a_slow_reader_gets_everything(subject: Subject) -> None:
 
 
 async def progress_on_request(subject: Subject) -> None:
-    """A watch whose own prefix is quiet can be told that it is as fresh as the store."""
+    """A watch without events under its own prefix can request progress and learn that it is current."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         async with backend.watch(subject.key("pods/"), after=start) as watch:
@@ -180,7 +181,7 @@ async def on_batch_gets_past_and_present(subject: Subject) -> None:
 
 
 async def on_batch_comes_before_the_answer(subject: Subject) -> None:
-    """In this process: when a writer is answered, every `on_batch` has been called with its event."""
+    """In this process, every `on_batch` has been called with the event before the write returns."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         told = _Told(start)
@@ -198,7 +199,7 @@ async def on_batch_comes_before_the_answer(subject: Subject) -> None:
 
 
 async def on_batch_in_company_of_writers(subject: Subject) -> None:
-    """Catching up while others write: in order, once, complete."""
+    """A watch that catches up during writes is ordered, complete and without duplicates."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
@@ -231,7 +232,7 @@ async def a_failing_on_batch_ends_its_own_watch(subject: Subject) -> None:
 
 
 class _Told:
-    """An `on_batch` that remembers, and can be waited for."""
+    """An `on_batch` that records events, and can be waited for."""
 
     def __init__(self, after: int) -> None:
         self.events: list[Event] = []
@@ -254,7 +255,7 @@ class _Told:
 
 
 async def _history(backend: Backend, subject: Subject) -> list[Event]:
-    """Creates, updates and deletes of a few keys; the events that they are."""
+    """Create, update and delete a few keys; return the resulting events."""
     events: list[Event] = []
     created: dict[str, int] = {}
     for step in range(24):
@@ -273,7 +274,7 @@ async def _write(backend: Backend, subject: Subject, i: int, turns: int) -> list
 
 
 async def _follow(backend: Backend, subject: Subject, after: int, count: int, *, pause: int) -> list[int]:
-    """The revisions that a watch tells which is opened some turns of the loop from now."""
+    """Return the revisions of the events of a watch that is started some turns of the loop from now."""
     for _ in range(pause * 3):
         await asyncio.sleep(0)
     async with backend.watch(subject.root, after=after) as watch:

@@ -1,4 +1,4 @@
-"""put and delete: the compare-and-swap, alone and in a crowd."""
+"""put and delete: compare-and-swap, sequentially and concurrently."""
 
 import asyncio
 
@@ -140,7 +140,7 @@ async def writes_at_once_get_different_revisions(subject: Subject) -> None:
 
 
 async def a_cancelled_write_happens_or_not(subject: Subject) -> None:
-    """Never half: what a read shows and what a watch told agree, and the store goes on."""
+    """A cancelled write is never partial: reads and watches agree, and the backend continues to work."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         for i in range(30):

@@ -1,4 +1,4 @@
-"""Checks that every stored resource of an API server passes, whether its objects have a type or are dicts.
+"""The conformance suite for stored resources of an API server, whether their objects are typed or dicts.
 
 For a resource of your own, with pytest:
 

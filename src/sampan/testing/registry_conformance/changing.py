@@ -1,4 +1,4 @@
-"""PUT: which state it may change, what it cannot change, and that nothing is written where nothing changes."""
+"""PUT: resource versions, immutable metadata, and that an update without changes writes nothing."""
 
 from sampan.testing.registry_conformance.subject import Api, Check, Value, merged
 

@@ -1,4 +1,4 @@
-"""POST: what the server fills in, what it refuses, names that it makes."""
+"""POST: fields that the server sets, validation, and generated names."""
 
 from typing import Any
 

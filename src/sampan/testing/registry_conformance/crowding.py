@@ -1,4 +1,4 @@
-"""Many writers at once: nothing is lost, nothing old is accepted."""
+"""Concurrent writers: no update is lost, no outdated one is accepted."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ WRITERS = 50
 
 
 async def counted_by_updates(api: Api) -> None:
-    """Everybody reads, adds one and puts it back, and tries again if somebody was faster."""
+    """Concurrent writers read, add one and put the object back, and retry on conflict."""
     await api.made("a", 0)
 
     async def increment() -> None:
@@ -63,7 +63,7 @@ async def one_of_many_deletions_succeeds(api: Api) -> None:
 
 
 async def a_deletion_meets_changes(api: Api) -> None:
-    """Whatever comes first, the object is gone at the end, and no change has brought it back."""
+    """Whatever the order, the object is deleted at the end, and no update has recreated it."""
     await api.made("a", 0)
     changes = [api.merge("a", {"metadata": {"labels": {f"l{i}": "x"}}}) for i in range(20)]
     replies = await asyncio.gather(*changes, api.delete("a"), *[api.merge("a", api.subject.content(7))])

@@ -1,4 +1,4 @@
-"""DELETE of one and of many: finalizers, policies, what the client insists on, dry runs."""
+"""DELETE of an object and of a collection: finalizers, propagation policies, preconditions, dry runs."""
 
 from sampan.testing.registry_conformance.subject import Api, Check, Value
 

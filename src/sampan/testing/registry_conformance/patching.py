@@ -1,4 +1,4 @@
-"""PATCH with JSON patches and merge patches, which every resource takes."""
+"""PATCH with JSON patches and merge patches, which every resource supports."""
 
 from sampan.testing.registry_conformance.subject import JSON_PATCH, MERGE_PATCH, Api, Check
 

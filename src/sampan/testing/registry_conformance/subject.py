@@ -1,4 +1,4 @@
-"""The resource under test, and asking for it as a client would."""
+"""The resource under test, and a client for it without HTTP."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _ADMIN = User("admin", "", (MASTERS, AUTHENTICATED))
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What the checks know about a resource. It is namespaced, and nothing of it is stored at the beginning."""
+    """The description of a resource for the checks. It is namespaced, and no objects of it are stored at the start."""
 
     open: Callable[[], AbstractAsyncContextManager[Pipeline]]
     path: str
-    """Of a collection: /api/v1/namespaces/default/configmaps."""
+    """The path of a collection, such as /api/v1/namespaces/default/configmaps."""
     content: Callable[[int], Value]
-    """What of an object holds a number, to be merged with the rest; every number gives another content."""
+    """Returns the part of an object that holds a number; different numbers give different contents."""
     number: Callable[[Value], int]
-    """The number in an object."""
+    """Returns the number in an object."""
     needs_version: bool = False
-    """An update must say which version it changes."""
+    """Whether an update must specify a resource version."""
     counts_generation: bool = False
-    """Every change of the content raises the generation."""
+    """Whether every change of the content increments the generation."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """What an object has to have besides."""
+    """Other required fields of an object."""
 
     @property
     def namespace(self) -> str:
@@ -51,7 +51,7 @@ class Subject:
 
 
 def merged(base: Value, over: Value) -> Value:
-    """Maps laid over each other."""
+    """Return two nested dicts merged, with the second taking precedence."""
     out = dict(base)
     for key, value in over.items():
         below = out.get(key)
@@ -75,7 +75,7 @@ class Reply:
 
 
 class Api:
-    """The server, asked without HTTP. Every answer is a Reply, refusals as well."""
+    """Calls the server without HTTP. Every result is a Reply, including errors."""
 
     def __init__(self, pipeline: Pipeline, subject: Subject) -> None:
         self.pipeline, self.subject = pipeline, subject
@@ -118,7 +118,7 @@ class Api:
         return Reply(code, msgspec.json.decode(raw), list(call.warnings))
 
     async def made(self, name: str, number: int = 0, **metadata: Any) -> Value:
-        """A new object."""
+        """Create an object and return it."""
         reply = await self.create(self.subject.new(name, number, **metadata))
         assert reply.code == 201, reply.value
         return reply.value
@@ -140,7 +140,7 @@ Check = Callable[[Api], Coroutine[None, None, None]]
 
 
 def run(check: Check, subject: Subject, *, timeout_s: float = 60.0) -> None:
-    """Run one check on an event loop of its own."""
+    """Run one check on a new event loop."""
 
     async def opened() -> None:
         async with subject.open() as pipeline:

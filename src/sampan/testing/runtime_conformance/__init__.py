@@ -1,4 +1,4 @@
-"""Checks that every `sampan.runtimes.contract.Runtime` passes.
+"""The conformance suite for `sampan.runtimes.contract.Runtime`.
 
 For a runtime of your own, with pytest:
 
@@ -12,9 +12,9 @@ For a runtime of your own, with pytest:
             pytest.skip(why)
         run(check, subject)
 
-A check says what of a runtime it needs; a runtime that is without it says so, with a reason (`Subject.lacks`), and must
-answer such a wish with `Unsupported`. The image has the programs of busybox. After each check the runtime and the
-machine must have nothing left of its pods.
+A check declares the features that it needs; a runtime without a feature declares so, with a reason (`Subject.lacks`),
+and must raise `Unsupported` when it is used. The image contains busybox. After each check neither the runtime nor the
+machine may have anything left of its pods.
 """
 
 from sampan.testing.runtime_conformance.containers import CHECKS as CONTAINERS

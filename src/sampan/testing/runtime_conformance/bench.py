@@ -1,4 +1,4 @@
-"""A runtime at work, and pods on it: what most checks begin with."""
+"""A runtime with pods on it, which most checks start with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Bench:
     # -- making ------------------------------------------------------------------------------------------------------
 
     def pod(self, *names: str, **container: Any) -> Pod:
-        """One of which the runtime has nothing yet."""
+        """Return a new pod that the runtime does not know yet."""
         uid = str(uuid.uuid4())
         self.uids.append(uid)
         made = [Container(name=name, image=self.subject.image, **container) for name in names or (NAME,)]
@@ -51,7 +51,7 @@ class Bench:
         return replace(made, **fields)
 
     async def sandbox(self, *names: str, **fields: Any) -> Pod:
-        """A pod whose sandbox is there."""
+        """Return a pod with a running sandbox."""
         pod = self.pod(*names)
         await self.runtime.run_sandbox(pod, self.sandbox_config(pod, **fields))
         return pod
@@ -76,7 +76,8 @@ class Bench:
         ends: int | None = None,
         **fields: Any,
     ) -> str:
-        """Text is for the shell. `ends`: the code it is going to end with by itself."""
+        """Start a container and return its ID. A string is a shell command. `ends` is the expected exit code if it
+        exits on its own."""
         argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
         self.subject.prepare(pod, name, ends)
         spec = next(each for each in pod.spec.containers or () if each.name == name)
@@ -84,7 +85,7 @@ class Bench:
         return await self.runtime.start_container(pod, spec, attempt, config)
 
     async def run(self, pod: Pod, command: str | Sequence[str], name: str = NAME, **fields: Any) -> list[str]:
-        """Let a container run to its end, which must be a good one; what it said."""
+        """Run a container until it exits successfully; return the lines of its log."""
         await self.start(pod, command, name, **fields)
         report = await self.ended(pod, name)
         lines = self.log(pod, name)
@@ -103,7 +104,7 @@ class Bench:
         return self.report(pod, name)
 
     def log(self, pod: Pod, name: str = NAME, *, previous: bool = False) -> list[str]:
-        """The lines that were said, without what stands before them."""
+        """Return the lines of a log without their CRI prefix."""
         path = self.runtime.log_file(pod, name, previous=previous)
         assert path is not None, f"{name} has no log"
         return [line.split(" ", 3)[3] for line in path.read_text().splitlines()] if path.exists() else []
@@ -114,7 +115,7 @@ class Bench:
         return code, out.decode(), err.decode()
 
     async def answer(self, pod: Pod, command: str, name: str = NAME) -> str:
-        """What a command says that must succeed."""
+        """Return the output of a command that must succeed."""
         code, out, err = await self.exec(pod, command, name)
         assert code == 0, f"{command!r} ended with {code}: {out} {err}"
         return out.strip()
@@ -141,7 +142,7 @@ async def refused(work: Awaitable[Any]) -> RuntimeFailure:
 
 @asynccontextmanager
 async def bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench]:
-    """Afterwards nothing is left of the pods that were made; unless it keeps them for another."""
+    """Yield a bench; afterwards remove its pods and check that nothing is left, unless `keeps` is set."""
     told: list[str] = []
     async with subject.open(told.append) as runtime:
         made = Bench(subject, runtime, told)

@@ -1,4 +1,4 @@
-"""Containers begin, end, are stopped, and begin again."""
+"""Containers start, exit, are stopped and restarted."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def an_end_is_told(subject: Subject) -> None:
 
 @CHECKS.add(Feature.PROGRAMS)
 async def a_container_is_stopped_with_grace(subject: Subject) -> None:
-    """One that hears the signal ends by itself, one that does not is killed after the grace."""
+    """A container that handles the signal exits on its own, one that ignores it is killed after the grace period."""
     async with bench(subject) as at:
         pod = await at.sandbox("hears", "deaf", "other")
         await at.start(pod, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done", "hears")
@@ -78,7 +78,7 @@ async def a_container_is_stopped_with_grace(subject: Subject) -> None:
         assert (killed.exit_code, killed.reason) == (137, contract.ERROR)
         assert time.monotonic() - began >= 0.9, "the grace was not kept"
         await at.runtime.stop_container(pod, "deaf", 1)
-        if Feature.FILES not in subject.lacks:  # the signal is the image's business, or CRI's of 2025
+        if Feature.FILES not in subject.lacks:  # the stop signal comes from the image, or since 2025 from CRI
             await at.runtime.stop_container(pod, "other", 1)
             assert (await at.ended(pod, "other")).exit_code in (8, 137)
 
@@ -121,7 +121,7 @@ async def a_container_begins_again(subject: Subject) -> None:
 
 @CHECKS.add(Feature.PROGRAMS)
 async def a_container_that_cannot_begin_is_refused(subject: Subject) -> None:
-    """And is not in the way of the next."""
+    """A container that fails to start does not block the next one."""
     async with bench(subject) as at:
         pod = await at.sandbox()
         fault = await refused(at.start(pod, ["/no/such/program"]))

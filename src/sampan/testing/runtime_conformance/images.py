@@ -1,4 +1,4 @@
-"""Images are there or not, are pulled, and removed."""
+"""Images are looked up, pulled and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers outlive the kubelet: a runtime that begins anew takes over what the one before it left."""
+"""Containers survive a restart of the kubelet: a new runtime adopts the containers of the previous one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHECKS = Checks()
 
 @CHECKS.add(Feature.PROGRAMS, Feature.ADOPTION)
 async def taken_over_by_another(subject: Subject) -> None:
-    """What ran runs on, what ended meanwhile is known with its code, and nothing that was said is lost."""
+    """Running containers continue, those that exited in the meantime have their exit codes, and no log line is lost."""
     async with bench(subject, keeps=True) as old:
         pod = await old.sandbox("runs", "ended", "ends", "later")
         kept = await old.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.1; done", "runs")

@@ -1,4 +1,4 @@
-"""What containers say is written down in CRI's form."""
+"""The output of containers is logged in the CRI log format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def long_lines_in_parts(subject: Subject) -> None:
 
 @CHECKS.add(Feature.PROGRAMS)
 async def a_log_is_moved_away(subject: Subject) -> None:
-    """It goes on in a new file, and nothing is lost."""
+    """After rotation the log continues in a new file, and nothing is lost."""
     async with bench(subject) as at:
         pod = await at.sandbox()
         await at.start(pod, "i=0; while :; do echo $i; i=$((i+1)); sleep 0.05; done")

@@ -1,4 +1,4 @@
-"""Commands beside a container, connections to it and to its ports, and what it uses."""
+"""Exec, attach, port forwarding and resource usage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def a_command(subject: Subject) -> None:
         try:
             code, _, _ = await at.exec(pod, ["/no/such/program"])
         except RuntimeFailure:
-            code = 127  # some runtimes cannot even begin it
+            code = 127  # some runtimes cannot even start it
         assert code != 0
         await refused(at.runtime.exec(pod, "nobody", ["true"]))
 
@@ -98,7 +98,7 @@ async def a_command_that_is_left_alone(subject: Subject) -> None:
 
 @CHECKS.add(Feature.ATTACH)
 async def connected_to_a_container(subject: Subject) -> None:
-    """What is said to it reaches it, who leaves does not end it, and the end is told with its code."""
+    """Input reaches the container, detaching does not stop it, and the exit code is reported."""
     async with bench(subject) as at:
         pod = await _listening(at, tty=False)
         first = await at.runtime.attach(pod, "c")
@@ -150,7 +150,7 @@ async def heard(stream: ProcessStream, wanted: bytes) -> bytes:
 
 
 async def _asked_until(stream: ProcessStream, wanted: bytes, question: bytes = b"\n") -> None:
-    """A terminal's size changes some time after it was said."""
+    """Repeat the question until the expected output: a terminal's size changes some time after the request."""
     said = b""
     for _ in range(400):
         await stream.write(question)
@@ -171,7 +171,7 @@ async def a_port_of_the_pod(subject: Subject) -> None:
         await until(lambda: bool(at.log(pod)), "the server does not begin")
         for text in (b"one\n", b"two\n"):
             assert await _echoed(at, pod, text) == text
-        with suppress(RuntimeFailure):  # or what is got is at its end at once
+        with suppress(RuntimeFailure):  # otherwise the connection is closed at once
             reader, writer = await at.runtime.connect(pod, 9)
             said = await reader.read()
             writer.close()
@@ -180,7 +180,7 @@ async def a_port_of_the_pod(subject: Subject) -> None:
 
 
 async def _echoed(at: Bench, pod: Pod, text: bytes) -> bytes:
-    """The server may still be about to listen."""
+    """Return the echoed text; retry while the server is not listening yet."""
     for _ in range(1000):
         try:
             reader, writer = await at.runtime.connect(pod, _PORT)
@@ -204,7 +204,7 @@ async def what_it_uses(subject: Subject) -> None:
         await at.start(pod, "while :; do :; done", "busy")
         await at.start(pod, FOREVER, "idle")
         found: dict[str, Usage] = {}
-        for _ in range(100):  # a machine that is busy itself gives it little at first
+        for _ in range(100):  # on a busy machine it gets little CPU time at first
             await asyncio.sleep(0.5)
             found = {usage.name: usage for usage in await at.runtime.stats(pod)}
             if found["busy"].cpu_cores > 0 and (found["busy"].cpu_s or 0) > (found["idle"].cpu_s or 0):

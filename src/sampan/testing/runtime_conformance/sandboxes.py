@@ -1,4 +1,4 @@
-"""Sandboxes come, go, and are made anew."""
+"""Sandboxes are created, stopped, removed and recreated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def sandboxes_have_addresses(subject: Subject) -> None:
 
 @CHECKS.add(Feature.PROGRAMS)
 async def a_sandbox_is_made_anew(subject: Subject) -> None:
-    """What ran in the old one is over; it is known as what was before."""
+    """Containers of the old sandbox are stopped, and reported as previous ones."""
     async with bench(subject) as at:
         pod = await at.sandbox()
         old = await at.start(pod, FOREVER)
@@ -63,7 +63,8 @@ async def a_sandbox_is_made_anew(subject: Subject) -> None:
 
 @CHECKS.add()
 async def what_is_done_in_a_new_sandbox(subject: Subject) -> None:
-    """A container that ended well has; one that did not has still to; so has an init container, however it ended."""
+    """In a new sandbox, a container that exited successfully counts as done; failed ones and all init containers run
+    again."""
     async with bench(subject) as at:
         pod = await at.sandbox("good", "bad", "init")
         await at.start(pod, "exit 0", "good", ends=0)

@@ -16,7 +16,7 @@ TIMEOUT_S = 150.0
 
 
 class Feature(Enum):
-    """What a check may need of a runtime."""
+    """A feature that a check may require of a runtime."""
 
     PROGRAMS = "containers run real programs"
     EXEC = "commands run beside a container's own"
@@ -42,26 +42,26 @@ class Feature(Enum):
 
 
 def _nothing(pod: Pod, container: str, exit_code: int | None) -> None:
-    """A real container does by itself what it is told."""
+    """Do nothing: a real container runs its own command."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What the checks know about a runtime."""
+    """The description of a runtime for the checks."""
 
     open: Callable[[Told], AbstractAsyncContextManager[Runtime]]
-    """A runtime, not entered yet; a second one takes over what the first left."""
+    """Returns a runtime that is not entered yet; a second one adopts the pods of the first."""
     folder: Path
-    """Where checks keep logs and files that are mounted."""
+    """The directory for logs and mounted files."""
     image: str
     lacks: Mapping[Feature, str] = field(default_factory=dict)
-    """And why."""
+    """The features that the runtime does not have, and why."""
     prepare: Callable[[Pod, str, int | None], None] = _nothing
-    """Told before a container is started how it is going to end; None: it goes on."""
+    """Called before a container starts with its exit code; None if it keeps running."""
     left: Callable[[str], Collection[str]] = lambda uid: ()
-    """What the machine has of the pod of that uid."""
+    """Returns what is left on the machine of the pod with that UID."""
     registry: str = ""
-    """The address of one that has the image `busybox:pulled`; it need not be the same as `image`."""
+    """The address of a registry that has the image `busybox:pulled`, which may differ from `image`."""
 
 
 Body = Callable[[Subject], Coroutine[None, None, None]]
@@ -78,7 +78,7 @@ class Check:
 
 
 class Checks(list[Check]):
-    """Those of one file, in its order."""
+    """The checks of one file, in its order."""
 
     def add(self, *needs: Feature) -> Callable[[Body], Body]:
         def added(body: Body) -> Body:
@@ -89,13 +89,13 @@ class Checks(list[Check]):
 
 
 def missing(check: Check, subject: Subject) -> str:
-    """Why the check says nothing about this runtime; empty if it does."""
+    """Return why the check does not apply to this runtime; empty if it does."""
     without = [f"{need.value}: {subject.lacks[need]}" for need in Feature if need in check.needs & set(subject.lacks)]
     return "; ".join(without)
 
 
 def run(check: Check, subject: Subject, *, timeout_s: float = TIMEOUT_S) -> None:
-    """Run one check on an event loop of its own."""
+    """Run one check on a new event loop."""
     asyncio.run(asyncio.wait_for(check.body(subject), timeout_s))
 
 

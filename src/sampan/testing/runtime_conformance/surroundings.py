@@ -1,4 +1,4 @@
-"""What a container finds when it begins: all that its configuration says."""
+"""The environment of a container: variables, mounts, user, capabilities and namespaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def variables_arguments_and_folder(subject: Subject) -> None:
 
 @CHECKS.add(Feature.FILES)
 async def the_image_says_the_rest(subject: Subject) -> None:
-    """Its variables, and what its own user's groups are."""
+    """Environment variables of the image apply unless the pod sets them."""
     async with bench(subject) as at:
         pod = await at.sandbox("a", "b")
         assert await at.run(pod, "echo $FROM", "a") == ["image"]
@@ -93,7 +93,7 @@ async def users_and_groups(subject: Subject) -> None:
 
 
 def _user(at: Bench, pod: Pod, name: str) -> User | None:
-    """Where it is told."""
+    """Return the user that the runtime reports, or None if it reports none."""
     found = at.runtime.pod_report(pod).container(name)
     assert found is not None
     return found.user
@@ -123,7 +123,7 @@ async def _held(at: Bench, pod: Pod, name: str, security: Security) -> int:
 
 @CHECKS.add(Feature.FILES)
 async def files_of_its_own(subject: Subject) -> None:
-    """Which another container does not see, and which may be read-only."""
+    """A container's root filesystem is invisible to others, and may be read-only."""
     async with bench(subject) as at:
         pod = await at.sandbox("writes", "looks", "reads")
         await at.run(pod, "echo mine > /made; cat /made", "writes")
@@ -147,7 +147,7 @@ async def processes_of_the_pod(subject: Subject) -> None:
 
 @CHECKS.add(Feature.NETWORK)
 async def a_loopback_of_the_pod(subject: Subject) -> None:
-    """Containers of a pod reach each other there; others do not."""
+    """Containers of a pod share the loopback interface, which other pods cannot reach."""
     async with bench(subject) as at:
         pod = await at.sandbox("serves", "asks")
         await at.start(pod, "echo ready; exec busybox nc -ll -p 8099 -e busybox cat", "serves")

@@ -1,1 +1,1 @@
-"""Static analysis: types, declarations, overload resolution and the estimate of costs (cel-go's `checker` package)."""
+"""Static analysis: types, declarations, overload resolution and cost estimation (cel-go's `checker` package)."""

@@ -1,4 +1,4 @@
-"""The type checker: resolves names and overloads, and writes the types into the tree."""
+"""The type checker: resolves names and overloads, and annotates the tree with types."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _COMPARABLE: Final = frozenset(
 
 
 class Checker:
-    """Checks one expression. `is_homogeneous` refuses lists and maps of mixed types, as Kubernetes does."""
+    """Checks one expression. `is_homogeneous` rejects lists and maps of mixed types, as Kubernetes does."""
 
     def __init__(
         self,
@@ -66,10 +66,10 @@ class Checker:
         self._fresh = 0
         self._nodes: list[Node] = []
         self._resolved: dict[tuple[str, bool, tuple[Type, ...]], tuple[Sequence[Overload], Type]] = {}
-        """Overloads that were found for arguments of simple types: in long expressions they are often the same."""
+        """Overloads already resolved for arguments of simple types: in long expressions they repeat often."""
 
     def check(self, node: Node) -> Type:
-        """The type of the whole expression; raises CompileError with all type errors."""
+        """Return the type of the whole expression. Raise CompileError with all type errors."""
         result = self._check(node)
         if self._issues:
             raise CompileError(format_issues(self._source, self._issues))
@@ -156,7 +156,7 @@ class Checker:
         return field
 
     def _qualified(self, node: Select, name: str) -> Type | None:
-        """`google.protobuf.Timestamp`, and variables with dots in their names."""
+        """Resolve a qualified type name such as `google.protobuf.Timestamp`; return None if it is not one."""
         first = name.partition(".")[0]
         if self._find_variable(first) is None:
             named = self._type_name(name.removeprefix("."))
@@ -204,7 +204,7 @@ class Checker:
     def _resolve(
         self, node: Call, name: str, overloads: Sequence[Overload], types: Sequence[Type], *, is_method: bool
     ) -> Type:
-        """The overloads that the types of the arguments allow, and the type of the result: `dyn` where they differ."""
+        """Resolve the overloads that match the argument types; return the type of the result, `dyn` if they differ."""
         types = [self._types.find(one) for one in types]
         if any(one.kind == "error" for one in types):
             return ERROR
@@ -245,7 +245,7 @@ class Checker:
         return result
 
     def _instantiate(self, type_: Type, renamed: dict[str, Type]) -> Type:
-        """The type with fresh parameters in place of the declared ones."""
+        """Return the type with fresh parameters in place of the declared ones."""
         if type_.kind == "parameter":
             if type_.name not in renamed:
                 renamed[type_.name] = self._new_parameter()
@@ -289,8 +289,8 @@ class Checker:
         return map_of(key or self._new_parameter(), value or self._new_parameter())
 
     def _key(self, node: Node) -> Type:
-        """The type of a key. Lists and maps are refused: they fail at run time anyway, and maps of maps as keys have
-        types that double in size with each level."""
+        """Return the type of a key. Lists and maps are rejected: they fail at run time anyway, and maps of maps as keys
+        have types that double in size with each level."""
         type_ = self._types.find(self._check(node))
         if type_.parameters and type_.kind != "wrapper":
             return self._fail(node.offset, f"unsupported key type: {self._shown(type_)}")
@@ -306,7 +306,7 @@ class Checker:
         return self._fail(node.offset, f"expected type 'optional_type({shown})' but found '{shown}'")
 
     def _join(self, known: Type | None, other: Type, offset: int) -> Type:
-        """The type of the elements of a literal so far and one more."""
+        """Return the common type of the elements of a literal so far and one more."""
         if known is None:
             return other
         if self._assignable(known, other):
@@ -359,7 +359,7 @@ class Checker:
         return _RESULTS[node.form](self, node, scope[node.variable], transform)
 
     def _range(self, node: Comprehension, range_type: Type) -> tuple[Type, Type]:
-        """The types of keys (indices) and values."""
+        """Return the types of keys (indices) and values."""
         if range_type.kind == "list":
             return INT, range_type.parameters[0]
         if range_type.kind == "map":

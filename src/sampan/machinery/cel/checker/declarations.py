@@ -1,4 +1,4 @@
-"""Declarations of functions: one row says an overload's signature, implementation, cost and estimate."""
+"""Declarations of functions: each overload has a signature, implementation, cost and estimate."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from sampan.machinery.cel.checker.estimate import Estimate, Estimator, Operand
 
 Cost = Callable[..., int]
-"""The cost of a call, from its arguments; charged before the call."""
+"""Returns the cost of a call, from its arguments; charged before the call."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overload:
-    """One signature of a function. A method's target is its first parameter."""
+    """One signature of a function. The target of a method is its first parameter."""
 
     id: str
     parameters: tuple[Type, ...]
@@ -26,18 +26,18 @@ class Overload:
     run: Callable[..., Any]
     is_method: bool = False
     cost: Cost | None = None
-    """None is a cost of 1."""
+    """None means a cost of 1."""
     estimate: Callable[[Estimator, Sequence[Operand]], Estimate] | None = None
-    """None is an estimate of 1."""
+    """None means an estimate of 1."""
     is_metered: bool = False
     """Whether `run` takes the frame as its first argument and charges the whole cost itself."""
     is_lenient: bool = False
-    """Whether `run` looks at the types of its arguments itself."""
+    """Whether `run` checks the types of its arguments itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What a library adds to the language: functions by name, macros, and names of types."""
+    """What a library adds to the language: functions by name, macros, and type names."""
 
     functions: Mapping[str, Sequence[Overload]] = field(default_factory=dict)
     macros: Mapping[Key, Macro] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""The estimate of an expression's cost: the least and the most that an evaluation can cost, given the bounds that
-schemas set on sizes. The model is that of cel-go's `checker.Cost` with the estimates of Kubernetes' libraries."""
+"""Cost estimation: the minimum and maximum cost of an evaluation, from the bounds that schemas set on sizes. The model
+is that of cel-go's `checker.Cost` with the estimates of Kubernetes' libraries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
 
 
 class Range(NamedTuple):
-    """A number between two bounds; sums and products stay within 64 bits."""
+    """A number between two bounds; sums and products are clamped to 64 bits."""
 
     min: int
     max: int
@@ -68,22 +68,22 @@ class Entry(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Of a call: its own cost, without that of its arguments, and the size of its result where that is known."""
+    """The estimate of a call: its own cost, without that of its arguments, and the size of its result if known."""
 
     cost: Range
     size: Range | None = None
 
 
 class Operand(NamedTuple):
-    """An argument of a call, for the estimate of the call."""
+    """An argument of a call, for its estimate."""
 
     node: Node
     type: Type
     declared: Type | None
-    """The type that the schema declares for the value, with bounds on sizes, where the value comes from a variable."""
+    """The type that the schema declares for the value, with bounds on sizes, if the value comes from a variable."""
     size: Range
     element: Range | None
-    """The size of the elements, where the operand is a list and that size is known."""
+    """The size of the elements, if the operand is a list and that size is known."""
 
 
 class _Local(NamedTuple):
@@ -93,7 +93,7 @@ class _Local(NamedTuple):
 
 
 class Estimator:
-    """Estimates one expression."""
+    """Estimates the cost of one expression."""
 
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self._variables = variables
@@ -108,7 +108,7 @@ class Estimator:
     # -- sizes
 
     def size(self, node: Node) -> Range | None:
-        """The size of the value: characters, bytes, elements or entries; 1 for scalars."""
+        """Return the size of the value: characters, bytes, elements or entries; 1 for scalars."""
         computed = self._sizes.get(id(node))
         if computed is not None:
             return computed
@@ -336,7 +336,8 @@ def _member(declared: Type, name: str) -> Type | None:
 
 
 def _is_scalar(type_: Type) -> bool:
-    """Types as values count as scalars too: the real API server takes the size of `int` for that of the rule's root."""
+    """Whether the type is a scalar. Types as values count, too: kube-apiserver takes the size of `int` for that of the
+    rule's root."""
     return type_.kind in SCALARS or type_.kind == "type" or (type_.is_optional and _is_scalar(type_.parameters[0]))
 
 
@@ -396,7 +397,7 @@ _COSTS: Final[Mapping[str, Callable[[Estimator, Any], Range]]] = {
 
 
 def traverse(factor: float = STRING_FACTOR, *, at: int = 0, keeps_size: bool = False) -> Callable[..., Estimate]:
-    """A traversal of one argument, whose size may also be that of the result."""
+    """Return the estimate of a traversal of one argument, whose size may also be that of the result."""
 
     def estimate(_: Estimator, operands: Sequence[Operand]) -> Estimate:
         size = operands[at].size
@@ -410,7 +411,7 @@ def nominal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
 
 
 def search_pattern(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    """A search for a regular expression: the text's length times the pattern's."""
+    """Estimate a search for a regular expression: the length of the text times that of the pattern."""
     text, pattern = operands[0].size, operands[1].size
     cost = text.add(ONE).scaled(STRING_FACTOR).times(pattern.scaled(REGEX_FACTOR))
     return Estimate(cost, Range(0, text.max))

@@ -1,7 +1,7 @@
 """Types of expressions.
 
-`max_size` is the largest number of characters, bytes, elements or entries that a value of the type has, where the
-schema says so; only the estimate of costs looks at it.
+`max_size` is the maximum number of characters, bytes, elements or entries of a value, if the schema declares it; only
+the cost estimation uses it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Type:
 
 
 class Field:
-    """A field of an object. `name` is the key in the value; the object's fields are by their escaped names."""
+    """A field of an object. `name` is the key in the value; the object's `fields` are keyed by escaped names."""
 
     __slots__ = ("name", "type")
 
@@ -125,12 +125,12 @@ def type_of(value: Type) -> Type:
 
 
 def nullable(value: Type) -> Type:
-    """A wrapper: the value or null."""
+    """Return a wrapper type: the value or null."""
     return Type("wrapper", parameters=(value,))
 
 
 def sized(value: Type, max_size: int) -> Type:
-    """The same type with a bound on the size of its values."""
+    """Return the type with a bound on the size of its values."""
     if isinstance(value, ObjectType):
         return ObjectType(value.name, value.fields, max_size=max_size)
     return Type(value.kind, value.name, value.parameters, max_size=max_size)
@@ -152,8 +152,8 @@ TYPE_NAMES: Final[Mapping[str, tuple[Type, TypeValue]]] = {
 
 
 class Substitution:
-    """What type parameters stand for, found while the arguments of a call are matched. A parameter is bound once;
-    bindings of an attempt that failed are undone."""
+    """Bindings of type parameters while the arguments of a call are matched. A parameter is bound once; the bindings of
+    a failed attempt are undone."""
 
     __slots__ = ("_bound", "_order")
 
@@ -162,7 +162,7 @@ class Substitution:
         self._order: list[str] = []
 
     def mark(self) -> int:
-        """The state now, for `undo`."""
+        """Return the current state, for `undo`."""
         return len(self._order)
 
     def undo(self, mark: int) -> dict[str, Type]:
@@ -181,7 +181,8 @@ class Substitution:
         return type_
 
     def resolve(self, type_: Type, *, frees_parameters: bool = False) -> Type:
-        """The type with what is known in place of its parameters, and `dyn` for those that are free if asked for."""
+        """Return the type with its parameters replaced by their bindings; with `frees_parameters` unbound ones become
+        `dyn`."""
         type_ = self.find(type_)
         if type_.kind == "parameter":
             return DYN if frees_parameters else type_
@@ -231,7 +232,7 @@ class Substitution:
 
 
 def most_general(one: Type, other: Type) -> Type:
-    """Of two types that can be assigned to each other, the one that says less."""
+    """Return the more general of two types that are assignable to each other."""
     if one.is_dyn:
         return one
     if other.is_dyn or other.kind == "wrapper":

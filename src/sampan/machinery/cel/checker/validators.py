@@ -1,4 +1,4 @@
-"""Checks of literals that types do not catch: durations, timestamps and regular expressions written as constants."""
+"""Validation of literals beyond types: durations, timestamps and regular expressions written as constants."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _CHECKS: Final[Mapping[str, tuple[int, Callable[[str], Any]]]] = {
     "timestamp": (1, parse_timestamp),
     "matches": (2, compile_pattern),
 }
-"""By function: how many operands it has, the last of which is checked, and the check, which raises ValueError."""
+"""By function: the number of operands, the last of which is checked, and the check, which raises ValueError."""
 
 
 def check_literals(source: str, tree: Node) -> None:
-    """Raises CompileError."""
+    """Validate the literals of an expression. Raise CompileError."""
     issues = []
     for node in tree.walk():
         if not isinstance(node, Call) or node.function not in _CHECKS:
