@@ -1,4 +1,4 @@
-"""The public interface: `Environment(variables).compile(source)` gives a `Program`, which is evaluated often."""
+"""The public interface: `Environment(variables).compile(source)` returns a `Program`, which can be evaluated often."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Program:
         self._locals: list[Any] = [None] * local_slots
 
     def evaluate(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> Any:
-        """The value, as plain Python objects; raises CelError. The limit of the environment holds unless another is
-        given."""
+        """Return the value as plain Python objects. Raise CelError. `cost_limit` overrides the limit of the
+        environment."""
         return self.run(variables, cost_limit).value
 
     def run(self, variables: Mapping[str, Any], cost_limit: int | None = None) -> Result:
-        """The value and what the evaluation cost."""
+        """Return the value and the cost of the evaluation. Raise CelError."""
         limit = self._limit if cost_limit is None else cost_limit
         try:
             frame: list[Any] = [0, limit, *[variables[name] for name in self._names], *self._locals]
@@ -72,7 +72,7 @@ class Program:
         try:
             value = self._run(frame)
         except (TypeError, AttributeError):
-            # a variable's value is not of its declared type
+            # The value of a variable does not have its declared type.
             raise EvaluationError(NO_OVERLOAD) from None
         except RecursionError:
             raise EvaluationError("expression recursion limit exceeded") from None
@@ -82,9 +82,9 @@ class Program:
 
 
 class Environment:
-    """What expressions may name: variables with their types, and the functions of libraries.
+    """The variables, with their types, and the functions that expressions may use.
 
-    `types` are object types that expressions may construct. `cost_limit` holds for one evaluation.
+    `types` are object types that expressions may construct. `cost_limit` applies to each evaluation.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class Environment:
         is_homogeneous: bool = True,
         kept: int = 256,
     ) -> None:
-        """`libraries` come in addition to those of Kubernetes. `kept` is how many programs are remembered."""
+        """`libraries` are added to those of Kubernetes. `kept` is the number of cached programs."""
         objects = [one for one in variables.values() if isinstance(one, ObjectType)]
         self._variables = dict(variables)
         self._library = merge((*kubernetes(), *libraries, Library(types=(*types, *objects))))
         self._cost_limit, self._is_homogeneous = cost_limit, is_homogeneous
         self.compile: Callable[[str], Program] = lru_cache(maxsize=kept)(self._compile)
-        """The program of a source; the same source is compiled once. Raises CompileError."""
+        """Returns the program of a source, cached by source. Raises CompileError."""
 
     def _compile(self, source: str) -> Program:
         try:
@@ -133,7 +133,7 @@ class Environment:
 
 
 def _plain(value: Any) -> Any:
-    """The value with bools as keys of maps again."""
+    """Return the value with bools restored as keys of maps."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Errors of expressions, in the form that cel-go gives them and Kubernetes shows to users."""
+"""Errors of expressions, in the format of cel-go, which Kubernetes shows to users."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 
 class CelError(ValueError):
-    """An expression that cannot be compiled, or whose evaluation fails."""
+    """The expression cannot be compiled, or its evaluation fails."""
 
 
 class CompileError(CelError):
-    """An expression with syntax or type errors; the message lists each with its position in the source."""
+    """The expression has syntax or type errors; the message lists each with its position in the source."""
 
 
 class EvaluationError(CelError):
-    """An evaluation that failed. `&&`, `||` and the macros `all` and `exists` may absorb it."""
+    """The evaluation failed. `&&`, `||` and the macros `all` and `exists` may absorb the error."""
 
 
 class CostLimitExceeded(CelError):
-    """An evaluation that was stopped because it cost too much. Nothing absorbs it."""
+    """The evaluation was stopped because it exceeded its cost limit. Nothing absorbs this error."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
@@ -34,13 +34,13 @@ class Issue(NamedTuple):
 
 
 _MESSAGE_CHARACTERS = 20_000
-"""Every error repeats the source line; after so many characters further errors are only counted."""
+"""Every error repeats the source line; after this many characters further errors are only counted."""
 _SHOWN_CHARACTERS = 16_384
-"""cel-go leaves the source line out where it is longer."""
+"""cel-go omits longer source lines."""
 
 
 def format_issues(source: str, issues: Sequence[Issue]) -> str:
-    """The issues in the order of their positions, each with the source line and a caret under the position."""
+    """Return the issues sorted by position, each with the source line and a caret under the position."""
     lines = source.split("\n")
     starts = [0]
     for text in lines:

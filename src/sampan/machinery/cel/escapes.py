@@ -1,4 +1,4 @@
-"""Names that are no identifiers in expressions: `kubernetes.io` is `kubernetes__dot__io` there."""
+"""Escaping of names that are not identifiers in expressions: `kubernetes.io` becomes `kubernetes__dot__io`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ RESERVED: Final = frozenset(
         *("import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
     )
 )
-"""Words that are no names in expressions."""
+"""Words that cannot be used as names in expressions."""
 _WORDS: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _MARKS = re.compile(r"__|[-./]")
 _NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 
 
 def escaped(name: str) -> str:
-    """As it is written in an expression; empty if it cannot be."""
+    """Return the name as it is written in an expression; empty if it cannot be expressed."""
     if name in RESERVED:
         return f"__{name}__"
     return _MARKS.sub(lambda found: _WORDS[found[0]], name) if _NAME.fullmatch(name) else ""
 
 
 def reachable(value: Any) -> Any:
-    """The value with each mapping's keys also under their escaped names."""
+    """Return the value with the keys of each mapping also under their escaped names."""
     if isinstance(value, list | tuple):
         return [reachable(one) for one in value]
     if not isinstance(value, dict):

@@ -1,8 +1,7 @@
-"""Types of variables from schemas of kinds, built-in and custom (`k8s.io/apiserver/pkg/cel/common`).
+"""Types of variables from the schemas of kinds, built-in and custom (`k8s.io/apiserver/pkg/cel/common`).
 
-A schema says how large values can be (`maxLength`, `maxItems`, `maxProperties`); where it does not, they fit into a
-request. The estimate of costs rests on these sizes. Schemas may be cyclic: fields get their types when they are asked
-for.
+A schema bounds the sizes of values (`maxLength`, `maxItems`, `maxProperties`); otherwise they are bounded by the size
+of a request. The cost estimation uses these sizes. Schemas may be cyclic, so the types of fields are created on demand.
 """
 
 from __future__ import annotations
@@ -38,19 +37,20 @@ _FORMATS: Final[Mapping[str, tuple[Type, int, int]]] = {
     "date-time": (TIMESTAMP, 22, 37),
     "micro-time": (TIMESTAMP, 22, 37),
 }
-"""The type, and the least and largest size of a value in JSON."""
+"""The type, and the minimum and maximum size of a value in JSON."""
 _TEXT = Schema(type="string")
 
 
 class _Declared(NamedTuple):
     type: Type
     min_size: int
-    """How many bytes the smallest value has in JSON."""
+    """The size of the smallest value in JSON, in bytes."""
 
 
 def declared_type(schema: Schema, name: str, *, is_resource: bool = False) -> Type | None:
-    """The type of the values of a schema; None where expressions cannot name them, because nothing is known of their
-    content. Of a resource, `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` can always be named."""
+    """Return the type of the values of a schema; None if expressions cannot access them, because their content is
+    unspecified. `apiVersion`, `kind`, `metadata.name` and `metadata.generateName` of a resource are always
+    accessible."""
     declared = _declare(schema, name, is_resource=is_resource)
     return None if declared is None else declared.type
 
@@ -116,7 +116,7 @@ def _bound(schema: Schema, key: str, otherwise: int) -> int:
 
 
 def _max_length(schema: Schema, otherwise: int) -> int:
-    """A character can have four bytes."""
+    """Return the maximum length in bytes; a character can have four."""
     length = _bound(schema, "maxLength", -1)
     return otherwise if length < 0 else length * 4
 

@@ -1,8 +1,8 @@
 """Libraries of functions. Each file has one table: names, signatures, implementations, costs and estimates.
 
-`kubernetes()` gives what the base environment of Kubernetes v1.36 has (`k8s.io/apiserver/pkg/cel/environment`); device
-selectors add `BINDINGS`. The functions of `encoders` are in no environment of Kubernetes; they are here for other users
-of the language.
+`kubernetes()` returns the base environment of Kubernetes v1.36 (`k8s.io/apiserver/pkg/cel/environment`); device
+selectors add `BINDINGS`. The functions of `encoders` are in no environment of Kubernetes; they are for other users of
+the language.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sampan.machinery.cel.syntax import macros
 
 @cache
 def kubernetes() -> tuple[Library, ...]:
-    """The libraries of every expression in Kubernetes. Loaded with the first environment."""
+    """Return the libraries of every expression in Kubernetes, imported with the first environment."""
     from sampan.machinery.cel.library import (
         addresses,
         authorizer,
@@ -41,6 +41,6 @@ def kubernetes() -> tuple[Library, ...]:
 
 
 BINDINGS = Library(macros=macros.BINDINGS)
-"""`cel.bind`."""
+"""The `cel.bind` macro."""
 
 __all__ = ["BINDINGS", "kubernetes"]

@@ -46,7 +46,7 @@ class AddressValue(Opaque):
 
 
 class NetworkValue(Opaque):
-    """A network, and the address that it was written with."""
+    """A network, with the address that it was written with."""
 
     __slots__ = ("address", "network")
     type_name = "net.CIDR"
@@ -65,7 +65,7 @@ class NetworkValue(Opaque):
 
 
 def _parse_address(text: str) -> Address:
-    """Raises ValueError. Zones and IPv4 addresses in IPv6 form are refused."""
+    """Parse an address. Raise ValueError, also for zones and IPv4-mapped IPv6 addresses."""
     if len(text) > _LONGEST or "%" in text:
         raise ValueError(text)
     address = ipaddress.ip_address(text)

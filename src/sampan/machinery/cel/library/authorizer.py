@@ -1,6 +1,6 @@
-"""Questions to the authorizer: `authorizer.group("apps").resource("deployments").check("create").allowed()`.
+"""Authorization checks: `authorizer.group("apps").resource("deployments").check("create").allowed()`.
 
-The variable `authorizer` has an `AuthorizerValue`, which asks whoever makes the environment's variables.
+The variable `authorizer` has an `AuthorizerValue`, with a callback that makes the authorization decision.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _CHECK_COST = 350_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: a path, or a resource with its selectors, for a service account or for the request's user."""
+    """The attributes of a check: a path, or a resource with its selectors, for a service account or for the request's
+    user."""
 
     service_account: tuple[str, str] | None = None
     path: str | None = None

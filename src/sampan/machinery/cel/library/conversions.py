@@ -42,7 +42,7 @@ def _to_int(value: Any) -> int:
 
 
 def _parse_int(text: str, kind: str) -> int:
-    """A decimal number, in the form that Go reads."""
+    """Parse a decimal number with Go's syntax."""
     digits = text[1:] if text[:1] in ("-", "+") and kind == "int" else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > 100:
         shown = f'strconv.{"ParseInt" if kind == "int" else "ParseUint"}: parsing "{text}": invalid syntax'
@@ -84,7 +84,7 @@ def _to_bool(value: Any) -> bool:
 
 
 def format_double(value: float) -> str:
-    """As Go's `strconv.FormatFloat(value, 'f', -1, 64)`, in which `string(double)` is written."""
+    """Return the number like Go's `strconv.FormatFloat(value, 'f', -1, 64)`, which `string(double)` uses."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

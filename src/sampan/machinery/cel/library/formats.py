@@ -23,7 +23,7 @@ _LARGEST_PATTERN = 60
 
 
 class FormatValue(Opaque):
-    """A format: its check returns what is wrong with a text. `pattern_size` stands for the pattern in costs."""
+    """A format; `check` returns the errors of a text. `pattern_size` is the size of its pattern for the cost."""
 
     __slots__ = ("check", "name", "pattern_size")
     type_name = "kubernetes.NamedFormat"

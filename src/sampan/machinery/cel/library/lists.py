@@ -35,12 +35,12 @@ T = parameter("T")
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _SUMMABLE: Final = (INT, UINT, DOUBLE, DURATION)
 _ALLOCATION = 11
-"""A call and the allocation of a list."""
+"""The cost of a call and the allocation of a list."""
 
 
 def charge_traversal(frame: Frame, value: Any) -> None:
-    """Charge for going through a value: 1 for each scalar and for each list inside of a list, a tenth for each
-    character, and a tenth for each element that costs nothing else."""
+    """Charge for traversing a value: 1 for each scalar and for each list inside of a list, a tenth for each character,
+    and a tenth for each element that costs nothing else."""
     if isinstance(value, str | bytes):
         charge(frame, len(value) // 10)
     elif is_list(value):
@@ -139,7 +139,7 @@ def _flatten_into(frame: Frame, found: list[Any], values: Sequence[Any], depth: 
 
 
 def _charge_self_comparison(frame: Frame, values: Sequence[Any]) -> None:
-    """Every element with every other, as cel-go charges for sorting and for finding duplicates."""
+    """Charge for comparing every element with every other, as cel-go charges for sorting and for finding duplicates."""
     pairs = 2 * len(values) ** 2
     if values and isinstance(values[0], str | bytes):
         pairs += pairs // 20
@@ -160,7 +160,7 @@ def _sort(frame: Frame, values: Sequence[Any]) -> list[Any]:
 
 
 def sort_by_keys(frame: Frame, keys: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """The values in the order of their keys."""
+    """Return the values sorted by their keys."""
     _charge_self_comparison(frame, keys)
     kinds = {type_name(key) for key in keys}
     if len(kinds) > 1:
@@ -179,7 +179,7 @@ _COMPARABLE_NAMES: Final = frozenset(
 
 
 def _estimate_traversal(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    """1 for each element, and a traversal of each that is a string."""
+    """Estimate 1 for each element, and a traversal of each that is a string."""
     values = operands[0]
     element = ONE
     inner = values.type.parameters[0] if values.type.kind == "list" else DYN
@@ -238,7 +238,7 @@ def _traversals(run: Callable[..., Any], *, result: Type | None = None) -> list[
 
 
 def _sum(frame: Frame, values: Sequence[Any]) -> Any:
-    """The sum of a list whose elements' type is known only now."""
+    """Return the sum of a list whose element type is only known at run time."""
     if not values:
         return 0
     charge_traversal(frame, values)

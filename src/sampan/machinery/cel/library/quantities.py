@@ -32,7 +32,7 @@ class QuantityValue(Opaque):
 
 
 def quantity_value(text: str) -> QuantityValue:
-    """The value for a variable; raises QuantityError."""
+    """Return the value for a variable. Raise QuantityError."""
     return QuantityValue(quantity.parse(text))
 
 

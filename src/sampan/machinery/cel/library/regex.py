@@ -1,4 +1,4 @@
-"""Regular expressions: `matches` of the language, and Kubernetes' `find` and `findAll`."""
+"""Regular expressions: `matches` of the language, and `find` and `findAll` of Kubernetes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sampan.machinery.patterns import Pattern, PatternError, compile_pattern
 
 
 def _search(frame: Frame, text: str, pattern: str, error_prefix: str = "") -> Pattern:
-    """Charge for a search: text length times pattern length as in cel-go, or one unit for each hundred steps that the
-    program of the pattern may take (`(a?){1000}` is short, but its program is not)."""
+    """Compile the pattern and charge for a search: text length times pattern length as in cel-go, or one unit for each
+    hundred steps that the program of the pattern may take (`(a?){1000}` is short, but its program is not)."""
     try:
         compiled = compile_pattern(pattern)
     except PatternError as error:
@@ -35,7 +35,7 @@ def _find(frame: Frame, text: str, pattern: str) -> str:
 
 
 def _find_all(frame: Frame, text: str, pattern: str, limit: int = -1) -> list[str]:
-    """Each further search may look through the rest of the text again: it is charged for."""
+    """Return all matches. Each further search may scan the rest of the text again, and is charged for."""
     compiled = _search(frame, text, pattern, "Illegal regex: ")
     found: list[str] = []
     if limit == 0:

@@ -27,7 +27,7 @@ def _intersects(frame: Frame, values: Sequence[Any], others: Sequence[Any]) -> b
 
 
 def _row(test: Callable[[Frame, Sequence[Any], Sequence[Any]], bool], factor: int) -> list[Overload]:
-    """Every element is compared with every other."""
+    """Return a function that is charged for comparing every element with every other."""
 
     def run(frame: Frame, values: Sequence[Any], others: Sequence[Any]) -> bool:
         charge(frame, len(values) * len(others) * factor + 1)

@@ -1,4 +1,4 @@
-"""Operators and functions of the language itself (cel-spec's standard definitions)."""
+"""Operators and functions of the language itself (the standard definitions of cel-spec)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _NUMBERS: Final = (INT, UINT, DOUBLE)
 
 
 def size_of(value: Any) -> int:
-    """The size that costs count: characters, bytes, elements, entries; 1 for everything else."""
+    """Return the size for costs: characters, bytes, elements, entries; 1 for everything else."""
     return len(value) if isinstance(value, str | bytes | list | tuple | dict) else 1
 
 

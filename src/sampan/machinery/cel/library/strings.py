@@ -74,7 +74,7 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 
 def _replace(frame: Frame, text: str, old: str, new: str, limit: int = -1) -> str:
-    """Charged for the traversal and for the size of the result, before it is built."""
+    """Replace parts of a string, charging for the traversal and for the size of the result before it is built."""
     charge(frame, (len(text) * 2 + 9) // 10)
     count = len(text) + 1 if not old else text.count(old)
     count = count if limit < 0 else min(count, limit)
@@ -84,7 +84,7 @@ def _replace(frame: Frame, text: str, old: str, new: str, limit: int = -1) -> st
 
 
 def _split(frame: Frame, text: str, separator: str, limit: int = -1) -> list[str]:
-    """Charged for the traversal, and for each part, before they are built."""
+    """Split a string, charging for the traversal and for each part before they are built."""
     charge(frame, (len(text) * 2 + 9) // 10)
     if limit == 0:
         return []
@@ -121,7 +121,7 @@ def _join(frame: Frame, values: Sequence[Any], separator: str = "") -> str:
 
 
 def quote(text: str) -> str:
-    """The text in double quotes, with escapes for control characters."""
+    """Return the text in double quotes, with escapes for control characters."""
     return f'"{text.translate(_ESCAPES)}"'
 
 
@@ -191,7 +191,7 @@ def _format_string(frame: Frame, value: Any, _: int | None = None) -> str:
 
 
 def _format_element(frame: Frame, value: Any) -> str:
-    """A value inside of a list or map, as a literal of the language."""
+    """Return a value inside of a list or map as a literal of the language."""
     charge(frame, 1)
     if isinstance(value, str):
         charge(frame, len(value) // 10)
@@ -300,7 +300,8 @@ def _estimate_search(estimator: Estimator, operands: Sequence[Operand]) -> Estim
 
 
 def _estimate_replace(_: Estimator, operands: Sequence[Operand]) -> Estimate:
-    """The result is longest where the shortest parts are replaced by the longest text as often as possible."""
+    """Estimate a replacement. The result is longest if the shortest parts are replaced by the longest text as often as
+    possible."""
     size, old, new = (operand.size for operand in operands[:3])
     most_count, kept_most = _replacements(size.max, old.min, new.max <= old.min)
     least_count, kept_least = _replacements(size.min, old.max, old.max <= new.min)
@@ -309,7 +310,7 @@ def _estimate_replace(_: Estimator, operands: Sequence[Operand]) -> Estimate:
 
 
 def _replacements(size: int, old: int, keeps_size: bool) -> tuple[int, int]:
-    """How often something is replaced, and how many characters stay."""
+    """Return the number of replacements, and of characters that are kept."""
     if old == 0:
         return min(size + 1, MOST), size
     if keeps_size:

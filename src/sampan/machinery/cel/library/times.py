@@ -13,7 +13,7 @@ from sampan.machinery.cel.runtime.values import NANOSECONDS, Duration, Timestamp
 
 
 def _zone(name: str) -> tzinfo:
-    """A zone by its name or by its offset (`-08:00`)."""
+    """Return a time zone by its name or by its offset (`-08:00`)."""
     if not name or name == "UTC":
         return UTC
     sign, text = (-1, name[1:]) if name[0] == "-" else (1, name.removeprefix("+"))

@@ -30,7 +30,7 @@ class UrlValue(Opaque):
 
 
 def parse_url(text: str) -> UrlValue:
-    """A URL with a scheme, or an absolute path. Raises ValueError."""
+    """Parse a URL with a scheme, or an absolute path. Raise ValueError."""
     parts = urlsplit(text)
     if not (parts.scheme and parts.netloc) and not text.startswith("/"):
         raise ValueError(f'parse "{text}": invalid URI for request')

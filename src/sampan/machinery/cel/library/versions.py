@@ -23,7 +23,7 @@ _LONGEST = 256
 
 @total_ordering
 class SemverValue(Opaque):
-    """A version. Build metadata counts in neither equality nor order."""
+    """A version. Build metadata is ignored in comparisons."""
 
     __slots__ = ("_key", "core", "text")
     type_name = "kubernetes.Semver"
@@ -47,12 +47,12 @@ class SemverValue(Opaque):
 
 
 def _part(text: str) -> tuple[bool, int, str]:
-    """Numbers come before words."""
+    """Return a sort key that orders numbers before words."""
     return (False, int(text), "") if text.isdigit() else (True, 0, text)
 
 
 def version_value(text: str) -> SemverValue:
-    """The value for a variable; raises ValueError."""
+    """Return the value for a variable. Raise ValueError."""
     match = _SEMVER.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f'invalid semantic version "{text[:_LONGEST]}"')
@@ -60,7 +60,7 @@ def version_value(text: str) -> SemverValue:
 
 
 def _normalized(text: str) -> str:
-    """The text without a leading `v` and leading zeros, and with the parts that are missing."""
+    """Return the text without a leading `v` and leading zeros, and with missing parts added."""
     text = text.removeprefix("v")
     end = next((at for at, char in enumerate(text) if char in "-+"), len(text))
     parts = [part.lstrip("0") or "0" if part else part for part in text[:end].split(".")[:4]]

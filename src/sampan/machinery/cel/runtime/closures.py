@@ -1,4 +1,4 @@
-"""The closures that the compiler puts together: one function makes each kind."""
+"""The closures that the compiler combines, one factory for each kind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def constant(value: Any, cost: int = 0) -> Run:
 
 
 def constant_list(node: ListNode) -> list[Any] | None:
-    """The elements of a list of literals: it is built once and costs nothing, as in cel-go."""
+    """Return the elements of a list of literals, which is built once and costs nothing, as in cel-go; None for other
+    lists."""
     found: list[Any] = []
     for item in node.items:
         if isinstance(item, Literal):
@@ -134,7 +135,7 @@ def _optional_lookup(values: Any, key: Any) -> OptionalValue:
 
 
 def alternative(target: Run, other: Run, *, is_value: bool) -> Run:
-    """`or` and `orValue`: the argument is evaluated only if the optional has no value."""
+    """Return `or` and `orValue`, whose argument is evaluated only if the optional has no value."""
 
     def run(frame: Frame) -> Any:
         optional = target(frame)
@@ -149,7 +150,7 @@ def alternative(target: Run, other: Run, *, is_value: bool) -> Run:
 
 
 def membership(element: Run, known: Sequence[Any]) -> Run:
-    """`x in [literals]`: one look into a set. Bools are kept apart from numbers."""
+    """Return `x in [literals]` as a set lookup. Bools are distinguished from numbers."""
     values = {(type(value) is bool, value) for value in known if not isinstance(value, list)}
     lists = [value for value in known if isinstance(value, list)]
 
@@ -173,7 +174,7 @@ def present(value: Any) -> list[Any]:
 
 
 def logical_pair(left: Run, right: Run, *, decisive: bool) -> Run:
-    """`&&` and `||` of two: a decisive operand counts more than the error of the other."""
+    """Return `&&` or `||` of two operands: a decisive operand takes precedence over an error of the other."""
     indecisive = not decisive
 
     def run(frame: Frame) -> Any:
@@ -261,7 +262,7 @@ def _costed(run: Callable[..., Any], cost: Callable[..., int], args: Sequence[Ru
 
 
 def dynamic_call(overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
-    """A call whose overload is chosen by the types of the values."""
+    """Return a call whose overload is chosen by the types of the values."""
     choices = [
         (tuple(_MATCHERS.get(one.kind, _matches_named(one)) for one in overload.parameters), overload)
         for overload in overloads
@@ -349,7 +350,7 @@ _CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def converted(run: Run, type_: Type | None) -> Run:
-    """The closure, with strings made into timestamps, durations and bytes where the schema declares those."""
+    """Return the closure, with strings converted to timestamps, durations and bytes where the schema declares those."""
     convert = _CONVERSIONS.get(type_.kind) if type_ is not None else None
     return run if convert is None else lambda frame: convert(run(frame))
 

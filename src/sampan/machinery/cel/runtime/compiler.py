@@ -1,8 +1,8 @@
-"""The compiler: every node of a checked tree becomes a closure over its children's closures.
+"""The compiler: every node of a checked tree becomes a closure over the closures of its children.
 
-A closure takes the frame of the evaluation and returns the value. It adds to the cost in the frame as it goes; the
-limit is checked wherever a cost depends on sizes or a loop goes round, and once at the end, because everything else
-costs no more than the expression is long.
+A closure takes the frame of the evaluation and returns the value. It adds to the cost in the frame; the limit is
+checked wherever a cost depends on sizes, in each iteration of a loop, and once at the end, because everything else
+costs no more than the length of the expression.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sampan.machinery.cel.syntax.ast import (
 
 _LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
 _FOLDED: Final = frozenset(("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"))
-"""Conversions of constants are done once, as cel-go's optimizer does."""
+"""Conversions of constants are evaluated once, as in cel-go's optimizer."""
 
 
 class Compiler:
@@ -46,7 +46,7 @@ class Compiler:
         self._locals: list[tuple[str, int]] = []
         self._next = FIRST_SLOT + len(variables)
         self.slots = self._next
-        """How long the frame is."""
+        """The length of the frame."""
         self.has_bool_keys = False
 
     def compile(self, node: Node) -> Run:

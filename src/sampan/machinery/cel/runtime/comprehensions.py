@@ -1,4 +1,5 @@
-"""Loops of the macros, one function for each. The costs are those of the folds that cel-go expands the macros into."""
+"""The loops of the macros, one function for each. The costs are those of the folds that cel-go expands the macros
+into."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from sampan.machinery.cel.runtime.values import is_list, is_map
 
 Run = Callable[[Frame], Any]
 Steps = Callable[[Frame], Iterator[Any]]
-"""Goes through the range with the variables set in the frame, and yields what the first variable has."""
+"""Iterates over the range with the variables set in the frame, and yields the value of the first variable."""
 
 
 def compile_loop(
@@ -23,7 +24,7 @@ def compile_loop(
 
 
 def _single(range_: Run, slot: int) -> Steps:
-    """Elements of a list or keys of a map."""
+    """Iterate over the elements of a list or the keys of a map."""
 
     def steps(frame: Frame) -> Iterator[Any]:
         values = range_(frame)
@@ -43,7 +44,7 @@ def _single(range_: Run, slot: int) -> Steps:
 
 
 def _pairs(range_: Run, slot: int, slot2: int) -> Steps:
-    """Indices and elements of a list, or keys and values of a map."""
+    """Iterate over the indices and elements of a list, or the keys and values of a map."""
 
     def steps(frame: Frame) -> Iterator[Any]:
         values = range_(frame)
@@ -63,7 +64,8 @@ def _pairs(range_: Run, slot: int, slot2: int) -> Steps:
 
 
 def _quantifier(*, decisive: bool, step_cost: int) -> Callable[[Steps, Run | None, Run | None], Run]:
-    """`all` ends with the first false element, `exists` with the first true one; either counts more than errors."""
+    """Return `all`, which stops at the first false element, or `exists`, which stops at the first true one; either
+    takes precedence over errors."""
 
     def compile_form(steps: Steps, predicate: Run | None, _: Run | None) -> Run:
         assert predicate is not None

@@ -1,4 +1,4 @@
-"""Equality, order and arithmetic of values, for operands whose types are known only at run time."""
+"""Equality, order and arithmetic of values, for operands whose types are only known at run time."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def no_overload() -> EvaluationError:
 
 
 def equals(frame: Frame, left: Any, right: Any) -> bool:
-    """Whether two values are equal. Numbers of different types are compared as numbers; values of other types that
-    differ are not equal. The elements of lists and maps cost as they are compared."""
+    """Whether two values are equal. Numbers of different types are compared numerically; other values of different
+    types are not equal. The elements of lists and maps are charged as they are compared."""
     one, other = type(left), type(right)
     if one in _SIMPLE:
         if one is other:
@@ -74,15 +74,15 @@ def _equal_structures(frame: Frame, left: Any, right: Any) -> bool:
 
 
 def _equal_elements(frame: Frame, left: Any, right: Any) -> bool:
-    """As `equals`. Lists and maps inside of others cost extra: an expression of a few lines can build a list in which
-    one inner list occurs a billion times."""
+    """Like `equals`, with an extra charge for nested lists and maps: an expression of a few lines can build a list in
+    which one inner list occurs a billion times."""
     if type(left) not in _SIMPLE:
         charge(frame, 3 + (len(left) // 10 if is_list(left) or is_map(left) else 0))
     return equals(frame, left, right)
 
 
 def contains(frame: Frame, element: Any, container: Any) -> bool:
-    """`element in list` or `key in map`."""
+    """Evaluate `element in list` or `key in map`."""
     if is_map(container):
         return has_key(container, element)
     if not is_list(container):
@@ -93,7 +93,7 @@ def contains(frame: Frame, element: Any, container: Any) -> bool:
 
 
 class BoolKey:
-    """A bool as the key of a map: Python takes True for 1, CEL does not. Maps of variables come from JSON and have
+    """A bool as the key of a map: True equals 1 in Python, but not in CEL. Maps of variables come from JSON and have
     strings as keys; maps that expressions build have one of the two objects of this class in place of a bool."""
 
     __slots__ = ("value",)
@@ -109,8 +109,8 @@ TRUE_KEY, FALSE_KEY = BoolKey(True), BoolKey(False)
 
 
 def map_key(key: Any) -> Any:
-    """A key as maps have it: a double that is a whole number is that number. Raises EvaluationError for what cannot
-    be a key."""
+    """Return a key as maps store it: a double that is a whole number becomes an integer. Raise EvaluationError for an
+    unsupported type."""
     kind = type(key)
     if kind is str or kind is int or kind is Uint:
         return key
@@ -122,7 +122,7 @@ def map_key(key: Any) -> Any:
 
 
 def key_value(key: Any) -> Any:
-    """The value of a key that a map has."""
+    """Return the CEL value of a stored key."""
     return key.value if type(key) is BoolKey else key
 
 
@@ -135,7 +135,7 @@ def has_key(values: Any, key: Any) -> bool:
 
 
 def lookup(values: Any, key: Any) -> Any:
-    """`values[key]`; raises EvaluationError if there is none."""
+    """Return `values[key]`. Raise EvaluationError if it does not exist."""
     kind = type(key)
     if isinstance(values, dict) or is_map(values):
         if kind is str:
@@ -169,7 +169,7 @@ def describe_key(key: Any) -> str:
 
 
 def select(value: Any, name: str) -> Any:
-    """`value.name`, of a map or object; raises EvaluationError."""
+    """Return `value.name` of a map or object. Raise EvaluationError."""
     if isinstance(value, dict) or is_map(value):
         try:
             return value[name]
@@ -196,7 +196,7 @@ def has_field(value: Any, name: str) -> bool:
 
 
 def compare(left: Any, right: Any) -> int:
-    """-1, 0 or 1; raises EvaluationError for values that have no order among them."""
+    """Return -1, 0 or 1. Raise EvaluationError for values that are not comparable."""
     one, other = type(left), type(right)
     if (one is other and one in _ORDERED) or (one in _NUMBERS and other in _NUMBERS):
         if left < right:

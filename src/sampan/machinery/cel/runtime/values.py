@@ -1,7 +1,7 @@
-"""Values at run time are plain Python objects: bool, int, float, str, bytes, list, dict and None. The types that Python
-does not have, or does not tell apart, are here.
+"""Values at run time are plain Python objects: bool, int, float, str, bytes, list, dict and None. This module has the
+types that Python lacks or does not distinguish.
 
-Lists may also be tuples, and maps any Mapping: values of variables are not copied.
+Lists may also be tuples, and maps any Mapping: the values of variables are not copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAST_SECOND, _LAST_SECOND = -62135596800, 253402300799
 
 
 class Uint(int):
-    """An unsigned integer. Arithmetic of `int` gives `int`: operators wrap the result again."""
+    """An unsigned integer. Arithmetic of `int` returns `int`: operators wrap the result again."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class Opaque:
 
 
 class TypeValue:
-    """A type as a value: what `type(1)` and `int` give."""
+    """A type as a value: the result of `type(1)` and `int`."""
 
     __slots__ = ("name",)
 
@@ -54,7 +54,7 @@ class TypeValue:
 
 
 class OptionalValue:
-    """A value that may be absent: what `a.?b` gives."""
+    """A value that may be absent: the result of `a.?b`."""
 
     __slots__ = ("has_value", "value")
 
@@ -69,7 +69,7 @@ NONE: Final = OptionalValue(has_value=False)
 
 
 class DefaultMap(dict[Any, Any]):
-    """A map that has a default value for the keys that it does not have."""
+    """A map with a default value for missing keys."""
 
     __slots__ = ("default",)
 
@@ -83,7 +83,7 @@ class DefaultMap(dict[Any, Any]):
 
 @total_ordering
 class Duration:
-    """A span of time in nanoseconds, which fit into 64 bits as in Go."""
+    """A duration in nanoseconds, which fit into 64 bits as in Go."""
 
     __slots__ = ("nanoseconds",)
 
@@ -105,7 +105,7 @@ class Duration:
         return f"Duration({str(self)!r})"
 
     def __str__(self) -> str:
-        """Seconds with a fraction, as `string(duration)` gives it."""
+        """Return the seconds with a fraction, like `string(duration)`."""
         sign = "-" if self.nanoseconds < 0 else ""
         seconds, rest = divmod(abs(self.nanoseconds), NANOSECONDS)
         fraction = f".{rest:09}".rstrip("0") if rest else ""
@@ -114,7 +114,7 @@ class Duration:
 
 @total_ordering
 class Timestamp:
-    """A moment in nanoseconds since 1970, from the year 1 to the year 9999."""
+    """A time in nanoseconds since 1970, from the year 1 to the year 9999."""
 
     __slots__ = ("nanoseconds",)
 
@@ -136,7 +136,7 @@ class Timestamp:
         return f"Timestamp({str(self)!r})"
 
     def datetime(self) -> datetime:
-        """The moment in UTC, to the microsecond."""
+        """Return the time in UTC, with microsecond precision."""
         seconds, rest = divmod(self.nanoseconds, NANOSECONDS)
         return _EPOCH + timedelta(seconds=seconds, microseconds=rest // 1000)
 
@@ -165,7 +165,7 @@ _TIMESTAMP = re.compile(
 
 
 def parse_duration(text: str) -> Duration:
-    """A duration as Go writes it: `1h30m`, `1.5s`. Raises ValueError."""
+    """Parse a duration in Go's format: `1h30m`, `1.5s`. Raise ValueError."""
     body = text[1:] if text[:1] in ("-", "+") else text
     if body == "0":
         return Duration(0)
@@ -187,7 +187,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """A moment in the form of RFC 3339. Raises ValueError."""
+    """Parse a time in RFC 3339 format. Raise ValueError."""
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         raise ValueError(f'parsing time "{text}" as RFC 3339')
@@ -235,7 +235,7 @@ _TYPE_NAMES: Final[Mapping[type, str]] = {
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type, as `type(value)` gives it."""
+    """Return the name of a value's type, like `type(value)`."""
     name = _TYPE_NAMES.get(type(value))
     if name is not None:
         return name

@@ -1,1 +1,1 @@
-"""From the text of an expression to its tree: lexer, literals, parser and macros (cel-go's `parser` package)."""
+"""Parsing of expressions: lexer, literals, parser and macros (cel-go's `parser` package)."""

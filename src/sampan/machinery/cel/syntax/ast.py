@@ -1,4 +1,4 @@
-"""The tree of an expression. Macros are nodes of their own: they are not expanded into folds, so that a tree is never
+"""The syntax tree of an expression. Macros are nodes of their own: they are not expanded into folds, so a tree is never
 larger than its source. The checker writes types and references into the nodes."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ComprehensionKind = OneOf[
 
 
 class Node:
-    """`offset` is the position that errors name: that of the operator, parenthesis or bracket."""
+    """A node of the tree. `offset` is the position for errors: that of the operator, parenthesis or bracket."""
 
     __slots__ = ("depth", "offset", "type")
     kind: ClassVar[str] = ""
@@ -80,10 +80,10 @@ class Select(Node):
         super().__init__(offset)
         self.operand, self.field, self.is_test, self.is_optional = operand, field, is_test, is_optional
         self.wire_name = field
-        """The key in the value; the checker sets it where the field of an object is escaped in the expression."""
+        """The key in the value; the checker sets it if the field of an object is escaped in the expression."""
         self.is_constant = False
         self.constant: Any = None
-        """A qualified name of a type, such as `google.protobuf.Timestamp`, is a constant."""
+        """The value of a qualified type name, such as `google.protobuf.Timestamp`, which is a constant."""
 
     def children(self) -> Sequence[Node]:
         return (self.operand,)
@@ -99,7 +99,7 @@ class Call(Node):
         super().__init__(offset)
         self.function, self.args, self.target = function, tuple(args), target
         self.overloads: Sequence[Overload] = ()
-        """Those that may apply, by the types that the checker knows."""
+        """The overloads that match the types known to the checker."""
 
     def children(self) -> Sequence[Node]:
         return self.args if self.target is None else (self.target, *self.args)
@@ -124,7 +124,7 @@ class ListNode(Node):
     kind = "list"
 
     def __init__(self, offset: int, items: Sequence[Node], optional: Sequence[int] = ()) -> None:
-        """`optional` has the indices of the elements `?e`, which are left out where they have no value."""
+        """`optional` has the indices of the elements `?e`, which are omitted if they have no value."""
         super().__init__(offset)
         self.items, self.optional = tuple(items), frozenset(optional)
 
@@ -162,8 +162,8 @@ class StructNode(Node):
 
 
 class Comprehension(Node):
-    """A macro that goes through a list or map. `predicate` is the condition of `all`, `exists`, `filter` and of the
-    longer forms of `map` and the transformations; `transform` is what they make of an element."""
+    """A macro that iterates over a list or map. `predicate` is the condition of `all`, `exists`, `filter` and of the
+    longer forms of `map` and the transformations; `transform` is their expression for an element."""
 
     __slots__ = ("form", "predicate", "range", "transform", "variable", "variable2")
     kind = "comprehension"

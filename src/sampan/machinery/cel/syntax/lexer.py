@@ -1,4 +1,4 @@
-"""Tokens of an expression."""
+"""The lexer: splits an expression into tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KEYWORDS: Final = frozenset(("true", "false", "null", "in"))
 class Token(NamedTuple):
     kind: str
     text: str
-    """As in the source."""
+    """The text as in the source."""
     offset: int
 
 
@@ -55,7 +55,7 @@ _UNCLOSED = re.compile(r"[bB]?[rR]?(?:'[^\n\r]*|\"[^\n\r]*)")
 
 
 def tokenize(source: str, issues: list[Issue]) -> list[Token]:
-    """The tokens, the last of which is the end. Characters that begin no token are reported and left out."""
+    """Return the tokens, the last of which is the end. Unrecognized characters are reported and skipped."""
     tokens: list[Token] = []
     at, length = 0, len(source)
     scan = _TOKEN.match

@@ -28,7 +28,7 @@ _ESCAPE = re.compile(
 
 
 class LiteralError(ValueError):
-    """A literal that is out of range or has an unknown escape sequence."""
+    """A literal is out of range or has an unknown escape sequence."""
 
 
 def int_value(text: str) -> int:
@@ -47,7 +47,7 @@ def uint_value(text: str) -> Uint:
 
 
 def _decimal(text: str) -> int:
-    if len(text) > 1_000:  # Python refuses to convert very long numbers, which are out of range unless zeros lead
+    if len(text) > 1_000:  # Python rejects very long numbers, which are out of range unless they have leading zeros
         text = text.lstrip("0") or "0"
         if len(text) > 1_000:
             return UINT_MAX + 1
@@ -81,7 +81,7 @@ def bytes_value(text: str) -> bytes:
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """What is between the quotes, and whether escapes are left as they are."""
+    """Return the text between the quotes, and whether it is raw."""
     is_raw = text[0] in "rR"
     text = text.removeprefix("r").removeprefix("R") if is_raw else text
     width = 3 if len(text) >= 6 and text[:3] in ("'''", '"""') else 1
@@ -111,7 +111,7 @@ def _string_escape(match: re.Match[str]) -> str:
 
 
 def _bytes_escape(match: re.Match[str]) -> bytes:
-    """In bytes, hexadecimal and octal escapes are bytes; escapes of code points are not allowed."""
+    """Return the byte of a hexadecimal or octal escape; escapes of code points are not allowed in bytes."""
     if match[3] or match[4]:
         raise LiteralError("unable to unescape string")
     return bytes((_code(match),))

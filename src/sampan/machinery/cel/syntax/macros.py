@@ -1,4 +1,4 @@
-"""Macros: calls whose arguments are not evaluated but read, such as `list.all(x, x > 0)` and `has(a.b)`."""
+"""Macros: calls whose arguments are not evaluated but transformed, such as `list.all(x, x > 0)` and `has(a.b)`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MacroError(ValueError):
 
 Arguments = Sequence[Node]
 Macro = Callable[[int, Node | None, Arguments], Node | None]
-"""Makes a node of the call at an offset; None where the call is not one of the macro after all."""
+"""Returns the node for the call at an offset, or None if it is not a call of the macro."""
 Key = tuple[str, int, bool]
 """Name, number of arguments, and whether there is a target."""
 
@@ -42,7 +42,7 @@ def _has(offset: int, _: Node | None, args: Arguments) -> Node:
 
 
 def _condition(form: ComprehensionKind, count: int) -> Macro:
-    """`range.form(x, condition)` and `range.form(i, x, condition)`."""
+    """Return the macro `range.form(x, condition)` or `range.form(i, x, condition)`."""
 
     def expand(offset: int, target: Node | None, args: Arguments) -> Node:
         assert target is not None
@@ -57,7 +57,7 @@ def _condition(form: ComprehensionKind, count: int) -> Macro:
 
 
 def _map(offset: int, target: Node | None, args: Arguments) -> Node:
-    """`range.map(x, transform)` and `range.map(x, condition, transform)`."""
+    """Expand `range.map(x, transform)` and `range.map(x, condition, transform)`."""
     assert target is not None
     name = _variable(args[0], "argument is not an identifier")
     predicate = args[1] if len(args) == 3 else None
@@ -65,7 +65,7 @@ def _map(offset: int, target: Node | None, args: Arguments) -> Node:
 
 
 def _transformation(form: ComprehensionKind) -> Macro:
-    """`range.form(i, x, transform)` and `range.form(i, x, condition, transform)`."""
+    """Return the macro `range.form(i, x, transform)` or `range.form(i, x, condition, transform)`."""
 
     def expand(offset: int, target: Node | None, args: Arguments) -> Node:
         assert target is not None

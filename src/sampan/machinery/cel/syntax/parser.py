@@ -26,7 +26,7 @@ from sampan.machinery.cel.syntax.lexer import (
 from sampan.machinery.cel.syntax.macros import Key, Macro, MacroError
 
 _RESERVED: Final = RESERVED - KEYWORDS
-"""Words that cannot be identifiers. The keywords are tokens of their own."""
+"""Words that cannot be identifiers. Keywords are tokens of their own."""
 _RELATION, _SUM, _PRODUCT = 3, 4, 5
 _PRECEDENCE: Final = {
     "||": 1,
@@ -57,7 +57,7 @@ class _SyntaxError(Exception):
 
 
 def parse(source: str, macros: Mapping[Key, Macro], *, has_optionals: bool = True) -> Node:
-    """Raises CompileError with the syntax errors."""
+    """Parse an expression. Raise CompileError with the syntax errors."""
     if len(source) > CEL_SOURCE_CHARACTERS:
         words = f"expression code point size exceeds limit: size: {len(source)}, limit {CEL_SOURCE_CHARACTERS}"
         raise CompileError(f"ERROR: <input>:1:1: {words}")
@@ -117,7 +117,7 @@ class _Parser:
     # -- expressions
 
     def _expression(self) -> Node:
-        """A conditional, or a term of lower precedence."""
+        """Parse a conditional, or an expression of higher precedence."""
         self._nesting += 1
         if self._nesting > CEL_NESTING:
             raise _SyntaxError(self._tokens[self._at].offset, f"expression recursion limit exceeded: {CEL_NESTING}")
@@ -132,7 +132,7 @@ class _Parser:
         return node
 
     def _binary(self, least: int) -> Node:
-        """Operators that bind at least as strongly, all of which group to the left."""
+        """Parse operators of at least this precedence, all of which are left-associative."""
         left = self._operand()
         while True:
             token = self._tokens[self._at]
@@ -154,7 +154,7 @@ class _Parser:
         return self._deep(Logical(offsets, terms, is_and=operator == "&&"))
 
     def _operand(self) -> Node:
-        """Negations, then a primary with its selections, calls and indices."""
+        """Parse negations, then a primary with its selections, calls and indices."""
         operator = self._tokens[self._at]
         count = 0
         is_sign = False
@@ -170,7 +170,7 @@ class _Parser:
         return node
 
     def _signed(self) -> Node:
-        """A number with its sign: the least int has no positive counterpart."""
+        """Parse a number with its sign: the smallest int has no positive counterpart."""
         sign, token = self._tokens[self._at - 1], self._tokens[self._at]
         self._at += 1
         return self._literal(sign.offset, token.kind, f"-{token.text}")
@@ -215,7 +215,7 @@ class _Parser:
         raise AssertionError
 
     def _identifier(self, token: Token, prefix: str) -> Node:
-        """A variable, a call of a function, or the construction of a message."""
+        """Parse a variable or a function call."""
         self._at += 1
         if token.text in _RESERVED:
             self._issues.append(Issue(token.offset, f"reserved identifier: {token.text}"))
@@ -295,7 +295,7 @@ class _Parser:
         return self._deep(ListNode(bracket.offset, items, optional))
 
     def _entries(self) -> tuple[list[Node], list[Node], list[int]]:
-        """Keys and values up to the closing brace, and which of them are optional."""
+        """Parse keys and values up to the closing brace; return them, and the indices of optional ones."""
         keys: list[Node] = []
         values: list[Node] = []
         optional: list[int] = []
@@ -332,7 +332,7 @@ class _Parser:
 
 
 def _qualified(node: Node) -> str | None:
-    """The name that a chain of selections spells."""
+    """Return the qualified name of a chain of selections, or None if it is not one."""
     names: list[str] = []
     while isinstance(node, Select) and not node.is_test and not node.is_optional:
         names.append(node.field)
