@@ -39,8 +39,8 @@ class SelectableField:
 
     label: str
     paths: tuple[str, ...]
-    """The paths of its value in the stored object; the first that is set counts. Without paths it never matches a
-    value."""
+    """The paths of its value in the stored object; the first that is set counts. Without paths the value is always the
+    default."""
     default: str = ""
     """The value if no path is set."""
 

@@ -34,7 +34,7 @@ class Clock(Protocol):
         """Return once `seconds` of monotonic time have passed; zero or less yields once to the loop."""
 
     async def sleep_until(self, when: float) -> None:
-        """Return once the wall-clock time `now()` is at least `when`, also if the wall clock is set meanwhile."""
+        """Return once the wall-clock time `now()` is at least `when`, even if the wall clock is set in the meantime."""
 
     async def sleep_monotonic(self, due: float, *, wall_offset: float | None = None) -> None:
         """Return once `monotonic()` is at least `due`. With `wall_offset`, an earlier result of `wall_offset(clock)`,
@@ -66,7 +66,7 @@ class RealClock:
         await asyncio.sleep(max(seconds, 0))
 
     async def sleep_until(self, when: float) -> None:
-        while (left_s := when - self.now()) > 0:  # noqa: ASYNC110 - no event tells that the wall clock was set
+        while (left_s := when - self.now()) > 0:  # noqa: ASYNC110 - no event signals that the wall clock was set
             await asyncio.sleep(min(left_s, WALL_CHECK_S))
 
     async def sleep_monotonic(self, due: float, *, wall_offset: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Files that only their owner may read: keys, kubeconfigs, the state file of a running cluster."""
+"""Files that only their owner may read: keys, kubeconfigs, and the record of a running cluster."""
 
 from __future__ import annotations
 

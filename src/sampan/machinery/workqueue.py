@@ -35,7 +35,7 @@ class Backoff:
 @dataclass(slots=True)
 class QueueStats:
     adds: int = 0
-    """The number of times that a key was added."""
+    """The number of additions of keys that were not already waiting."""
     retries: int = 0
     waited_s: float = 0.0
     """The total time that keys were waiting before `get` returned them."""

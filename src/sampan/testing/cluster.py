@@ -195,7 +195,7 @@ class Cluster:
                 pass
             self.run(namespaces.gone(self.client, name))
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _serve(self) -> AsyncIterator[None]:

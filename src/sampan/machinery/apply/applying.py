@@ -89,7 +89,7 @@ class Application:
             out[self.whose] = Claim(fields, self.version, self.now if is_changed else own.time)
         return out
 
-    # -- what the manager gives up -------------------------------------------------------------------------------------
+    # -- pruning -------------------------------------------------------------------------------------------------------
 
     def _pruned(self, merged: Any, managed: Managed, before: Claim | None) -> Any:
         """Return the merged object without the fields that only this manager owned and no longer applies."""

@@ -45,7 +45,7 @@ class FieldManager:
         self._kind, self._version, self._subresource = kind, kind.api_version, subresource
         self._forms, self._ignored, self._known, self._empty = forms, ignored, known, empty
 
-    # -- plain writes --------------------------------------------------------------------------------------------------
+    # -- create and update ---------------------------------------------------------------------------------------------
 
     def create(self, new: Value, sent: Entries, *, manager: str, now: str) -> list[ManagedFieldsEntry]:
         """Return the entries of a new object; `sent` are those in the request."""

@@ -22,8 +22,8 @@ def of_scale(parent: Managed, paths: dict[str, Path]) -> Managed:
 
 def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Path]) -> list[Managed]:
     """Return the managers of the object, in two parts that may contain the same owner, as in kube-apiserver: managers
-    that update are identified by version, and so never match those of the Scale. An entry of an updating manager that
-    comes from the Scale has no time."""
+    that update are identified by version, and so never match those of the Scale. An entry from the Scale keeps its time
+    only if it belongs to an applying manager that the object already has."""
     mine: Managed = {}
     rest = dict(scale)
     for whose, claim in parent.items():

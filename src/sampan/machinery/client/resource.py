@@ -168,7 +168,7 @@ class ResourceClient(Generic[T]):
         codec, path = codec_of_subresource(self.resource, subresource), path_of(self.resource, namespace, name)
         return (await self._send("PUT", f"{path}/{subresource}", [], codec.encode(obj))).object(codec)
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _accept(self, *, is_list: bool = False) -> str:
         if not self.codec.is_metadata:

@@ -196,7 +196,7 @@ async def _output(streams: Mapping[str, Stream], process: Process) -> None:
                 await stream.write(piece[1])
 
 
-# -- how it ended ----------------------------------------------------------------------------------------------------
+# -- result ----------------------------------------------------------------------------------------------------------
 
 
 async def _tell(ends: Ends, status: Mapping[str, Any]) -> None:

@@ -17,7 +17,7 @@ class TakenWire:
         self._waiting = 0
         self._is_paused = False
 
-    # -- what aiohttp calls ------------------------------------------------------------------------------------------
+    # -- called by aiohttp -------------------------------------------------------------------------------------------
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
         self._waiting += len(data)

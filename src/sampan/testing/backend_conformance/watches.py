@@ -181,7 +181,7 @@ async def on_batch_gets_past_and_present(subject: Subject) -> None:
 
 
 async def on_batch_comes_before_the_answer(subject: Subject) -> None:
-    """In this process, every `on_batch` has been called with the event before the write returns."""
+    """For a backend in this process, every `on_batch` has been called with the event before the write returns."""
     async with subject.open() as backend:
         start = await backend.current_revision()
         told = _Told(start)

@@ -29,7 +29,7 @@ class Bench:
         self.subject, self.runtime, self.told = subject, runtime, told
         self.uids: list[str] = []
 
-    # -- making ------------------------------------------------------------------------------------------------------
+    # -- creating pods and containers --------------------------------------------------------------------------------
 
     def pod(self, *names: str, **container: Any) -> Pod:
         """Return a new pod that the runtime does not know yet."""
@@ -92,7 +92,7 @@ class Bench:
         assert report.exit_code == 0, f"{command!r} ended with {report.exit_code} ({report.reason}): {lines}"
         return lines
 
-    # -- looking -----------------------------------------------------------------------------------------------------
+    # -- observing ---------------------------------------------------------------------------------------------------
 
     def report(self, pod: Pod, name: str = NAME) -> ContainerReport:
         found = self.runtime.pod_report(pod).container(name)

@@ -1,4 +1,5 @@
-"""`application/vnd.kubernetes.protobuf`: built-in kinds between protobuf bytes and plain JSON values.
+"""`application/vnd.kubernetes.protobuf`: built-in kinds between protobuf bytes and plain JSON values, as in
+`apimachinery/pkg/runtime/serializer/protobuf`.
 
 It is driven by a generated table of fields (`sampan/api/data/protobuf.json`), loaded on first use; there are no
 generated classes. A decoded object equals `json.loads` of kube-apiserver's JSON for the same object. `ProtobufError` is

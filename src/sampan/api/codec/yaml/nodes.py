@@ -20,7 +20,7 @@ MAX_DEPTH: Final = 500
 """Reading and writing take one stack frame per level; this stays well within Python's stack."""
 _LONG_TAG: Final = "tag:yaml.org,2002:"
 _MIN_NODE_BYTES: Final = 2
-"""What every node adds at least to the JSON form: a separator and another character."""
+"""The minimum that every node adds to the JSON form: a separator and another character."""
 _KINDS: Final[dict[type, Kind]] = {
     yaml.ScalarEvent: "scalar",
     yaml.MappingStartEvent: "mapping",

@@ -37,7 +37,7 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """What a library adds to the language: functions by name, macros, and type names."""
+    """The contribution of a library to the language: functions by name, macros, and type names."""
 
     functions: Mapping[str, Sequence[Overload]] = field(default_factory=dict)
     macros: Mapping[Key, Macro] = field(default_factory=dict)
