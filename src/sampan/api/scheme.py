@@ -32,8 +32,6 @@ CUSTOM_VERSION_PRIORITY = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A path and its resource."""
-
     resource: Resource
     path: ResourcePath
 

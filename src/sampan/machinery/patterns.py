@@ -22,8 +22,6 @@ class PatternError(ValueError):
 
 
 class Pattern:
-    """A compiled regular expression."""
-
     __slots__ = ("_compiled", "program_size", "text")
 
     def __init__(self, text: str, compiled: Any) -> None:

@@ -70,7 +70,6 @@ class Atom:
         """The form of a null, and the expected form in the error for a value of a wrong type."""
 
     def form(self, value: Any) -> Form:
-        """Return the form of a value here."""
         if isinstance(value, dict):
             return "map" if self.fields is not None else self.first
         if isinstance(value, list):

@@ -45,8 +45,6 @@ def _merge_lists(live: list[Any], applied: list[Any], atom: Atom) -> Any:
 
 
 class _Merging:
-    """The merge of two associative lists."""
-
     def __init__(self, live: list[Any], applied: list[Any], atom: Atom) -> None:
         self._live, self._below = live, atom.item()
         self._ours = [items.element(item, atom) for item in live]

@@ -72,7 +72,6 @@ def is_member(found: Fields) -> bool:
 
 
 def of(*paths: Path) -> Fields:
-    """Return the set of these paths."""
     out = EMPTY
     for path in paths:
         single: Fields = MEMBER
@@ -178,7 +177,6 @@ def _deep_less(left: Fields, right: Fields) -> Fields | None:
 
 
 def intersection(left: Fields, right: Fields) -> Fields:
-    """Return the members of both."""
     out: Fields = {}
     for element in _common(left, right):
         mine, other = left[element], right[element]

@@ -128,8 +128,6 @@ def _call(handler: Handler, old: Any | None, new: Any | None) -> None:
 
 
 class _Sink:
-    """The sink that the informer's reflector writes to."""
-
     def __init__(self, informer: Informer[Any]) -> None:
         self._informer = informer
         self.put, self.remove = informer._put, informer._remove

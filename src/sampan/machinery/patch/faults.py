@@ -16,8 +16,6 @@ class PatchError(Exception):
 
 
 class MalformedPatch(PatchError):
-    """The patch is malformed."""
-
     def as_api_error(self) -> errors.ApiError:
         return errors.bad_request(str(self))
 

@@ -93,8 +93,6 @@ class _Local(NamedTuple):
 
 
 class Estimator:
-    """Estimates the cost of one expression."""
-
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self._variables = variables
         self._locals: dict[str, list[_Local]] = {}

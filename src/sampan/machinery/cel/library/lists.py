@@ -160,7 +160,6 @@ def _sort(frame: Frame, values: Sequence[Any]) -> list[Any]:
 
 
 def sort_by_keys(frame: Frame, keys: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-    """Return the values sorted by their keys."""
     _charge_self_comparison(frame, keys)
     kinds = {type_name(key) for key in keys}
     if len(kinds) > 1:
