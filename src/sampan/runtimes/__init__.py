@@ -1,5 +1,6 @@
-"""What runs a node's pods: one folder per runtime, all with the contract of `contract`.
+"""Container runtimes that run the pods of a node, one package per runtime, all implementing `contract.Runtime`.
 
-A runtime knows pods, sandboxes, containers and images of one node. It does not know the API server: what is to run, and
-when to try again, is the kubelet's business.
+A runtime manages the sandboxes, containers and images of one node. It does not talk to the API server: which pods run,
+and when a failed start is retried, is decided by the kubelet. The counterparts in Kubernetes are the Container Runtime
+Interface (`staging/src/k8s.io/cri-api`) and `pkg/kubelet/kuberuntime`.
 """

@@ -1,4 +1,4 @@
-"""Work that a runtime has begun and does not wait for; it ends with the runtime."""
+"""Background tasks of a runtime, which are cancelled when the runtime is closed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Background:
         return task
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for the outcome: a fault would not be heard of."""
+        """Log the exception of a failed task, which would be lost otherwise: no caller awaits the task."""
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
             log.error("a background task failed", exc_info=fault)
 
     async def end(self) -> None:
-        while self._tasks:  # what ends may begin something
+        while self._tasks:  # a cancelled task may start another one
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,7 +1,8 @@
-"""Which runtime runs pods on this machine: the one that was asked for, or the first of `ORDER` that can.
+"""Choose the runtime that runs pods on this machine: the requested one, or the first usable one in `ORDER`.
 
-`look` finds out what there is; `choose` decides, and says why. Sampan's own comes before engines, whose images and
-containers are somebody else's. Plain processes, which isolate nothing, are taken only where they are asked for.
+`look` detects which runtimes are usable; `choose` decides and records the reason. Sampan's own OCI runtime is preferred
+to container engines, whose images and containers belong to other users of the machine. Plain processes, which isolate
+nothing, are used only on request.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ DOCKER_SOCKETS = ("/var/run/docker.sock",)
 _PATIENCE_S = 2.0
 
 _Ask = Callable[[str], Awaitable[str]]
-"""What answers at a socket."""
+"""A coroutine function that connects to a socket and returns a description of the engine that responds."""
 
 
 class NoRuntime(Exception):
-    """What was asked for cannot be had; the message says why."""
+    """The requested runtime is not usable; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What there is on the machine: for each runtime that can be used the place where, for each other one why not."""
+    """The runtimes of this machine: the location of each usable one, and the reason why each other one is not usable."""
 
     usable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """The socket or program, and what answers there."""
+    """The path of the socket or program, and a description of the engine, by runtime name."""
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -39,13 +40,13 @@ class Found:
 class Choice:
     runtime: str
     place: str = ""
-    """Of cri and docker the socket, of oci the program."""
+    """The socket for cri and docker, the program for oci."""
     why: str = ""
-    """For whoever starts Sampan: what it is, and why it is none that comes before."""
+    """A message for the administrator: the chosen runtime, and why the runtimes preferred to it are not used."""
 
 
 def choose(found: Found, wanted: str = AUTO) -> Choice:
-    """NoRuntime if it cannot be."""
+    """Return the requested runtime, or the first usable one. Raise NoRuntime if there is none."""
     if wanted != AUTO:
         if wanted not in found.usable:
             raise NoRuntime(f"{wanted}: {found.faults.get(wanted, 'there is no such runtime')}")
@@ -70,7 +71,7 @@ async def look(
     cri_sockets: Sequence[str] = CRI_SOCKETS,
     docker_sockets: Sequence[str] = DOCKER_SOCKETS,
 ) -> Found:
-    """Only as far as it must: what comes behind the first that can be used is not looked at."""
+    """Probe runtimes in order and stop at the first usable one."""
     usable: dict[str, tuple[str, str]] = {}
     faults: dict[str, str] = {}
     looks: dict[str, Callable[[], Awaitable[tuple[str, str]]]] = {
@@ -91,7 +92,7 @@ async def look(
 
 
 async def chosen(wanted: str = AUTO, endpoint: str = "") -> Choice:
-    """Where an `endpoint` is named, what answers there: CRI, or the Docker Engine."""
+    """Choose a runtime. If `endpoint` is set, it is the socket of a CRI runtime or of the Docker Engine."""
     if not endpoint:
         return choose(await look(wanted), wanted)
     if wanted not in (AUTO, CRI, DOCKER):
@@ -102,7 +103,7 @@ async def chosen(wanted: str = AUTO, endpoint: str = "") -> Choice:
 
 
 async def _first(ask: _Ask, sockets: Sequence[str], otherwise: str) -> tuple[str, str]:
-    """The first socket that answers, and what does; else nothing, and why."""
+    """Return the first socket that responds and a description of its engine, or an empty path and the reason."""
     faults = []
     for path in sockets:
         place = path.removeprefix("unix://")

@@ -1,7 +1,7 @@
-"""What a runtime is told of a sandbox and of a container, shaped like CRI: everything decided, nothing to look up.
+"""Configuration of sandboxes and containers, modelled on the messages of CRI, with all values resolved.
 
-The kubelet works these out from the pod (`sampan.kubelet.environment`); a runtime carries them out and needs to know
-nothing of volumes, secrets or services.
+The kubelet derives them from the pod (`sampan.kubelet.environment`). A runtime applies them and needs no knowledge of
+volumes, secrets or services.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Propagation = Literal["private", "rslave", "rshared"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dns:
-    """What goes into resolv.conf."""
+    """The content of a container's resolv.conf."""
 
     servers: Sequence[str] = ()
     searches: Sequence[str] = ()
@@ -34,42 +34,43 @@ class PortMapping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Namespaces:
-    """Which are the pod's own, the node's, or each container's; `target` is another container's (debugging)."""
+    """Which namespaces are shared by the pod, shared with the node, or private to a container. The mode `target` joins
+    the namespace of another container, as ephemeral containers do for debugging."""
 
     network: NamespaceMode = "pod"
     pid: NamespaceMode = "container"
     ipc: NamespaceMode = "pod"
     target: str = ""
-    """The id of the container whose processes are seen, with `pid` at `target`."""
+    """The id of the container whose PID namespace is joined if `pid` is `target`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Of seccomp or AppArmor."""
+    """A seccomp or AppArmor profile."""
 
     type: Literal["", "RuntimeDefault", "Unconfined", "Localhost"] = "RuntimeDefault"
-    """Empty: nobody said, and the runtime does as it does."""
+    """An empty type means that the pod sets none: the runtime applies its default behaviour."""
     local: str = ""
-    """The file (seccomp) or name (AppArmor) of a local one."""
+    """The path (seccomp) or name (AppArmor) of a Localhost profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     user: int | None = None
-    """None: as the image says."""
+    """None means that the image's user is used."""
     group: int | None = None
     username: str = ""
-    """For an image whose user is a name, where the kubelet wants it kept."""
+    """The user name to run as, set if the image's user is a name and the kubelet wants it kept."""
     supplemental_groups: Sequence[int] = ()
     supplemental_policy: Literal["Merge", "Strict"] = "Merge"
-    """Whether the groups that the image's own files give the user count too."""
+    """Whether the groups of the user in the image's /etc/group are added (Merge) or ignored (Strict)."""
     must_not_be_root: bool = False
-    """The pod says runAsNonRoot: a runtime that works out the user itself refuses root."""
+    """The pod sets runAsNonRoot: a runtime that resolves the user itself rejects uid 0."""
     is_privileged: bool = False
     is_root_read_only: bool = False
     may_not_gain_privileges: bool = False
     added: Sequence[str] = ()
-    """Capabilities, without CAP_; ALL is all."""
+    """Added capabilities, without the prefix CAP_. ALL stands for every capability."""
     dropped: Sequence[str] = ()
     seccomp: Profile = field(default_factory=lambda: Profile(type="Unconfined"))
     apparmor: Profile = field(default_factory=lambda: Profile(type="Unconfined"))
@@ -80,21 +81,21 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Limits, as cgroups have them; 0 and empty are none."""
+    """Resource limits in the units of cgroups. 0 or empty means no limit."""
 
     cpu_shares: int = 0
     cpu_quota: int = 0
-    """Microseconds of a period; with 0 there is no limit."""
+    """CPU time in microseconds per `cpu_period`; 0 means no limit."""
     cpu_period: int = 100_000
     memory_bytes: int = 0
     memory_reserved: int = 0
-    """Kept from being reclaimed, where the kernel can."""
+    """Bytes of memory protected from reclaim, where the engine supports it (memory.min of cgroup v2 in CRI)."""
     oom_score_adjust: int = 0
     pids: int = 0
     cpus: str = ""
     memory_nodes: str = ""
     huge_pages: Mapping[str, int] = field(default_factory=dict)
-    """Bytes by the size of a page."""
+    """Limits in bytes by page size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +106,7 @@ class Mount:
     is_recursively_read_only: bool = False
     propagation: Propagation = "private"
     image: str = ""
-    """An image whose files are mounted instead of `source`."""
+    """The name of an image whose files are mounted instead of `source`."""
     image_sub_path: str = ""
 
 
@@ -118,7 +119,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxConfig:
-    """A pod's surroundings. It is known by the pod's uid and `attempt`."""
+    """Configuration of a pod's sandbox. The pod's uid and `attempt` identify the sandbox."""
 
     uid: str
     namespace: str
@@ -126,53 +127,53 @@ class SandboxConfig:
     attempt: int = 0
     hostname: str = ""
     dns: Dns | None = None
-    """None: as the node's own."""
+    """None means that the resolv.conf of the node is used."""
     ports: Sequence[PortMapping] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     log_folder: Path
     cgroup_parent: str = ""
-    """The pod's group, below which containers have theirs; empty where there are no cgroups."""
+    """The cgroup of the pod, parent of the cgroups of its containers; empty if cgroups are not used."""
     namespaces: Namespaces = field(default_factory=Namespaces)
     sysctls: Mapping[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)
-    """Of the pause container, where there is one."""
+    """The security context of the pause container, if the runtime has one."""
     handler: str = ""
-    """Of the RuntimeClass."""
+    """The handler of the pod's RuntimeClass; empty selects the default handler."""
     shm_bytes: int = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerConfig:
-    """One run of a container. It is known by its pod, `name` and `attempt`."""
+    """Configuration of one run of a container. The pod, `name` and `attempt` identify the run."""
 
     name: str
     attempt: int = 0
     image: str
-    """As the pod names it."""
+    """The image name as written in the pod."""
     image_ref: str = ""
-    """What pulling it gave."""
+    """The reference that pulling the image returned."""
     command: Sequence[str] = ()
-    """In place of the image's entrypoint."""
+    """Replaces the entrypoint of the image."""
     args: Sequence[str] = ()
-    """In place of the image's command."""
+    """Replaces the cmd of the image."""
     working_folder: str = ""
     env: Sequence[tuple[str, str]] = ()
     mounts: Sequence[Mount] = ()
     devices: Sequence[Device] = ()
     cdi_devices: Sequence[str] = ()
-    """Of the Container Device Interface, by their full names."""
+    """Fully qualified names of CDI (Container Device Interface) devices."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Among them the hash of the container's spec, by which a change is seen after a restart of the kubelet."""
+    """Include the hash of the container's spec, by which a restarted kubelet detects that the spec has changed."""
     log_path: Path
-    """Where its output goes, in CRI's form."""
+    """The log file of the container, written in the CRI log format."""
     has_stdin: bool = False
     closes_stdin: bool = False
-    """After the first who attached has gone."""
+    """Whether stdin is closed when the first attached client disconnects (stdinOnce)."""
     has_tty: bool = False
     stop_signal: str = ""
-    """Empty: as the image says, or TERM."""
+    """Empty means the stop signal of the image, or SIGTERM."""
     namespaces: Namespaces = field(default_factory=Namespaces)
     security: Security = field(default_factory=Security)
     resources: Resources = field(default_factory=Resources)

@@ -1,8 +1,8 @@
-"""The contract of runtimes, shaped like CRI: sandboxes, containers, images, exec, logs, stats.
+"""The interface that every runtime implements, modelled on CRI: sandboxes, containers, images, exec, logs, stats.
 
-Calls that begin something long return when it has begun; `Told` says which pod to look at when something has changed,
-and `pod_report` then tells how things are. A report is a snapshot that the runtime keeps cheap: the kubelet asks for it
-whenever it looks at a pod.
+Calls that start a long operation return once it has started. The runtime then calls `Told` with the uid of each pod
+that has changed, and the kubelet reads the new state with `pod_report`. A report is a snapshot that must be cheap to
+produce, because the kubelet requests one each time it syncs a pod.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CREATED, RUNNING, EXITED, UNKNOWN = "created", "running", "exited", "unknown"
 COMPLETED, ERROR, OOM_KILLED = "Completed", "Error", "OOMKilled"
 
 Told = Callable[[str], None]
-"""Called with the uid of a pod of which something has changed."""
+"""A callback that takes the uid of a pod whose state has changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Whom a container's first process began as."""
+    """The user and groups that the first process of a container was started with."""
 
     uid: int
     gid: int
@@ -38,14 +38,14 @@ class User:
 
 @dataclass(slots=True)
 class ContainerReport:
-    """A container as the runtime has it. Of several of one name the one with the highest `attempt` is the present."""
+    """The state of one container. Among containers with the same name the one with the highest `attempt` is current."""
 
     name: str
     id: str
-    """With the runtime's name before it: `hollow://…`."""
+    """The container id with the name of the runtime as scheme: `hollow://…`."""
     state: str
     attempt: int
-    """How often the container of this name was started before."""
+    """How many runs of this container there were before this one."""
     image: str
     image_ref: str
     started_at: float = 0
@@ -54,27 +54,27 @@ class ContainerReport:
     reason: str = ""
     message: str = ""
     is_started: bool = False
-    """Running, and its startup probe, if there is one, has succeeded."""
+    """Whether the container is running and its startup probe, if there is one, has succeeded."""
     is_ready: bool = False
-    """Running, and its readiness probe, if there is one, succeeds."""
+    """Whether the container is running and its readiness probe, if there is one, succeeds."""
     user: User | None = None
-    """Where that is known."""
+    """None if the runtime does not know the user."""
 
 
 @dataclass(slots=True)
 class PodReport:
-    """Everything the runtime has of a pod."""
+    """The state of all sandboxes and containers of a pod."""
 
     is_sandbox_ready: bool = False
     sandboxes: int = 0
-    """How many sandboxes the pod has had."""
+    """How many sandboxes the pod has had so far."""
     ips: Sequence[str] = ()
     containers: Sequence[ContainerReport] = ()
-    """The present one of each name."""
+    """The current run of each container."""
     before: Sequence[ContainerReport] = ()
-    """Of each name the one before the present, where there was one."""
+    """The run before the current one of each container that has had several."""
     changes_in_s: float | None = None
-    """In how many seconds something will have changed, where that is known beforehand; else `Told` tells."""
+    """Seconds until the next change, if the runtime can predict it; otherwise changes are reported through `Told`."""
 
     def container(self, name: str) -> ContainerReport | None:
         return next((found for found in self.containers if found.name == name), None)
@@ -88,25 +88,25 @@ NOTHING = PodReport()
 
 @dataclass(slots=True)
 class Usage:
-    """What a container uses, or with an empty name its sandbox as a whole. What a runtime cannot tell is None."""
+    """Resource usage of a container, or of the whole sandbox if `name` is empty. None means that the value is unknown."""
 
     name: str
     cpu_cores: float
-    """At the moment."""
+    """The current rate of CPU usage in cores."""
     memory_bytes: int
-    """The working set."""
+    """Working set in bytes."""
     cpu_s: float | None = None
-    """Since it began."""
+    """CPU time in seconds since the container started."""
     memory_rss_bytes: int | None = None
     page_faults: int | None = None
     major_page_faults: int | None = None
     disk_bytes: int | None = None
-    """Of its own files."""
+    """Size of the container's writable layer."""
     log_bytes: int | None = None
     inodes: int | None = None
     processes: int | None = None
     received_bytes: int | None = None
-    """By network; of the sandbox."""
+    """Bytes received over the network; reported for the sandbox only, like `sent_bytes`."""
     sent_bytes: int | None = None
 
 
@@ -117,24 +117,24 @@ class ImageInfo:
     digests: Sequence[str] = ()
     size: int = 0
     user: str = ""
-    """Whom the image wants to run as: a number or a name, perhaps with a group behind a colon; empty: root."""
+    """The user set in the image: a uid or a user name, optionally followed by a colon and a group. Empty means root."""
     volumes: Sequence[str] = ()
     is_pinned: bool = False
-    """Not to be removed for room."""
+    """Whether image garbage collection must keep this image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """An image that was fetched."""
+    """The result of an image pull."""
 
     reference: str
     credentials: Credentials | None = None
-    """Those of the keyring by which it was had; None: without any."""
+    """The credentials of the keyring that were accepted; None if the image was pulled anonymously."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """One of the ways to run pods, which a RuntimeClass may ask for; of the usual one the name is empty."""
+    """A runtime handler, which a RuntimeClass selects by name. The default handler has an empty name."""
 
     name: str = ""
     has_recursive_read_only: bool = False
@@ -144,15 +144,15 @@ class Handler:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeStatus:
     faults: Sequence[str] = ()
-    """Why no pod can be run at the moment, in the words of the node's condition."""
+    """Why the runtime cannot run pods now; the texts become the message of the node's Ready condition."""
     handlers: Sequence[Handler] = ()
-    """By their names; none where the runtime does not tell."""
+    """Sorted by name; empty if the runtime does not report its handlers."""
     heeds_groups_policy: bool | None = None
-    """Whether it heeds supplementalGroupsPolicy; None where it does not tell."""
+    """Whether the runtime supports supplementalGroupsPolicy; None if it does not report that."""
 
 
 class RuntimeFailure(Exception):
-    """The runtime could not do it; `reason` is the word that the container's waiting state shows."""
+    """An operation of the runtime failed; `reason` becomes the reason of the container's waiting state."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -160,14 +160,14 @@ class RuntimeFailure(Exception):
 
 
 class Unsupported(RuntimeFailure):
-    """This runtime cannot do it at all."""
+    """The runtime does not support the operation."""
 
     def __init__(self, message: str) -> None:
         super().__init__("Unsupported", message)
 
 
 class UnknownHandler(RuntimeFailure):
-    """A RuntimeClass asks for a way to run pods that there is not."""
+    """A RuntimeClass names a handler that the runtime does not have."""
 
     def __init__(self, name: str) -> None:
         told = f'failed to get sandbox runtime: no runtime for "{name}" is configured'
@@ -175,58 +175,59 @@ class UnknownHandler(RuntimeFailure):
 
 
 class Runtime(Protocol):
-    """One node's runtime. What it raises is RuntimeFailure.
+    """The runtime of one node. Operations raise RuntimeFailure.
 
-    Configs are None only for a runtime that runs nothing real.
+    Configurations are None only for a runtime that does not run real containers.
     """
 
     @property
     def name(self) -> str:
-        """As in a container's id."""
+        """The scheme of container ids."""
 
     @property
     def version(self) -> str: ...
 
     async def status(self) -> RuntimeStatus:
-        """Whether pods can be run now, and in which ways."""
+        """Return whether the runtime can run pods now, and its handlers."""
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     def adopt(self, pod: Pod) -> None:
-        """The kubelet, newly begun, sees this pod for the first time: the runtime may have it from before."""
+        """Take over a pod that may have been started before the kubelet was restarted. The kubelet calls this when it
+        sees a pod for the first time."""
 
     def known_pods(self) -> Sequence[str]:
-        """The uids of all pods that the runtime has anything of."""
+        """Return the uids of all pods that have a sandbox or container in the runtime."""
 
     def pod_report(self, pod: Pod) -> PodReport:
-        """How the pod is now; of one that the runtime does not have, nothing at all."""
+        """Return the current state of the pod, which is empty for an unknown pod."""
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
-        """What the sandbox (first, where it can be told) and each running container use."""
+        """Return the usage of each running container, preceded by that of the sandbox if the runtime knows it."""
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
-        """Addresses of sandboxes come from these from now on."""
+        """Allocate the addresses of new sandboxes from these pod CIDRs."""
 
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None) -> None:
-        """Make the pod's sandbox, with its network, or make it anew."""
+        """Create the pod's sandbox and its network, replacing an earlier sandbox."""
 
     async def stop_sandbox(self, pod: Pod) -> None:
-        """Take the sandbox's network away; its containers have ended."""
+        """Release the network of the sandbox. The kubelet has stopped all containers before."""
 
     async def remove_pod(self, uid: str) -> None:
-        """Forget everything about the pod; what still runs of it is killed."""
+        """Remove the sandbox, containers and records of the pod, killing containers that still run."""
 
     # -- images ------------------------------------------------------------------------------------------------------
 
     async def image(self, name: str) -> ImageInfo | None:
-        """The image of that name, id or digest, if it is there."""
+        """Return the image with that name, id or digest, or None if it is not present."""
 
     async def images(self) -> Sequence[ImageInfo]: ...
 
     async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
-        """Fetch the container's image. A failure's reason is ErrImagePull and the like."""
+        """Pull the image of the container. The reason of a failure is ErrImagePull or InvalidImageName, among others."""
 
     async def remove_image(self, name: str) -> None: ...
 
@@ -235,35 +236,36 @@ class Runtime(Protocol):
     async def start_container(
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
     ) -> str:
-        """Create and start a container in the pod's sandbox; its id."""
+        """Create and start a container in the pod's sandbox, and return its id."""
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
-        """Ask the container to end, and kill it after the grace. Returns at once; a shorter grace may follow."""
+        """Send the stop signal to the container, and SIGKILL after the grace period. Returns at once, without waiting
+        for the container. A later call with a shorter grace period replaces an earlier one."""
 
     async def remove_container(self, pod: Pod, id: str) -> None:
-        """Forget one that has ended, with its files and log."""
+        """Remove a stopped container with its files and log."""
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
-        """Other limits for a running container."""
+        """Change the resource limits of a running container."""
 
-    # -- looking in --------------------------------------------------------------------------------------------------
+    # -- exec, attach, port forwarding, logs -------------------------------------------------------------------------
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        """Begin a command in a running container."""
+        """Start a command in a running container."""
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
-        """Connect to a running container's own process."""
+        """Connect to the main process of a running container."""
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """To a port of the pod's own loopback address."""
+        """Connect to a port on the loopback address of the pod."""
 
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
-        """Where the container's output is, in CRI's form; None if there is none."""
+        """Return the path of the container's log in the CRI log format, or None if there is none."""
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
-        """The log was moved away: go on in a new file of the old name."""
+        """Continue the log in a new file at the same path, after log rotation has renamed the old one."""
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""How many processors something uses, from how much time of them it has used so far."""
+"""CPU usage rates in cores, computed from samples of accumulated CPU time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ _SHORTEST_S = 0.1
 
 
 class CpuRates:
-    """By id. The first look at something tells nothing yet."""
+    """Rates by container id. The first sample of an id yields 0."""
 
     def __init__(self) -> None:
         self._last: dict[str, tuple[float, float, float]] = {}
-        """When it was looked at, how much time it had used, and the rate that came out."""
+        """The time of the last sample, the CPU time in seconds that it showed, and the rate computed from it."""
 
     def rate(self, id: str, used_s: float, now: float) -> float:
         before = self._last.get(id)

@@ -1,5 +1,8 @@
-"""What runtimes share that drive an engine of somebody else's (containerd, Docker), which keeps pods itself: the table
-of what it was last seen to have, and the order of what is done to containers."""
+"""Base class of runtimes that drive a container engine (containerd, Docker), which keeps the state of pods itself.
+
+It holds a table with the last observed state of the engine, and the order of the steps that start, stop and remove
+containers.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,15 @@ Self = TypeVar("Self", bound="EngineRuntime")
 
 
 class EngineView(Protocol):
-    """Looking at what the engine has."""
+    """Refreshes the table of pods from the state of the engine."""
 
     async def refresh(self, uid: str) -> None:
-        """One pod, with which something was done."""
+        """Read the state of one pod again, after an operation on it."""
 
 
 class EngineRuntime(ABC):
-    """`folder` is the node's own; by it and the `node`'s name is known what is this node's among what others have in
-    the same engine."""
+    """A runtime that drives an engine. An engine may be shared with other users and nodes: the node name and `folder`,
+    the directory of this node, mark the containers that belong to this node."""
 
     name: str
     version: str
@@ -54,7 +57,7 @@ class EngineRuntime(ABC):
         self._background = Background()
         self._table = PodTable("")
         self._stops: dict[str, asyncio.Task[None]] = {}
-        """By the containers' ids."""
+        """Running stop operations by container id."""
 
     async def __aenter__(self: Self) -> Self:
         try:
@@ -65,20 +68,20 @@ class EngineRuntime(ABC):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Containers go on."""
+        """Disconnect from the engine. Containers keep running."""
         await self._background.end()
         await self._close()
 
     async def shut_down(self) -> None:
-        """End everything, for a node that is given up."""
+        """Remove all pods, for a node that is removed from the cluster."""
         for uid in self._table.uids():
             await self.remove_pod(uid)
 
-    # -- what each engine does its own way ---------------------------------------------------------------------------
+    # -- implemented by each engine ----------------------------------------------------------------------------------
 
     @abstractmethod
     async def _open(self) -> None:
-        """Connect to the engine, look at what it has of the node, and follow what changes."""
+        """Connect to the engine, read the state of this node's pods, and start watching for changes."""
 
     @abstractmethod
     async def _close(self) -> None: ...
@@ -88,23 +91,24 @@ class EngineRuntime(ABC):
 
     @abstractmethod
     async def _create(self, sandbox: str, config: ContainerConfig, around: SandboxConfig) -> str:
-        """A container in the sandbox of that id; its own id."""
+        """Create a container in the sandbox with that id, and return the id of the container."""
 
     @abstractmethod
     async def _start(self, id: str) -> None: ...
 
     @abstractmethod
     async def _end(self, id: str, grace_s: float) -> None:
-        """Ask the container to end, kill it after the grace, and wait; one that is gone is no fault."""
+        """Send the stop signal to the container, kill it after the grace period, and wait until it has exited. A
+        container that no longer exists is not an error."""
 
     @abstractmethod
     async def _remove(self, id: str) -> None:
-        """What is gone need not be removed."""
+        """Remove the container. A container that no longer exists is not an error."""
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     def adopt(self, pod: Pod) -> None:
-        return  # what there is was found at the start
+        return  # existing pods were read from the engine by _open()
 
     def known_pods(self) -> Sequence[str]:
         return self._table.uids()
@@ -151,7 +155,8 @@ class EngineRuntime(ABC):
         return f"{self.name}://{id}"
 
     async def _clear_way(self, uid: str, name: str, attempt: int) -> None:
-        """A container that was made, and not started before the kubelet ended, has the name that is wanted."""
+        """Remove a container that was created but not started before the kubelet stopped: it occupies the container
+        name that is needed now."""
         found = self._table.get(uid) or SeenPod()
         for each in found.runs_of(name):
             if each.attempt == attempt and each.state == contract.CREATED:
@@ -188,7 +193,7 @@ class EngineRuntime(ABC):
         self._let_go(container)
 
     def _let_go(self, container: SeenContainer) -> None:
-        """Of what is kept of one that the engine has no more."""
+        """Delete the CPU samples and the log of a container that the engine has removed."""
         self._rates.forget(container.id)
         if container.log_path:
             Path(container.log_path).unlink(missing_ok=True)

@@ -1,5 +1,4 @@
-"""The images of an engine that is somebody else's. One that it lacks and Sampan can supply is given to it when it is
-asked for."""
+"""Images of a container engine. An image that the engine lacks and that Sampan can supply is loaded on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +21,8 @@ class EngineImages(ABC):
     def __init__(self, *, supply: Supply) -> None:
         self._supply = supply
         self._has_host = False
-        """The machine's own programs may have changed since another kubelet gave them."""
+        """Whether this process has loaded the host image. It is loaded once per process, because the programs of the
+        machine may have changed since an earlier kubelet loaded it."""
 
     @abstractmethod
     async def list(self) -> Sequence[ImageInfo]: ...
@@ -32,15 +32,15 @@ class EngineImages(ABC):
 
     @abstractmethod
     async def _find(self, name: str) -> ImageInfo | None:
-        """What the engine has."""
+        """Return the image if the engine has it."""
 
     @abstractmethod
     async def _give(self, bundle: Bundle) -> ImageInfo | None:
-        """The image as the engine has it then."""
+        """Load the bundle into the engine, and return the resulting image."""
 
     @abstractmethod
     async def _fetch(self, wanted: Reference, who: Credentials | None) -> str:
-        """Have the engine fetch it from its registry; a reference to it."""
+        """Have the engine pull the image from its registry, and return a reference to it."""
 
     async def get(self, name: str) -> ImageInfo | None:
         is_host = host.is_host(name)
@@ -51,7 +51,7 @@ class EngineImages(ABC):
         return found
 
     async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
-        """With each of the credentials that there are for it, and without any at last."""
+        """Pull an image with each of the matching credentials in turn, and anonymously at last."""
         try:
             wanted = parse_reference(name)
         except BadReference as fault:

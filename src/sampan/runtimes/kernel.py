@@ -1,4 +1,4 @@
-"""What Python has no call for: mounting, and entering the network of a namespace."""
+"""Linux system calls that Python's standard library lacks: mounts, and calls inside a network namespace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MS_PRIVATE = 1 << 18
 MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 _CLONE_NEWNET = 0x40000000
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442
-"""The numbers are the same on all architectures."""
+"""These system call numbers are the same on all architectures."""
 _AT_FDCWD, _AT_EMPTY_PATH, _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = -100, 0x1000, 1, 4
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_IDMAP = 0x1, 0x100000
 _NOBODY = 65534
@@ -52,7 +52,7 @@ def mount(source: str | Path, target: str | Path, kind: str = "", flags: int = 0
 
 
 def unmount(target: str | Path, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> None:
-    """Everything that is mounted there; nothing happens where nothing is."""
+    """Unmount everything mounted at `target`. If nothing is mounted there, or the path does not exist, do nothing."""
     while True:
         if _libc().umount2(os.fsencode(target), flags) != 0:
             code = ctypes.get_errno()
@@ -62,7 +62,7 @@ def unmount(target: str | Path, flags: int = MNT_DETACH | UMOUNT_NOFOLLOW) -> No
 
 
 class UserNamespace:
-    """Held open until nobody uses it any more."""
+    """A user namespace, held open by a file descriptor until this object is garbage-collected."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -70,7 +70,7 @@ class UserNamespace:
 
 
 def nobody_namespace() -> UserNamespace:
-    """A user namespace in which only nobody exists. OSError where there are none."""
+    """Create a user namespace that maps only the user and group nobody. Raise OSError if the kernel does not allow it."""
     argv = ["unshare", "--user", "sh", "-c", "echo; read -r line"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -85,10 +85,12 @@ def nobody_namespace() -> UserNamespace:
 
 
 def bind_without_owners(source: Path, target: Path, namespace: UserNamespace) -> None:
-    """Bind a directory so that its files belong to nobody that the kernel knows, as none of their owners exists in the
-    namespace: what their mode says of others holds for everybody, root with all capabilities too, also for files that
-    come later; set-user-id bits do nothing. OSError where the kernel or the file system cannot do that (an id-mapped
-    mount, Linux 5.12)."""
+    """Mount a directory read-only so that none of its files has an owner known to the kernel.
+
+    It is an id-mapped mount whose user namespace maps none of the owners. So the permission bits for others apply to
+    every process, even to root with all capabilities, and set-user-ID bits have no effect. That also holds for files
+    created later. Raise OSError if the kernel (before Linux 5.12) or the file system does not support id-mapped mounts.
+    """
     tree = _system_call(_SYS_OPEN_TREE, _AT_FDCWD, os.fsencode(source), _OPEN_TREE_CLONE | os.O_CLOEXEC)
     try:
         attributes = struct.pack("QQQQ", _MOUNT_ATTR_IDMAP | _MOUNT_ATTR_RDONLY, 0, 0, namespace.descriptor)
@@ -113,7 +115,7 @@ def _argument(value: int | bytes) -> Any:
 
 
 def mounts_below(folder: Path) -> list[Path]:
-    """What is mounted at the folder or below it, the innermost first."""
+    """Return the mount points at and below the directory, the innermost first."""
     prefix, found = str(folder), []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         path = line.split(" ")[4].encode().decode("unicode_escape")
@@ -123,7 +125,8 @@ def mounts_below(folder: Path) -> list[Path]:
 
 
 def in_network(namespace: Path, call: Callable[[], T]) -> T:
-    """Carry out `call` inside a network namespace: in a thread of its own, as threads have networks of their own."""
+    """Call a function inside a network namespace. It runs in a new thread, because setns() changes the namespace of the
+    calling thread only."""
     found: list[T] = []
     fault: list[BaseException] = []
 
@@ -147,7 +150,7 @@ def in_network(namespace: Path, call: Callable[[], T]) -> T:
 
 
 def loopback_up() -> None:
-    """Of the network that the caller is in."""
+    """Bring up the loopback interface of the current network namespace."""
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)) as link:
         request = struct.pack("16sH14s", b"lo", 0, b"")
         answer = fcntl.ioctl(link, _SIOCGIFFLAGS, request)
@@ -156,7 +159,7 @@ def loopback_up() -> None:
 
 
 def held_capabilities() -> int:
-    """This process's own, as a set of bits."""
+    """Return the effective capabilities of this process as a bit set."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

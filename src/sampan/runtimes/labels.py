@@ -1,6 +1,7 @@
-"""How pods and containers are marked in engines that others use too, so that they are found again. Pure.
+"""Labels that identify pods and containers in an engine that is shared with others.
 
-The first four names are the real kubelet's. With the node's mark several nodes can share one engine.
+The four labels with the prefix io.kubernetes are those of the kubelet in Kubernetes. The node label allows several
+nodes to share one engine.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ POD_NAME, POD_NAMESPACE, POD_UID = "io.kubernetes.pod.name", "io.kubernetes.pod.
 CONTAINER_NAME = "io.kubernetes.container.name"
 NODE = "sampan.dev/node"
 IMAGE = "sampan.dev/image"
-"""As the pod names it: engines tell their own name for it, by which it would seem to have been changed."""
+"""The label with the image name as written in the pod. Engines report a name of their own, which would look like a
+changed image."""
 
 
 def mark(node: str, folder: Path) -> str:
-    """What stands for a node: its name, and its folder, as nodes of several clusters may have one name."""
+    """Return a label value that identifies a node by its name and its directory, since nodes of several clusters may
+    have the same name."""
     return f"{node}-{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:12]}"
 
 
@@ -32,7 +35,7 @@ def container_labels(config: ContainerConfig, sandbox: SandboxConfig, node: str)
 
 
 def of_node(node: str, uid: str = "") -> Mapping[str, str]:
-    """What marks everything of a node, or of one of its pods."""
+    """Return the labels that select all containers of a node, or of one of its pods."""
     return {NODE: node, POD_UID: uid} if uid else {NODE: node}
 
 

@@ -1,4 +1,4 @@
-"""What runtimes share whose containers are processes of the monitor: their records, reports, ends, and taking over."""
+"""Base class of runtimes whose containers are processes of the monitor: records, reports, exits, and recovery."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ Self = TypeVar("Self", bound="MonitoredRuntime")
 
 
 class MonitoredRuntime(ABC):
-    """`async with` begins it: what an earlier one left is taken over. `folder` is the node's own."""
+    """A runtime that runs containers as child processes of the monitor.
+
+    Entering the context starts the monitor if necessary and takes over the containers of an earlier kubelet. `folder`
+    is the directory of the node.
+    """
 
     name: str
 
@@ -55,44 +59,44 @@ class MonitoredRuntime(ABC):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Containers go on."""
+        """Stop watching the monitor. Containers keep running."""
         await self._background.end()
 
     async def shut_down(self) -> None:
-        """End everything, for a node that is given up."""
+        """Remove all pods and stop the monitor, for a node that is removed from the cluster."""
         for uid in list(self._pods):
             await self.remove_pod(uid)
         await self._monitor.quit(kill=True)
 
-    # -- what each kind does its own way -----------------------------------------------------------------------------
+    # -- implemented by each runtime ---------------------------------------------------------------------------------
 
     @abstractmethod
     async def _end_sandbox(self, pod: PodState) -> None:
-        """Take its network away, and note that; its containers have ended."""
+        """Release the network of the sandbox and record that it is not ready. Its containers have exited."""
 
     @abstractmethod
     async def _drop(self, pod: PodState) -> None:
-        """Of what a pod that is forgotten has besides its records, whose folder is removed then."""
+        """Release what a removed pod has besides its records. The directory of the records is removed afterwards."""
 
     @abstractmethod
     async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
-        """Of what a container that has ended need not keep. Its files and log stay until it is removed."""
+        """Release resources of an exited container. Its files and log are kept until the container is removed."""
 
     def _was_out_of_memory(self, record: ContainerRecord) -> bool:
-        """Whether the kernel killed it for that, where anybody can tell."""
+        """Whether the OOM killer killed the container; False if that is unknown."""
         return False
 
     async def _find_spaces(self, pod: PodState, running: dict[str, dict[str, Any]]) -> None:
-        """Of a pod that was there before: what its containers share."""
+        """Fill in the namespaces that the containers of a recovered pod share."""
         pod.spaces = {}
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     async def status(self) -> RuntimeStatus:
         return RuntimeStatus()
 
     def adopt(self, pod: Pod) -> None:
-        return  # what there is was found at the start
+        return  # existing pods were loaded by __aenter__()
 
     def known_pods(self) -> Sequence[str]:
         return list(self._pods)
@@ -104,7 +108,8 @@ class MonitoredRuntime(ABC):
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
     async def _renew(self, config: SandboxConfig) -> PodState:
-        """The pod with a new sandbox, which is for the caller to make; of an earlier one everything ends."""
+        """Return the state of the pod with a new sandbox record; the caller creates the sandbox itself. The containers
+        and the sandbox of an earlier attempt are stopped."""
         old = self._pods.get(config.uid)
         if old is not None:
             await self._end_containers(old)
@@ -143,13 +148,13 @@ class MonitoredRuntime(ABC):
         return record
 
     def _note_start(self, pod: PodState, record: ContainerRecord) -> None:
-        """Unless it has ended already."""
+        """Record that the container is running, unless its exit has been recorded already."""
         if record.state == contract.CREATED:
             record.state, record.started_at = contract.RUNNING, self._clock.now()
         self._records.save_container(pod.sandbox.uid, record)
 
     def _ready(self, uid: str) -> PodState:
-        """A pod in which a container can be started."""
+        """Return the pod if its sandbox is ready, that is, if containers can be started in it."""
         found = self._pods.get(uid)
         if found is None or found.config is None or not found.sandbox.is_ready:
             raise RuntimeFailure("CreateContainerError", "the pod has no sandbox")
@@ -183,7 +188,7 @@ class MonitoredRuntime(ABC):
         if found is not None and record is not None:
             await self._remove(found, record)
 
-    # -- looking in --------------------------------------------------------------------------------------------------
+    # -- exec, attach, logs ------------------------------------------------------------------------------------------
 
     async def attach(self, pod: Pod, container: str) -> ProcessStream:
         _, record = self._running(pod, container)
@@ -206,10 +211,10 @@ class MonitoredRuntime(ABC):
             raise RuntimeFailure("NotFound", f'container "{name}" is not running')
         return found, runs[0]
 
-    # -- ends --------------------------------------------------------------------------------------------------------
+    # -- exits -------------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Take note of containers that end, for as long as the runtime runs."""
+        """Record the exits that the monitor reports, reconnecting to the monitor until cancelled."""
         while True:
             try:
                 await self._monitor.follow(self._ended)
@@ -231,13 +236,13 @@ class MonitoredRuntime(ABC):
     def _note_end(self, pod: PodState, record: ContainerRecord, code: int, finished_at: float) -> None:
         record.state, record.exit_code = contract.EXITED, code
         record.finished_at = finished_at or self._clock.now()
-        # One that ends at once is seen to end before it is seen to have begun.
+        # The exit of a short-lived container may be seen before its start is recorded.
         record.started_at = min(record.started_at or record.finished_at, record.finished_at)
         is_oom = code == KILLED and self._was_out_of_memory(record)
         record.reason = contract.OOM_KILLED if is_oom else contract.ERROR if code else contract.COMPLETED
         try:
             self._records.save_container(pod.sandbox.uid, record)
-        except OSError as fault:  # a kubelet that begins anew learns of it from what the monitor has written
+        except OSError as fault:  # a restarted kubelet reads the exit file of the monitor instead
             log.error("cannot save the exit status of container %s: %s", record.id, fault)
         if (task := pod.kills.pop(record.id, None)) is not None:
             task.cancel()
@@ -265,7 +270,7 @@ class MonitoredRuntime(ABC):
                 self._note_end(pod, record, KILLED, 0)
 
     async def _kill_process(self, id: str) -> None:
-        """And wait until it is gone."""
+        """Kill a process of the monitor with SIGKILL, and wait up to 10 seconds for its exit."""
         with contextlib.suppress(MonitorError):
             stream = await self._monitor.attach(id)
             try:
@@ -277,7 +282,7 @@ class MonitoredRuntime(ABC):
                 await stream.close()
             await self._monitor.forget(id)
 
-    # -- taking over -------------------------------------------------------------------------------------------------
+    # -- recovery ----------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
         for record in self._records.sandboxes():
@@ -286,7 +291,8 @@ class MonitoredRuntime(ABC):
             pod.containers = {each.id: each for each in self._records.containers(record.uid)}
 
     async def _settle(self) -> None:
-        """Bring the records up to what the monitor knows: what it does not know of has ended, nobody knows how."""
+        """Reconcile the records with the processes of the monitor. A container that the monitor does not know has
+        exited; its exit code is read from its exit file, if there is one."""
         running = {each["id"]: each for each in await self._monitor.list()}
         for pod in list(self._pods.values()):
             await self._find_spaces(pod, running)
@@ -301,7 +307,8 @@ class MonitoredRuntime(ABC):
 
 
 class _Attached:
-    """Output ends a moment before the process does; how that ended is known from its record."""
+    """An attached container. Its output may end shortly before its process exits, in which case the exit code is read
+    from the container's record once it is there."""
 
     def __init__(self, stream: MonitorStream, record: ContainerRecord) -> None:
         self._stream, self._record = stream, record
@@ -319,7 +326,7 @@ class _Attached:
 
 
 def _noted(folder: Path) -> tuple[int, float]:
-    """How a container ended, as the monitor wrote it down; killed, if it did not."""
+    """Return the exit code and time that the monitor wrote, or those of a killed process if it wrote none."""
     try:
         value = msgspec.json.decode((folder / "exit").read_bytes(), type=dict[str, Any])
         return int(value["code"]), float(value["finished_at"])
@@ -328,7 +335,7 @@ def _noted(folder: Path) -> tuple[int, float]:
 
 
 def _signal_number(name: str) -> int:
-    """Of a name or number that an image or a pod gives; SIGTERM for what is none."""
+    """Return the number of a signal named in an image or a pod; SIGTERM for an unknown name."""
     if not name:
         return signal.SIGTERM
     if name.isascii() and name.isdecimal() and len(name) < 3 and int(name) in signal.valid_signals():

@@ -1,5 +1,8 @@
-"""What runtimes need of a network: those that make sandboxes an address for each, and ports of the node; those whose
-engine connects pods itself, that it knows how."""
+"""Interfaces between runtimes and the pod network.
+
+`PodNetwork` serves runtimes that create sandboxes themselves: addresses and host ports. `EngineNetwork` serves runtimes
+whose engine connects pods through CNI plug-ins: it configures the engine.
+"""
 
 from __future__ import annotations
 
@@ -11,36 +14,37 @@ from sampan.runtimes.config import PortMapping
 
 
 class PodNetwork(Protocol):
-    """One node's. What it raises is RuntimeFailure."""
+    """The pod network of one node. Operations raise RuntimeFailure."""
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
-        """New sandboxes have addresses of these from now on."""
+        """Allocate the addresses of new sandboxes from these pod CIDRs."""
 
     async def attach(self, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> Sequence[str]:
-        """Connect the network namespace of a pod, whose loopback is up already; its addresses. Again for the same pod
-        gives the same."""
+        """Connect the network namespace of a pod, whose loopback interface is up, and return the pod's addresses. A
+        second call for the same pod returns the same addresses."""
 
     async def detach(self, uid: str) -> None:
-        """Take back what the pod had; nothing happens for one that had nothing."""
+        """Release the addresses and ports of the pod. Do nothing for an unknown pod."""
 
     def known(self) -> Sequence[str]:
-        """The uids of pods that have something."""
+        """Return the uids of all pods that hold addresses or ports."""
 
     def addresses(self, uid: str) -> Sequence[str]: ...
 
 
 class EngineNetwork(Protocol):
-    """One node's, for an engine that connects pods by plug-ins. What it raises is RuntimeFailure."""
+    """The network configuration of an engine that connects pods through plug-ins. Operations raise RuntimeFailure."""
 
     async def apply(self, cidrs: Sequence[str]) -> None:
-        """Pods that the engine makes from now on have addresses of these ranges."""
+        """Configure the engine to allocate the addresses of new pods from these pod CIDRs."""
 
     async def remove_all(self) -> None:
-        """For a node that is given up; the engine's pods are gone."""
+        """Remove the configuration, for a node that is removed from the cluster. The pods of the engine are gone by
+        then."""
 
 
 class NoNetwork:
-    """Pods have their own loopback and nothing else."""
+    """A network in which each pod has only its loopback interface."""
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
         return

@@ -1,4 +1,4 @@
-"""How gladly the kernel kills a process for want of memory: what may be asked for here."""
+"""The OOM scores (oom_score_adj) that this process may give to containers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SYS_RESOURCE = 24
 
 
 def allowed(score: int) -> int:
-    """The score, or the least that this process may give others: without the capability none below its own."""
+    """Return the score, or the lowest one that this process may set. Without CAP_SYS_RESOURCE that is its own score."""
     if score >= 0 or may_lower():
         return score
     try:

@@ -1,4 +1,4 @@
-"""Connecting to a port of a pod's own loopback address, from the outside of its network."""
+"""Connections to a port on the loopback address of a pod, for port forwarding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PATIENCE_S = 10.0
 
 
 async def connected(port: int, network: Path | None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """In the network namespace of that path; None: in the node's."""
+    """Connect in the network namespace at that path, or in the node's if it is None."""
 
     def connect() -> socket.socket:
         return socket.create_connection(("localhost", port), timeout=_PATIENCE_S)

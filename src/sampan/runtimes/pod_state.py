@@ -1,4 +1,4 @@
-"""A pod of a runtime that keeps its own records, as they are in memory, and what the kubelet is told of it."""
+"""The state of a pod in runtimes that keep their own records, and the report that the kubelet gets of it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sampan.runtimes.records import ContainerRecord, SandboxRecord
 
 
 class PodState:
-    """A pod in memory, as its records say it is on disk."""
+    """The in-memory state of a pod, which mirrors its records on disk."""
 
     def __init__(self, record: SandboxRecord) -> None:
         self.sandbox = record
         self.config: SandboxConfig | None = None
         self.spaces: dict[str, str] = {}
         self.containers: dict[str, ContainerRecord] = {}
-        """By id."""
+        """Records of all runs of all containers, by container id."""
         self.specs: dict[str, dict[str, Any]] = {}
-        """The process of each container as it was begun, for commands that are run beside it."""
+        """The OCI process specification of each container by id, which exec reuses for additional commands."""
         self.kills: dict[str, asyncio.Task[None]] = {}
 
     def runs_of(self, name: str) -> list[ContainerRecord]:
-        """Of a container, the latest first."""
+        """Return the runs of a container, the latest first."""
         return sorted((each for each in self.containers.values() if each.name == name), key=lambda each: -each.attempt)
 
     def running(self) -> list[ContainerRecord]:
@@ -35,7 +35,7 @@ class PodState:
 
 
 def new_sandbox(config: SandboxConfig, old: PodState | None, now: float) -> SandboxRecord:
-    """One that is not ready yet."""
+    """Return a sandbox record that is not ready yet."""
     return SandboxRecord(
         uid=config.uid,
         name=config.name,
@@ -65,7 +65,8 @@ def new_container(config: ContainerConfig, attempt: int, now: float) -> Containe
 
 
 def report(found: PodState, pod: Pod, runtime: str) -> PodReport:
-    """In a new sandbox init containers have their turn again, and what was lost with the old one is of before."""
+    """Return the report for a pod. Init containers run again in a new sandbox, so their runs in the old sandbox are not
+    current, and neither are failed runs of other containers: both are reported as previous runs."""
     record, inits = found.sandbox, {each.name for each in pod.spec.initContainers}
     names = dict.fromkeys(each.name for each in found.containers.values() if each.name)
     present, before = [], []

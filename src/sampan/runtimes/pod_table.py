@@ -1,7 +1,7 @@
-"""What an engine that keeps pods itself (containerd, Docker) was last seen to have, as the kubelet is told of it.
+"""The last observed state of a container engine (containerd, Docker), and the reports derived from it.
 
-An engine is asked in several calls, and by several tasks at a time: whoever asks takes a ticket before the first call,
-and what was asked for earlier never overwrites what was asked for later.
+Observing an engine takes several calls, and several tasks do it concurrently. So each observer takes a ticket before
+its first call, and an observation with a lower ticket never overwrites one with a higher ticket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SeenSandbox:
     created_at: float = 0
     ips: Sequence[str] = ()
     pid: int = 0
-    """Of the process that holds the namespaces, where the engine tells it."""
+    """The process that holds the namespaces; 0 if the engine does not report it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +53,9 @@ class SeenContainer:
 @dataclass(slots=True)
 class SeenPod:
     sandboxes: Sequence[SeenSandbox] = ()
-    """The latest first."""
+    """The latest sandbox first."""
     containers: Sequence[SeenContainer] = ()
-    """Of each name the latest first."""
+    """The latest run first among those with the same name."""
     ticket: int = field(default=0, compare=False)
 
     @property
@@ -67,13 +67,13 @@ class SeenPod:
 
 
 class PodTable:
-    """`name` is the runtime's, as in a container's id."""
+    """The observed pods of one runtime. `name` is the name of the runtime, the scheme of container ids."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._pods: dict[str, SeenPod] = {}
         self._gone: dict[str, int] = {}
-        """Tickets of pods that were seen to be gone, lest an older look brings them back."""
+        """Tickets of observations in which a pod was absent, so that an older observation does not bring it back."""
         self._tickets = itertools.count(1)
         self._all_seen = 0
 
@@ -87,7 +87,7 @@ class PodTable:
         return self._pods.get(uid)
 
     def put(self, uid: str, sandboxes: Sequence[SeenSandbox], containers: Sequence[SeenContainer], ticket: int) -> bool:
-        """Whether anything is other than before."""
+        """Store an observation of a pod, and return whether it differs from the one before."""
         known = self._pods.get(uid)
         if ticket < (known.ticket if known is not None else self._gone.get(uid, 0)):
             return False
@@ -104,14 +104,16 @@ class PodTable:
         return found != known
 
     def forget_before(self, ticket: int) -> None:
-        """All pods were looked at with this ticket: no look from before the last such time is under way any more."""
+        """Note that all pods were observed with this ticket, and drop tickets in `_gone` that are older than the
+        previous such observation, as no observation that old is still under way."""
         self._gone = {uid: each for uid, each in self._gone.items() if each >= self._all_seen}
         self._all_seen = ticket
 
-    # -- what the kubelet asks ---------------------------------------------------------------------------------------
+    # -- queries of the kubelet --------------------------------------------------------------------------------------
 
     def report(self, pod: Pod) -> PodReport:
-        """In a new sandbox init containers have their turn again, and what was lost with the old one is of before."""
+        """Return the report for a pod. Init containers run again in a new sandbox, so their runs in the old sandbox are
+        not current, and neither are failed runs of other containers: both are reported as previous runs."""
         found = self._pods.get(pod.metadata.uid)
         if found is None:
             return NOTHING
@@ -140,7 +142,7 @@ class PodTable:
             attempt=seen.attempt,
             image=seen.image,
             image_ref=seen.image_ref,
-            # Engines note a quick container's end before they note that it began.
+            # Engines may record the exit of a short-lived container before its start.
             started_at=min(seen.started_at, seen.finished_at) if is_over else seen.started_at,
             finished_at=seen.finished_at if is_over else 0,
             exit_code=seen.exit_code if is_over else 0,
@@ -177,7 +179,7 @@ class PodTable:
 
 
 def ended_reason(reason: str, exit_code: int) -> str:
-    """The engine's word, or the usual one."""
+    """Return the reason reported by the engine, or else Error or Completed, depending on the exit code."""
     return reason or (contract.ERROR if exit_code else contract.COMPLETED)
 
 

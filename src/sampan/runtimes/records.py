@@ -1,8 +1,8 @@
-"""What the runtime has, on disk: a folder for each pod, and in it one for each of its containers.
+"""Records of sandboxes and containers on disk, with a directory for each pod and each of its containers.
 
-pods/UID/sandbox.json        the sandbox; ns/ has its namespaces, files/ what containers see of it
-pods/UID/config.json         what it was made with
-pods/UID/c/ID/record.json    a container; rootfs, upper, config.json, exit beside it
+pods/UID/sandbox.json        the sandbox, beside ns/ (its namespaces) and files/ (files that its containers share)
+pods/UID/config.json         the configuration that the sandbox was created with
+pods/UID/c/ID/record.json    a container, beside its rootfs, upper, config.json and exit
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class SandboxRecord(msgspec.Struct):
     ips: list[str] = []
     cgroup_parent: str = ""
     pause: str = ""
-    """The id of the process that holds the processes' namespace, where they share one."""
+    """The monitor id of the process that holds the PID namespace, if the containers of the pod share one."""
     hostname: str = ""
     program: str = ""
-    """The name of that which runs its containers."""
+    """The name of the OCI runtime program that runs the pod's containers."""
     made: int = 1
-    """How many sandboxes the pod has had."""
+    """How many sandboxes the pod has had, including this one."""
 
 
 class ContainerRecord(msgspec.Struct):
@@ -58,14 +58,14 @@ class ContainerRecord(msgspec.Struct):
     stop_signal: str = ""
     memory_bytes: int = 0
     image_digest: str = ""
-    """Of the image whose layers it uses."""
+    """The digest of the image whose layers the container uses."""
     volume_digests: list[str] = msgspec.field(default_factory=list)
-    """Of the images that it has as volumes."""
+    """The digests of the images that are mounted as volumes."""
     user: contract.User | None = None
 
 
 class Records:
-    """Written whole or not at all; read once, when the runtime begins."""
+    """Reads and writes records. Writes are atomic. Records are read only when the runtime starts."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class Records:
         _write(self.pod(config.uid) / "config.json", msgspec.json.encode(config, enc_hook=str))
 
     def config(self, uid: str) -> SandboxConfig | None:
-        """What the pod's sandbox was made with, if that can be read."""
+        """Return the configuration that the pod's sandbox was created with, or None if it cannot be read."""
         try:
             data = (self.pod(uid) / "config.json").read_bytes()
             return msgspec.json.decode(data, type=SandboxConfig, dec_hook=as_path)
@@ -94,7 +94,8 @@ class Records:
         _write(self.container(uid, record.id) / "record.json", msgspec.json.encode(record))
 
     def sandboxes(self) -> Iterator[SandboxRecord]:
-        """What cannot be read is a pod that was being made or removed: it is told with what is known, its uid."""
+        """Yield the records of all sandboxes. A record that cannot be read belongs to a pod whose creation or removal
+        was interrupted; for it a record with only the uid is returned."""
         folder = self.folder / "pods"
         for uid in sorted(os.listdir(folder)) if folder.exists() else ():
             try:
@@ -113,13 +114,13 @@ class Records:
                 )
 
     def remove(self, path: Path) -> None:
-        """As far as that can be done."""
+        """Remove a directory tree, ignoring errors."""
         with contextlib.suppress(OSError):
             trees.remove_tree(path)
 
 
 def as_path(kind: type, value: Any) -> Any:
-    """Of the fields only paths are none of the types that JSON has."""
+    """Convert a decoded string to the field's type. Path is the only field type that has no JSON counterpart."""
     return kind(value)
 
 

@@ -8,7 +8,7 @@ _NODE = Path("/etc/resolv.conf")
 
 
 def resolv_conf(dns: Dns | None) -> str:
-    """As told; the node's own where nothing is said."""
+    """Return the text for a DNS configuration, or the resolv.conf of the node if there is none."""
     if dns is None:
         try:
             return _NODE.read_text()

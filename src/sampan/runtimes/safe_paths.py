@@ -1,8 +1,8 @@
-"""Opening files in a directory that strangers have filled: an image's root, a container's root, a volume.
+"""Open files in a directory with untrusted content: the root of an image or a container, or a volume.
 
-Symbolic links are followed as if that directory were the root of the machine, so that no path leads out of it. Every
-step is made from an open directory, never from a path, so that nobody who writes to the directory meanwhile can change
-what is opened. Only regular files are ever opened for reading: opening a FIFO blocks, and opening a device node acts
+Symbolic links are resolved as if the directory were the root of the file system, so that no path leads out of it. Each
+step starts from an open directory descriptor, never from a path, so that a concurrent writer to the directory cannot
+change what is opened. Only regular files are opened for reading: opening a FIFO blocks, and opening a device node acts
 on the device.
 """
 
@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 _MOST_LINKS: Final = 40
-"""As many as Linux follows."""
+"""The number of symbolic links that Linux follows in one path resolution."""
 _MOST_LEVELS: Final = 256
-"""How deep a path may lead step by step: each level is a descriptor, of which a process may have 1024."""
+"""The maximum depth of a path that is resolved step by step. Each level holds a file descriptor open, and a process may
+have as few as 1024."""
 _SYS_OPENAT2: Final = 437
-"""The number is the same on all architectures."""
+"""This system call number is the same on all architectures."""
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
 _PATH: Final = getattr(os, "O_PATH", os.O_RDONLY)
-"""Elsewhere than on Linux this module can be imported, not used."""
+"""On systems other than Linux this module can be imported but not used."""
 _STEP: Final = _PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY: Final = _PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _KINDS: Final = {
@@ -40,11 +41,11 @@ _KINDS: Final = {
 
 
 class UnsafePath(ValueError):
-    """The path leads in a circle, or to something that is not an ordinary file of bounded size."""
+    """The path contains a link cycle, or leads to something that is not a regular file of bounded size."""
 
 
 class Root:
-    """A directory held open. Whoever makes it closes it; `opened_root` does so at the end of a block."""
+    """An open directory, which its creator closes; `opened_root` closes it at the end of a `with` block."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -53,13 +54,13 @@ class Root:
         return self._descriptor
 
     def read(self, path: str, most: int) -> bytes:
-        """The content of a regular file. FileNotFoundError where there is none; UnsafePath where something else is
-        there, or the file is larger than `most`."""
+        """Return the content of a regular file. Raise FileNotFoundError if it does not exist, and UnsafePath if it is
+        not a regular file or larger than `most` bytes."""
         with self.open(path) as file:
             return _bounded(file, path, most)
 
     def open(self, path: str) -> BinaryIO:
-        """A regular file, for the caller to close."""
+        """Open a regular file. The caller closes it."""
         held = self._resolved(path, _PATH | os.O_CLOEXEC)
         try:
             return _reopened(held, path)
@@ -67,8 +68,8 @@ class Root:
             os.close(held)
 
     def directory(self, parts: Sequence[str], *, mode: int | None = None) -> int:
-        """An open directory, which the caller closes. With a `mode`, directories that are missing are made; the target
-        of a link that leads to nothing is made too."""
+        """Return the descriptor of a directory, which the caller closes. If `mode` is not None, missing directories are
+        created, including the target of a dangling link."""
         if not parts:
             return os.dup(self._descriptor)
         try:
@@ -89,7 +90,7 @@ class Root:
         return self._walked(_parts(path), None, is_directory=bool(flags & os.O_DIRECTORY))
 
     def _walked(self, parts: Sequence[str], mode: int | None, *, is_directory: bool) -> int:
-        """Step by step, for kernels without openat2 and for making what is missing."""
+        """Resolve a path step by step, for kernels without openat2 and to create missing directories."""
         left, links = list(reversed(parts)), 0
         trail = [os.dup(self._descriptor)]
         try:
@@ -135,8 +136,8 @@ def opened_root(path: Path) -> Iterator[Root]:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A regular file at a place of the node's own whose content strangers write, for the caller to close. Its last part
-    may not be a link."""
+    """Open a regular file at a trusted path with untrusted content; the caller closes it. The last component of the
+    path must not be a symbolic link."""
     held = os.open(path, _STEP)
     try:
         return _reopened(held, path.name)
@@ -145,13 +146,14 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """The whole content of such a file; UnsafePath where it is larger than `most` or not a regular file."""
+    """Return the content of a file as `open_file` opens it. Raise UnsafePath if it is larger than `most` bytes or not a
+    regular file."""
     with open_file(path) as file:
         return _bounded(file, path.name, most)
 
 
 def _reopened(held: int, name: str) -> BinaryIO:
-    """The file behind a descriptor that only names it (O_PATH), opened for reading if it is a regular one."""
+    """Open the file of an O_PATH descriptor for reading. Raise UnsafePath if it is not a regular file."""
     mode = os.fstat(held).st_mode
     if not stat.S_ISREG(mode):
         raise UnsafePath(f"{name} is {_KINDS.get(stat.S_IFMT(mode), 'a special file')}, not a regular file")
@@ -212,13 +214,14 @@ def _syscall() -> ctypes._NamedFuncPointer:
 
 
 def _parts(path: str) -> list[str]:
-    """Not by pathlib, for which two slashes at the beginning are a root of their own."""
+    """Split a path. pathlib is not used because it treats two leading slashes as a separate root."""
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def inside(root: Path, path: str) -> Path:
-    """Where `path` leads to within `root`; the rest of it as it is from the first part on that does not exist. Only for
-    a directory that nobody else writes to: the answer is a path, which could mean something else later."""
+    """Return the path within `root` that `path` resolves to; components after the first that does not exist are kept as
+    they are. Use it only for a directory that is not written to concurrently: the result is a path, which may be
+    replaced later."""
     left, done, links = _parts(path), root, 0
     while left:
         part = left.pop(0)

@@ -1,4 +1,4 @@
-"""What sandboxes were made with, kept on disk: a kubelet that begins anew makes more containers in them."""
+"""Configurations of sandboxes, saved on disk so that a restarted kubelet can create more containers in them."""
 
 from __future__ import annotations
 

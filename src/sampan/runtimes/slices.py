@@ -1,4 +1,4 @@
-"""Groups of pods where the engine has systemd make groups: these are slices, known by name and not by path."""
+"""Cgroups of pods in engines with the systemd cgroup driver, where they are slices with a name instead of a path."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _PATIENCE_S = 60.0
 
 
 def slice_of(uid: str) -> str:
-    """A dash in a slice's name means that it lies in another."""
+    """Return the name of the pod's slice. Dashes are replaced, as a dash in a slice name denotes a parent slice."""
     return f"{_PREFIX}{uid.replace('-', '_')}.slice"
 
 
 def group_parent(config: SandboxConfig, *, is_systemd: bool) -> str:
-    """Below what the engine is to put the pod's containers."""
+    """Return the cgroup parent that the engine uses for the containers of the pod."""
     return slice_of(config.uid) if is_systemd and config.cgroup_parent else config.cgroup_parent
 
 
 async def end_slice(uid: str) -> None:
-    """systemd makes slices where they are named, and keeps them until told."""
+    """Stop the pod's slice. systemd creates a slice on first use and keeps it until it is stopped."""
     if (systemctl := shutil.which("systemctl")) is None:
         return
     quiet = asyncio.subprocess.DEVNULL
-    with contextlib.suppress(OSError):  # also if systemd does not answer
+    with contextlib.suppress(OSError):  # includes TimeoutError, if systemd does not respond
         process = await asyncio.create_subprocess_exec(systemctl, "stop", slice_of(uid), stdout=quiet, stderr=quiet)
         try:
             async with asyncio.timeout(_PATIENCE_S):

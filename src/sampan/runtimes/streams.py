@@ -1,4 +1,4 @@
-"""A process that somebody is connected to: what exec and attach give."""
+"""The interface of a process with attached streams, as exec and attach return it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ STDOUT, STDERR = 1, 2
 
 
 class ProcessStream(Protocol):
-    """Of a process with a terminal everything it says is STDOUT. `close` lets go of it at any time; a process that was
-    begun for this stream is killed then."""
+    """A process with attached streams. All output of a process with a terminal is STDOUT. `close` may be called at any
+    time; it kills a process that was started for this stream."""
 
     async def read(self) -> tuple[int, bytes] | None:
-        """The next piece of output, and which of the two it is; None at the end of both."""
+        """Return the next piece of output with its channel, or None at the end of both channels."""
 
     async def write(self, data: bytes) -> None:
-        """To its input; nothing happens where that is closed."""
+        """Write to stdin. Do nothing if stdin is closed."""
 
     async def close_input(self) -> None:
-        """There is no more input."""
+        """Signal the end of input."""
 
     async def resize(self, width: int, height: int) -> None:
-        """Of its terminal, in characters."""
+        """Set the size of the terminal in characters."""
 
     async def wait(self) -> int:
-        """Until it has ended; its exit code. Of an attached container that goes on, until its output is at its end."""
+        """Wait for the exit of the process, and return its exit code. For an attached container that keeps running,
+        wait for the end of its output."""
 
     async def close(self) -> None: ...
 
 
 async def collected(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, bytes, bytes]:
-    """Wait for the end: the exit code, and what was said, of which no more than `most` bytes are kept."""
+    """Wait for the exit of the process, and return the exit code, stdout and stderr, of each no more than `most` bytes."""
     out: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     try:
         while (piece := await stream.read()) is not None:

@@ -1,4 +1,4 @@
-"""Folders that pods have filled, however deep they are: what Python does by recursion would end with an error there."""
+"""Traverse and remove directory trees of any depth. Pods may create trees that exceed Python's recursion limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """All that is in the folder and below; links are not followed, and what cannot be read is left out."""
+    """Yield all entries below the directory. Symbolic links are not followed, and unreadable directories are skipped."""
     places = [os.fspath(folder)]
     while places:
         try:
@@ -24,12 +24,12 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def remove_tree(folder: Path) -> None:
-    """OSError where something of it stays."""
+    """Remove a directory tree. Raise OSError if a part of it cannot be removed."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
         return
-    except (OSError, RecursionError):  # rm needs neither a frame nor a descriptor for each level
+    except (OSError, RecursionError):  # rm needs no stack frame or descriptor per level
         command = ["rm", "-rf", "--one-file-system", "--", os.fspath(folder)]
         done = subprocess.run(command, capture_output=True, check=False, text=True)
         if done.returncode:

@@ -1,7 +1,7 @@
 """Users as images name them: `1000`, `www`, `1000:1000`, `www:staff`.
 
-There is one reader for the check that a container does not run as root and for running it: two readers that disagree
-about `00`, `+0` or digits of other scripts would let root pass.
+The check of runAsNonRoot and the start of a container share this parser: two parsers that disagree about `00`, `+0` or
+non-ASCII digits would let root pass.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import re
 from typing import Final, NamedTuple
 
 LARGEST_ID: Final = (1 << 31) - 1
-"""The largest id of a user or group that the API takes. What is larger would become another number in the kernel."""
+"""The largest user or group id that the API accepts. A larger id would become a different number in the kernel."""
 _NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
-"""What Go's strconv.ParseInt takes for a number."""
+"""The syntax that Go's strconv.ParseInt accepts."""
 
 
 class BadUser(ValueError):
-    """A number that no user or group can have; the message says which."""
+    """A number that is not a valid user or group id; the message names it."""
 
 
 class ImageUser(NamedTuple):
     name: str
-    """The part before the colon; empty where the image names nobody, which means root."""
+    """The part before the colon. It is empty if the image sets no user, which means root."""
     uid: int | None
-    """None where the name is none of a number: only the container's /etc/passwd knows whom it means."""
+    """None if the name is not a number: only the container's /etc/passwd maps it to a uid."""
     group: str = ""
 
 
@@ -33,7 +33,7 @@ def parse_user(text: str) -> ImageUser:
 
 
 def parse_id(text: str) -> int | None:
-    """The number of a user or group; None where the text is a name."""
+    """Return the user or group id, or None if the text is a name. Raise BadUser if the number is out of range."""
     if not _NUMBER.fullmatch(text):
         return None
     value = int(text) if len(text) <= 20 else LARGEST_ID + 1

@@ -1,9 +1,10 @@
-"""The runtime `cri`: containerd or CRI-O, over the container runtime interface (gRPC on its socket).
+"""The runtime `cri`, which drives containerd or CRI-O through the Container Runtime Interface (gRPC on a socket).
 
-`cri.proto` is what is spoken, `client` speaks it; `messages` and `seen` translate, both pure; `about` has what the
-runtime says of itself; `streaming` and `commands` connect to processes and ports; `view` looks at what there is and
-follows what happens; `usage` has what it takes; `images` has the runtime's images, `handing` gives containerd those
-that it lacks; `connecting` sees to the network; `runtime` is the contract.
+It corresponds to `pkg/kubelet/kuberuntime` and `k8s.io/cri-client`. `cri.proto` defines the messages, `client` sends
+them; `messages` builds requests and `seen` parses responses; `about` reads the status and configuration of the runtime;
+`streaming` and `commands` implement exec, attach and port forwarding; `view` watches the state of the runtime; `usage`
+reads resource usage; `images` manages images and `handing` loads missing ones into containerd; `connecting` configures
+the network; `runtime` implements the runtime contract.
 """
 
 from sampan.runtimes.cri.about import setting_of

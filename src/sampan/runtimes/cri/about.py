@@ -1,4 +1,4 @@
-"""What a runtime that speaks CRI says of itself: whether it can run pods, in which ways, and how it is set up."""
+"""The status and configuration of a CRI runtime: whether it can run pods, its handlers, and its settings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _FAULTS = {NETWORK_READY: "container runtime network not ready", RUNTIME_READY: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriSetting:
-    """How the engine was set up by whoever runs it; None and empty where it does not tell."""
+    """Settings of the engine, which its administrator has chosen; None or empty if the engine does not report them."""
 
     network_folder: Path | None = None
-    """Where it looks for the description of the pods' network."""
+    """The directory in which the engine looks for its CNI configuration."""
     plugin_folders: Sequence[Path] = ()
     has_systemd_groups: bool = False
 
 
 async def setting_of(endpoint: str) -> CriSetting:
-    """Of the runtime at a socket."""
+    """Return the settings of the runtime at a socket."""
     client = CriClient(endpoint)
     try:
         return await ask_setting(client)
@@ -40,7 +40,7 @@ async def ask_setting(client: CriClient) -> CriSetting:
 
 
 async def _told_systemd(client: CriClient) -> bool | None:
-    """None: it is too old to be asked (containerd before 2.0)."""
+    """Return whether the cgroup driver is systemd, or None if the runtime does not report it (containerd before 2.0)."""
     try:
         return int((await client.runtime("RuntimeConfig")).linux.cgroup_driver) == 0
     except CriError as fault:
@@ -50,7 +50,7 @@ async def _told_systemd(client: CriClient) -> bool | None:
 
 
 def setting(info: Mapping[str, str], *, has_systemd: bool | None) -> CriSetting:
-    """Of what containerd tells beside its status. Pure."""
+    """Return the settings in the verbose status of containerd."""
     network, config = _json(info.get("cniconfig")), _json(info.get("config"))
     folder = network.get("PluginConfDir")
     engine = config.get("containerd") or {}
@@ -65,7 +65,7 @@ def setting(info: Mapping[str, str], *, has_systemd: bool | None) -> CriSetting:
 
 
 def status(answer: Any) -> RuntimeStatus:
-    """Pure."""
+    """Convert a status response to a runtime status."""
     conditions = {each.type: each for each in answer.status.conditions}
     bad = [type for type in _FAULTS if _is_bad(conditions, type)]
     faults = [f"{_FAULTS[type]}: {_condition(conditions.get(type))}" for type in bad]

@@ -1,4 +1,4 @@
-"""Calls to a runtime that speaks CRI, on its socket."""
+"""A gRPC client of a CRI runtime on its Unix socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPTIONS = (
 
 
 class CriError(RuntimeFailure):
-    """What the runtime answered, in the words in which the real kubelet shows it."""
+    """An error response of the runtime, formatted as the kubelet in Kubernetes does."""
 
     def __init__(self, reason: str, code: grpc.StatusCode, details: str) -> None:
         name = "".join(part.capitalize() for part in code.name.split("_"))
@@ -37,12 +37,12 @@ class CriError(RuntimeFailure):
 
     @property
     def is_unknown(self) -> bool:
-        """The runtime has no such call."""
+        """Whether the runtime does not implement the call."""
         return self.code is grpc.StatusCode.UNIMPLEMENTED
 
 
 class CriClient:
-    """`endpoint` is the socket's path, with or without `unix://`."""
+    """A client of the runtime at `endpoint`, a path with or without `unix://`."""
 
     def __init__(self, endpoint: str) -> None:
         self.schema: Schema = load()
@@ -55,7 +55,7 @@ class CriClient:
     async def runtime(
         self, name: str, request: Any = None, *, reason: str = "RuntimeError", timeout_s: float | None = TIMEOUT_S
     ) -> Any:
-        """A call of the RuntimeService; CriError with that reason."""
+        """Call the RuntimeService. Raise CriError with that reason if it fails."""
         return await self._call("RuntimeService", name, request, reason, timeout_s)
 
     async def images(
@@ -64,7 +64,7 @@ class CriClient:
         return await self._call("ImageService", name, request, reason, timeout_s)
 
     async def events(self) -> AsyncIterator[Any]:
-        """Of containers, as they happen, until the runtime ends the stream or cannot go on (CriError)."""
+        """Yield container events until the runtime ends the stream. Raise CriError if the stream fails."""
         method = self.schema.method("RuntimeService", "GetContainerEvents")
         stream = self.channel.unary_stream(
             method.path, request_serializer=method.request.SerializeToString, response_deserializer=_reader(method)

@@ -1,4 +1,4 @@
-"""Commands in containers, and their own processes' streams, by the addresses that the runtime gives for them."""
+"""Exec, attach and port forwarding through the streaming URLs that the runtime returns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class CriCommands:
         return stream
 
     async def _exit_code(self, id: str) -> int:
-        """The output may end a moment before the runtime has noticed the container's end; or the container goes on."""
+        """Return the exit code of a container, waiting for a while, as its output may end shortly before the runtime
+        notices its exit. Return 0 if the container keeps running."""
         for _ in range(_LOOKS):
             status = await self._view.status(id)
             if status is None or seen.state(status.state) == contract.EXITED:
@@ -61,7 +62,7 @@ class CriCommands:
 
 
 def terminal(pod: Pod, name: str) -> tuple[bool, bool]:
-    """Whether the container has input, and whether it has a terminal."""
+    """Return whether the container has stdin, and whether it has a terminal."""
     spec = pod.spec
     containers: Sequence[Any] = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
     found = next((each for each in containers if each.name == name), None)

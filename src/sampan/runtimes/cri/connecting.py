@@ -1,4 +1,4 @@
-"""Seeing that the engine knows how to connect pods, where Sampan is to tell it."""
+"""Configure the network of an engine whose pods Sampan connects."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _LOOKS, _LOOK_AGAIN_S = 200, 0.05
 
 
 class Connecting:
-    """Without a `network` the engine's own configuration is left alone."""
+    """Passes pod CIDRs to the engine. If `network` is None, the CNI configuration of the engine is left unchanged."""
 
     def __init__(self, *, client: CriClient, network: EngineNetwork | None) -> None:
         self._client, self._network = client, network
         self._cidrs: Sequence[str] = ()
         self._told: Sequence[str] = ()
-        """What the engine knows of."""
+        """The pod CIDRs that the engine uses."""
         self._turn = asyncio.Lock()
 
     def use(self, cidrs: Sequence[str]) -> None:
         self._cidrs = tuple(cidrs)
 
     async def ensure(self) -> None:
-        """Tell the engine what it does not know yet, and wait until it has taken it up."""
+        """Apply changed pod CIDRs to the engine, and wait until its network is ready."""
         async with self._turn:
             cidrs = self._cidrs
             if not cidrs or cidrs == self._told:
@@ -49,7 +49,7 @@ class Connecting:
         raise RuntimeFailure("NetworkPluginNotReady", "the engine does not take up the network's configuration")
 
     async def _tell(self, cidrs: str) -> None:
-        """Engines that make a configuration of their own by a pattern fill it in."""
+        """Send the pod CIDRs to the engine, which inserts them if it generates its CNI configuration from a template."""
         cri = self._client.schema
         config = cri.RuntimeConfig(network_config=cri.NetworkConfig(pod_cidr=cidrs))
         try:

@@ -1,4 +1,4 @@
-"""Handing images to containerd: CRI has no call for it, but containerd's own interface is on the same socket."""
+"""Load images into containerd. CRI has no call for that, but containerd serves its own API on the same socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.images.bundles import Bundle, Part
 
 _NAMESPACE = "k8s.io"
-"""Where containerd has everything that it was told by CRI."""
+"""The containerd namespace of everything created through CRI."""
 _MARK, _HANDED = "sampan.dev/handed", "true"
 _TIMEOUT_S = 60.0
 _LEASE_S = 3600.0
@@ -39,13 +39,13 @@ def _schema() -> Schema:
 
 
 class ImageHand:
-    """Gives images to the containerd at the other end of a channel."""
+    """Loads images into containerd through a gRPC channel."""
 
     def __init__(self, *, channel: aio.Channel, clock: Clock) -> None:
         self._channel, self._clock = channel, clock
 
     async def give(self, bundle: Bundle) -> None:
-        """A lease keeps parts from being collected before the image is there that they belong to."""
+        """Load an image. A lease protects its content from garbage collection until the image that refers to it exists."""
         lease = f"sampan-{secrets.token_hex(8)}"
         until = {"containerd.io/gc.expire": times.format_time(self._clock.now() + _LEASE_S)}
         try:
@@ -60,7 +60,7 @@ class ImageHand:
             raise RuntimeFailure(_REASON, f"{bundle.name} cannot be given to containerd: {fault.details()}") from None
 
     async def given(self) -> list[str]:
-        """The names of images that were given, whoever gave them."""
+        """Return the names of all images that Sampan has loaded, from any node."""
         wanted = _schema().ListImagesRequest(filters=[f'labels."{_MARK}"=={_HANDED}'])
         try:
             answer = await self._call("ListImages", wanted, _schema().ListImagesResponse)
@@ -80,7 +80,7 @@ class ImageHand:
             await self._call("UpdateImage", request, lease=lease)
 
     async def _write(self, part: Part, labels: dict[str, str], lease: str) -> None:
-        """Nothing happens for what is there already."""
+        """Write content unless containerd has it already."""
         cd, ref = _schema(), f"sampan-{part.digest}"
         call = self._channel.stream_stream(
             _PATHS["Write"],
@@ -125,7 +125,8 @@ def _metadata(lease: str) -> tuple[tuple[str, str], ...]:
 
 
 def _ordered(bundle: Bundle) -> Iterator[tuple[Part, dict[str, str]]]:
-    """The manifest last, with marks by which the others are kept for as long as it is."""
+    """Yield the parts of an image with their labels. The manifest comes last; its labels refer to the other parts, so
+    that garbage collection keeps them as long as the manifest."""
     parts = [bundle.config, *bundle.layers]
     yield from ((part, {}) for part in parts)
     marks = {f"containerd.io/gc.ref.content.{number}": part.digest for number, part in enumerate(parts)}
@@ -133,7 +134,7 @@ def _ordered(bundle: Bundle) -> Iterator[tuple[Part, dict[str, str]]]:
 
 
 def _rest(part: Part, offset: int) -> Iterator[bytes]:
-    """What is not written yet: an earlier try may have been broken off."""
+    """Yield the data after `offset`, which may be above 0 if an earlier upload was interrupted."""
     skipped = 0
     for data in part.pieces():
         if skipped + len(data) > offset:

@@ -1,4 +1,4 @@
-"""Images as a runtime that speaks CRI has them."""
+"""The images of a CRI runtime."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sampan.runtimes.images.reference import Reference, parse_reference
 from sampan.runtimes.images.supply import Supply
 
 _REASONS = ("RegistryUnavailable", "SignatureValidationFailed")
-"""Words with which a runtime begins to say why, and which the pod then shows."""
+"""Prefixes of the runtime's error messages that become the reason of the container's waiting state."""
 _LOOKS, _LOOK_AGAIN_S = 200, 0.025
 
 
 class CriImages(EngineImages):
-    """`hand` gives images to a runtime that takes them; others have only their own."""
+    """Manages images. `hand` loads images into the runtime; it is None for a runtime that only pulls images."""
 
     def __init__(self, *, client: CriClient, supply: Supply, hand: ImageHand | None) -> None:
         super().__init__(supply=supply)
@@ -53,16 +53,16 @@ class CriImages(EngineImages):
             raise _failure(fault) from None
         return str(answer.image_ref)
 
-    # -- what Sampan gives -------------------------------------------------------------------------------------------
+    # -- images supplied by Sampan -----------------------------------------------------------------------------------
 
     async def give_pause(self, name: str) -> bool:
-        """In place of the one of which sandboxes are to be made; whether that can be."""
+        """Load the built-in pause image under the name of the runtime's sandbox image. Return whether that is possible."""
         if self._hand is None or not pause.is_made_here():
             return False
         return await self._give(pause.bundle(str(parse_reference(name)))) is not None
 
     async def _give(self, bundle: Bundle) -> ImageInfo | None:
-        """The runtime hears of it a moment later."""
+        """Load an image, and wait until the runtime reports it, which takes a moment."""
         if self._hand is None:
             text = f"{bundle.name} is Sampan's, and this runtime takes images only from registries"
             raise RuntimeFailure(PULL_FAILED, text)
@@ -75,7 +75,8 @@ class CriImages(EngineImages):
         raise RuntimeFailure(PULL_FAILED, f"{bundle.name} was given to the runtime, and is not there")
 
     async def take_back(self) -> None:
-        """What was given, lest it be taken for what a registry has of that name."""
+        """Remove all images that Sampan has loaded, so that they are not mistaken for those of a registry with the same
+        name."""
         for name in await self._hand.given() if self._hand is not None else ():
             await self.remove(name)
 

@@ -1,4 +1,4 @@
-"""What CRI is told of sandboxes and containers, made of Sampan's own words for the same. Pure."""
+"""Build CRI messages from the configurations of sandboxes and containers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def resources_message(wanted: Resources) -> Any:
 
 
 def new_limits(wanted: Resources) -> Any:
-    """For a container that runs: what is not limited any more must be said."""
+    """Return limits for updating a running container, in which removed limits are explicit."""
     found = resources_message(wanted)
     found.cpu_quota = wanted.cpu_quota or _NO_LIMIT
     return found
@@ -173,7 +173,7 @@ def _profile(profile: Profile) -> Any:
 
 
 def _old_apparmor(profile: Profile) -> str:
-    """The form that runtimes of before 2022 know; those of today prefer the other."""
+    """Return the profile in the deprecated string form, for runtimes that lack the `apparmor` field."""
     if profile.type == "Localhost":
         return f"localhost/{profile.local}"
     return {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}.get(profile.type, "")

@@ -1,4 +1,4 @@
-"""The messages of the container runtime interface, made from `cri.proto` when they are first needed."""
+"""The messages of CRI, generated from `cri.proto` on first use."""
 
 from functools import cache
 from pathlib import Path

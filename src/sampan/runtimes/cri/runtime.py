@@ -1,4 +1,4 @@
-"""The runtime `cri` of one node."""
+"""The CRI runtime of one node."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _NO_PAUSE = re.compile(r'failed to get sandbox image "([^"]+)"')
 
 
 class CriRuntime(EngineRuntime):
-    """`async with` begins it. `endpoint` is the runtime's socket. With a `network` Sampan tells the runtime how to
-    connect pods; without, that is as the runtime was set up."""
+    """Runs pods on the runtime at `endpoint`, a socket. With a `network` Sampan configures how the runtime connects
+    pods; otherwise its existing configuration is used."""
 
     _view: CriView
     _images: CriImages
@@ -62,7 +62,7 @@ class CriRuntime(EngineRuntime):
         self._endpoint, self._network, self._relist_s = endpoint, network, relist_s
         self.name, self.version = "cri", ""
         self._setting = about.CriSetting()
-        self._client: CriClient  # this and the rest are made when the runtime begins
+        self._client: CriClient  # this and the following attributes are set by _open()
         self._connecting: Connecting
         self._commands: CriCommands
         self._usage: CriUsage
@@ -90,7 +90,7 @@ class CriRuntime(EngineRuntime):
         await super().shut_down()
         await self._images.take_back()
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     async def status(self) -> RuntimeStatus:
         fault = ""
@@ -166,7 +166,7 @@ class CriRuntime(EngineRuntime):
         await self._view.refresh(uid)
 
     async def _remove_sandbox(self, id: str) -> None:
-        """With its containers."""
+        """Remove a sandbox together with its containers."""
         for name in ("StopPodSandbox", "RemovePodSandbox"):
             try:
                 await self._client.runtime(name, self._sandbox_request(id))
@@ -176,7 +176,7 @@ class CriRuntime(EngineRuntime):
         self._rates.forget(id)
 
     async def _drop_empty(self, uid: str) -> None:
-        """Sandboxes before the present one, of which no container is left that somebody might ask about."""
+        """Remove earlier sandboxes that have no containers left."""
         found = self._table.get(uid) or SeenPod()
         used = {each.sandbox for each in found.containers}
         empty = [each.id for each in found.sandboxes[1:] if each.id not in used]
@@ -225,7 +225,7 @@ class CriRuntime(EngineRuntime):
         )
         await self._client.runtime("UpdateContainerResources", request)
 
-    # -- looking in --------------------------------------------------------------------------------------------------
+    # -- exec, attach, port forwarding, logs -------------------------------------------------------------------------
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
@@ -243,7 +243,7 @@ class CriRuntime(EngineRuntime):
     async def reopen_log(self, pod: Pod, container: str) -> None:
         await self._client.runtime("ReopenContainerLog", self._container_request(self._running(pod, container).id))
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _running(self, pod: Pod, name: str) -> SeenContainer:
         return self._table.running(pod.metadata.uid, name)

@@ -1,4 +1,4 @@
-"""CRI's answers in Sampan's words. Pure."""
+"""Convert CRI responses to the types of the pod table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def state(number: int) -> str:
 
 
 def sandbox(status: Any) -> SeenSandbox:
-    """Of a sandbox's status, or, without addresses, of its row in a list."""
+    """Convert the status of a sandbox, or an item of a list, which has no addresses."""
     network = status.network if hasattr(status, "network") else None
     ips = [network.ip, *(each.ip for each in network.additional_ips)] if network is not None and network.ip else []
     return SeenSandbox(
@@ -103,7 +103,7 @@ def _told(message: Any, name: str) -> int | None:
 
 
 def rows(listed: Sequence[Any]) -> dict[str, int]:
-    """States by id: what of a list tells that something has changed."""
+    """Return the states by id, by which changes between two lists are detected."""
     return {each.id: each.state for each in listed}
 
 

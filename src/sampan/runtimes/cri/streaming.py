@@ -1,6 +1,6 @@
-"""Connecting to the addresses that CRI gives for exec, attach and port-forward: SPDY, which every runtime speaks.
+"""Connections to the streaming URLs of exec, attach and port-forward, over SPDY, which every runtime supports.
 
-A connection is held by a task of its own, for as long as somebody has its stream; `begin` starts such tasks.
+Each connection is owned by a task that lives as long as its stream; the parameter `begin` starts such tasks.
 """
 
 from __future__ import annotations
@@ -53,15 +53,16 @@ async def _opened(url: str, protocol: str) -> StreamWire:
 
 
 def _trusting() -> ssl.SSLContext:
-    """The runtime, reached on its own socket, named the address; its certificate is its own."""
+    """Return a TLS context that does not verify certificates: the runtime's is self-signed, and its URL comes from the
+    trusted CRI socket."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
 class CriStream:
-    """A process over a connection; see `streams.ProcessStream`. Runtimes let a process that was begun for a stream go
-    on after the stream has gone: all that it notices is the end of its input."""
+    """A process attached over a connection; see `streams.ProcessStream`. When the stream is closed, runtimes let the
+    process of an exec continue: it only sees the end of its stdin."""
 
     def __init__(self, url: str, *, has_stdin: bool, has_tty: bool) -> None:
         self._url, self._has_stdin, self._has_tty = url, has_stdin, has_tty
@@ -72,7 +73,7 @@ class CriStream:
         self._is_over = False
 
     async def begin(self, begin: Begin) -> None:
-        """RuntimeFailure if there is no connection."""
+        """Connect. Raise RuntimeFailure if that fails."""
         begin(self._hold())
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -105,7 +106,7 @@ class CriStream:
             self._streams[kind] = await connection.open({_TYPE: kind})
 
     async def _relay(self) -> None:
-        """Until somebody closes the stream; output ends before that, if it does."""
+        """Relay output until the stream is closed, even if the output ends before."""
         async with asyncio.TaskGroup() as group:
             outputs = [group.create_task(self._collect(STDOUT_STREAM, STDOUT))]
             if STDERR_STREAM in self._streams:
@@ -155,7 +156,7 @@ class CriStream:
                 await stream.write(json.dumps({"Width": width, "Height": height}).encode())
 
     async def wait(self) -> int:
-        """RuntimeFailure if the command could not be run at all."""
+        """Return the exit code. Raise RuntimeFailure if the command could not be run."""
         while await self.read() is not None:
             pass
         said = b""
@@ -169,7 +170,7 @@ class CriStream:
 
 
 class AttachedStream(CriStream):
-    """To a container's own process: how that ended is known from the container."""
+    """A stream to the main process of a container, whose exit code is taken from the status of the container."""
 
     def __init__(self, url: str, *, has_stdin: bool, has_tty: bool, ended: Callable[[], Awaitable[int]]) -> None:
         super().__init__(url, has_stdin=has_stdin, has_tty=has_tty)
@@ -194,7 +195,8 @@ def _code(said: bytes) -> int:
 
 
 async def connected(url: str, port: int, begin: Begin) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """To a port behind a port-forward address. That nothing listens there is known only when the connection ends."""
+    """Connect to a port through a port-forward URL. If nothing listens on the port, the connection succeeds and is
+    closed afterwards."""
     ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     near, far = socket.socketpair()
     begin(_forward(url, port, far, ready))

@@ -1,4 +1,4 @@
-"""What the pods of a runtime that speaks CRI use."""
+"""The resource usage of pods on a CRI runtime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CriUsage:
         return [*await self._of_sandbox(pod.sandbox), *(self._of_container(each, running) for each in own)]
 
     async def _of_sandbox(self, sandbox: SeenSandbox) -> list[Usage]:
-        """Old runtimes cannot tell."""
+        """Return the usage of the sandbox, or nothing for old runtimes, which do not report it."""
         request = self._client.schema.SandboxRequest(pod_sandbox_id=sandbox.id)
         try:
             answer = await self._client.runtime("PodSandboxStats", request)

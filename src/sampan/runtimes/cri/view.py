@@ -1,4 +1,4 @@
-"""Looking at what a runtime that speaks CRI has of a node's pods, and telling of what changes."""
+"""Watch a CRI runtime and keep the pod table up to date. It corresponds to `pkg/kubelet/pleg`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sampan.runtimes.pod_table import PodTable, SeenContainer, SeenPod, SeenSand
 log = logging.getLogger(__name__)
 
 _CALM_RELIST_S = 60.0
-"""Between looks, where the runtime tells of events."""
+"""The relist interval for a runtime that sends events."""
 
 
 class CriView:
-    """`relist_s` is the time between looks at a runtime that tells of no events."""
+    """Reads the state of pods. `relist_s` is the relist interval for a runtime that does not send events."""
 
     def __init__(self, *, client: CriClient, node: str, table: PodTable, told: Told, relist_s: float) -> None:
         self._client, self._node, self._table, self._told = client, node, table, told
         self._relist_s = relist_s
 
     async def follow(self) -> None:
-        """Tell of what changes, for as long as the runtime runs."""
+        """Refresh pods on the events of the runtime, or relist frequently if it sends none, until cancelled."""
         relist_s = _CALM_RELIST_S
         while True:
             async with asyncio.TaskGroup() as group:
@@ -55,7 +55,8 @@ class CriView:
                 log.warning("cannot read the status of pod %s from the container runtime: %s", uid, fault)
 
     async def _look_often(self, every_s: float) -> None:
-        """At first soon: what happens before the first event is told of is not told."""
+        """Relist periodically. The first relist comes early, as changes before the event stream is established cause no
+        event."""
         await asyncio.sleep(self._relist_s)
         while True:
             await self._look()
@@ -68,7 +69,7 @@ class CriView:
             log.warning("the container runtime does not respond: %s", fault)
 
     async def relist(self) -> None:
-        """All pods."""
+        """Read the state of all pods of the node."""
         ticket = self._table.ticket()
         found = await self._listed(labels.of_node(self._node))
         for uid in dict.fromkeys([*found, *self._table.uids()]):
@@ -76,13 +77,13 @@ class CriView:
         self._table.forget_before(ticket)
 
     async def refresh(self, uid: str) -> None:
-        """One pod, with which something was done, or to which something has happened."""
+        """Read the state of one pod, after an operation on it or an event."""
         ticket = self._table.ticket()
         found = await self._listed(labels.of_node(self._node, uid))
         await self._see(uid, *found.get(uid, ([], [])), ticket)
 
     async def _listed(self, wanted: Mapping[str, str]) -> dict[str, tuple[list[Any], list[Any]]]:
-        """Sandboxes and containers, by the uids of their pods."""
+        """List sandboxes and containers by the uids of their pods."""
         cri, client = self._client.schema, self._client
         sandboxes = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=wanted))
         containers = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=wanted))
@@ -94,7 +95,7 @@ class CriView:
         return found
 
     async def _see(self, uid: str, sandboxes: list[Any], containers: list[Any], ticket: int) -> None:
-        """Only what is not known to be as it was is asked for by itself."""
+        """Store the state of a pod, requesting details only for sandboxes and containers that have changed."""
         before = self._table.get(uid) or SeenPod()
         known_sandboxes = {each.id: each for each in before.sandboxes}
         known = {each.id: each for each in before.containers}
@@ -127,7 +128,7 @@ class CriView:
         return seen.container(status, row.pod_sandbox_id) if status is not None else None
 
     async def status(self, id: str) -> Any:
-        """Of a container; None if there is none of that id."""
+        """Return the status of a container, or None if it does not exist."""
         try:
             return (
                 await self._client.runtime("ContainerStatus", self._client.schema.ContainerRequest(container_id=id))

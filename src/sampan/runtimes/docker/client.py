@@ -1,4 +1,4 @@
-"""Calls to the Docker Engine on its socket."""
+"""An HTTP client of the Docker Engine on its Unix socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class DockerError(RuntimeFailure):
-    """What the engine answered."""
+    """An error response of the engine. `code` is the HTTP status, or 0 if there was no response."""
 
     def __init__(self, reason: str, code: int, message: str) -> None:
         super().__init__(reason, message)
@@ -34,7 +34,7 @@ class DockerError(RuntimeFailure):
 
 
 class DockerClient:
-    """`socket` is a path, with or without `unix://`."""
+    """A client of the engine at `socket`, a path with or without `unix://`."""
 
     def __init__(self, socket: str) -> None:
         self._path = socket.removeprefix("unix://")
@@ -60,7 +60,7 @@ class DockerClient:
         return await self._call("POST", path, query, body, reason, timeout_s)
 
     async def delete(self, path: str, query: Query | None = None) -> None:
-        """What is not there need not be removed."""
+        """Send a DELETE request. A missing object is not an error."""
         try:
             await self._call("DELETE", path, query, None, "RuntimeError", TIMEOUT_S)
         except DockerError as fault:
@@ -70,7 +70,7 @@ class DockerClient:
     async def _call(
         self, method: str, path: str, query: Query | None, body: Any, reason: str, timeout_s: float | None
     ) -> Any:
-        """`body` is sent as JSON, or, of a file, as it is."""
+        """Send a request and return the decoded response. `body` is sent as JSON, or unchanged if it is a file."""
         content = {"data": body} if isinstance(body, io.IOBase) else {"json": body} if body is not None else {}
         try:
             async with (
@@ -87,14 +87,14 @@ class DockerClient:
     async def lines(
         self, method: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[Any]:
-        """An answer of many values, as they come."""
+        """Yield the JSON values of a streamed response as they arrive."""
         async for value in _values(self.pieces(method, path, query, headers)):
             yield value
 
     async def pieces(
         self, method: str, path: str, query: Query | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[bytes]:
-        """An answer as it comes, until it ends."""
+        """Yield the data of a streamed response as it arrives."""
         try:
             async with self._session.request(method, _HOST + path, params=query, headers=headers) as answer:
                 if answer.status >= 300:
@@ -105,7 +105,7 @@ class DockerClient:
             raise DockerError("RuntimeError", 0, f"{path}: {fault}") from None
 
     async def take_over(self, path: str, query: Query | None = None, body: Any = None) -> Streams:
-        """A connection that is no HTTP any more after the answer."""
+        """Return the streams of a hijacked connection, which carries raw data instead of HTTP after the response."""
         target = f"{path}?{urlencode(query)}" if query else path
         data = json.dumps(body).encode() if body is not None else b""
         headers = [("Host", "docker"), ("Connection", "Upgrade"), ("Upgrade", "tcp")]

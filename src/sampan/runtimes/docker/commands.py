@@ -1,4 +1,4 @@
-"""Commands in containers, and their own processes' streams, as the Docker Engine has them."""
+"""Exec and attach through the Docker Engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sampan.runtimes.docker.streaming import DockerStream
 from sampan.runtimes.streams import ProcessStream
 
 _DETACH_KEYS = "ctrl-^,ctrl-\\,ctrl-^,ctrl-\\"
-"""The engine's own would take a letter from every shell."""
+"""The key sequence to detach. The engine's default would intercept a control key that shells use."""
 _CODE_LOOKS, _PID_LOOKS, _LOOK_AGAIN_S = 500, 200, 0.01
 _END_S = 10.0
 
@@ -64,7 +64,7 @@ class DockerCommands:
             await self._client.post(f"{place}/resize", {"w": width, "h": height})
 
     async def _code(self, place: str) -> int:
-        """The output may end a moment before the engine has noticed the process's end."""
+        """Return the exit code. The output may end shortly before the engine notices that the process has exited."""
         for _ in range(_CODE_LOOKS):
             about = await self._client.get(f"{place}/json")
             if not about["Running"]:
@@ -73,8 +73,8 @@ class DockerCommands:
         raise RuntimeFailure("ExecError", "the command goes on without output")
 
     async def _kill(self, place: str) -> None:
-        """The engine has no call for it: the process is killed as one of this machine. Its number may be known only a
-        moment after it has begun to speak."""
+        """Kill the process of an exec by its pid on this machine, as the engine has no API for that. The pid may become
+        known only shortly after the process has produced output."""
         with contextlib.suppress(DockerError, ProcessLookupError, PermissionError):
             for _ in range(_PID_LOOKS):
                 about = await self._client.get(f"{place}/json")

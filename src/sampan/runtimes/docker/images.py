@@ -1,4 +1,4 @@
-"""Images as the Docker Engine has them."""
+"""The images of the Docker Engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sampan.runtimes.images.supply import Supply
 
 
 class DockerImages(EngineImages):
-    """`pause_image` is the name of the one that sandboxes are made of."""
+    """Manages images. `pause_image` is the name of the image for sandboxes."""
 
     def __init__(self, *, client: DockerClient, pause_image: str, supply: Supply) -> None:
         super().__init__(supply=supply)
@@ -54,7 +54,7 @@ class DockerImages(EngineImages):
         return await self._find(bundle.name)
 
     async def have_pause(self) -> None:
-        """Made here where it is missing; another one that was asked for is pulled."""
+        """Ensure that the pause image is present: load the built-in one, or pull a custom one."""
         if await self._find(self._pause) is not None:
             return
         reason = "FailedCreatePodSandBox"
@@ -81,7 +81,8 @@ class DockerImages(EngineImages):
 
 
 def _path(name: str) -> str:
-    """Of an image in the engine's API. Names come from pods: none may lead to another part of the API."""
+    """Return the path of an image in the engine's API. The name comes from a pod, so it is checked and quoted lest it
+    lead to another part of the API."""
     if not all(part.strip(".") for part in name.split("/")):
         raise DockerError("InvalidImageName", 404, f"{name[:200]!r} is not the name of an image")
     return f"/images/{quote(name, safe='/:@')}"

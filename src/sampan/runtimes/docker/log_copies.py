@@ -1,4 +1,4 @@
-"""The logs of all containers that are being written down."""
+"""Copies of container logs in the CRI log format, one background task per container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sampan.runtimes.pod_table import SeenContainer
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 2.0
-"""How long an end is not told, for the log to be complete."""
+"""How long the report of a container's exit is delayed at most for its log to become complete."""
 
 
 class LogCopies:
@@ -24,10 +24,11 @@ class LogCopies:
         self._client, self._background = client, background
         self._files: dict[str, LogFile] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """By the containers' ids; those that are done stay until the container is gone."""
+        """Copy tasks by container id. A finished task is kept until the container is removed."""
 
     async def see_to(self, container: SeenContainer, *, has_tty: bool) -> None:
-        """That it is written; of a container that has ended, to its end."""
+        """Ensure that the log of a container is being copied. If the container has exited, wait for the end of the log,
+        up to a limit."""
         task = self._tasks.get(container.id)
         if task is None and container.log_path and container.state != contract.CREATED:
             task = self._background.begin(self._copy(container, has_tty=has_tty))
@@ -36,7 +37,8 @@ class LogCopies:
             await asyncio.wait((task,), timeout=_LAST_WORDS_S)
 
     async def _copy(self, container: SeenContainer, *, has_tty: bool) -> None:
-        """Twice: who follows a log may miss what was said at the very end."""
+        """Copy the log twice, first following it and then from where that ended, as the engine may end a followed log
+        before its last entries."""
         file = self._files[container.id] = LogFile(Path(container.log_path))
         try:
             for follows in (1, 0):
@@ -58,14 +60,14 @@ class LogCopies:
             file.reopen()
 
     async def forget(self, id: str) -> None:
-        """Nothing is written any more."""
+        """Stop copying the log of a container."""
         if (task := self._tasks.pop(id, None)) is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
 
 def _seconds(time: str) -> str:
-    """A time with its nanoseconds, as the engine wants it."""
+    """Convert a timestamp to the engine's format: seconds since the epoch with a fraction."""
     whole, _, rest = time.removesuffix("Z").partition(".")
     return f"{int(times.parse_time(f'{whole}Z'))}.{rest or '0'}"
 

@@ -1,7 +1,6 @@
-"""A container's output, which the Docker Engine keeps in its own form, written as CRI's form has it.
+"""Convert the output of a container from the format of the Docker Engine to the CRI log format.
 
-Entries come with their times. What the file has already is found by the time of its last line: a kubelet that begins
-anew goes on where the one before it stopped.
+Entries have timestamps. A restarted kubelet continues after the timestamp of the last line in the file.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from sampan.runtimes.docker.streaming import Pieces
 from sampan.runtimes.streams import STDERR, STDOUT
 
 _LARGEST = 16 << 10
-"""What of a longer line makes one entry."""
+"""The maximum text of an entry; the engine splits longer lines."""
 _TIME = 30
-"""Letters of a time, all nanoseconds written out."""
+"""The length of a timestamp with all nanosecond digits."""
 _TAIL = 64 << 10
 
 
@@ -27,11 +26,11 @@ class Entry(NamedTuple):
     channel: int
     text: bytes
     is_whole: bool
-    """The line is at its end with this."""
+    """Whether this entry ends the line."""
 
 
 class Entries:
-    """Takes the entries out of what the engine sends. Pure."""
+    """Splits a log stream of the engine into entries."""
 
     def __init__(self, *, has_tty: bool) -> None:
         self._has_tty = has_tty
@@ -44,7 +43,8 @@ class Entries:
         return [_entry(channel, piece) for channel, piece in self._pieces.feed(data)]
 
     def _plain(self) -> Iterator[Entry]:
-        """Nothing says where an entry ends but the end of the line, or that it has its full length."""
+        """Yield the entries of a container with a terminal. Such a stream has no framing: an entry ends at a newline or
+        at the maximum length."""
         while len(self._data) > _TIME:
             end = self._data.find(b"\n", _TIME + 1, _TIME + 1 + _LARGEST)
             size = end + 1 if end >= 0 else _TIME + 1 + _LARGEST
@@ -66,16 +66,16 @@ def line(entry: Entry) -> bytes:
 
 
 class LogFile:
-    """Where one container's output goes."""
+    """The log file of one container."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         _cut(path)
         self.since, self._count = _last(path)
-        """The time of what was written last, and how many entries of that very time there are."""
+        """The timestamp of the last entry written, and the number of entries with that timestamp."""
         self._known = self._count
-        """How many entries of that time are still to come again."""
+        """How many entries with that timestamp are still to be skipped, as the engine sends them again."""
         self._file = self._opened()
 
     def _opened(self) -> io.FileIO:
@@ -95,7 +95,7 @@ class LogFile:
         return True
 
     def again(self) -> None:
-        """What comes next begins with the entries of the time of the last."""
+        """Prepare for a new stream that starts with the entries of the last timestamp."""
         self._known = self._count
 
     def reopen(self) -> None:
@@ -107,7 +107,7 @@ class LogFile:
 
 
 async def follow(pieces: AsyncIterator[bytes], file: LogFile, *, has_tty: bool) -> None:
-    """Until the container has ended."""
+    """Copy the stream to the file until it ends."""
     entries = Entries(has_tty=has_tty)
     async for data in pieces:
         file.write(entries.feed(data))
@@ -122,7 +122,7 @@ def _last(path: Path) -> tuple[str, int]:
 
 
 def _moved(path: Path) -> list[Path]:
-    """What the log was before it was moved away; the latest first."""
+    """Return the rotated files of the log that are not compressed, the latest first."""
     try:
         names = [name for name in os.listdir(path.parent) if name.startswith(f"{path.name}.")]
     except OSError:
@@ -131,7 +131,7 @@ def _moved(path: Path) -> list[Path]:
 
 
 def _tail(path: Path) -> list[bytes]:
-    """The last whole lines."""
+    """Return the last complete lines of a file."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -143,7 +143,7 @@ def _tail(path: Path) -> list[bytes]:
 
 
 def _cut(path: Path) -> None:
-    """A last line that was not written to its end comes again, whole."""
+    """Cut off an incomplete last line; the engine sends that entry again."""
     try:
         with open(path, "r+b") as file:
             size = file.seek(0, os.SEEK_END)

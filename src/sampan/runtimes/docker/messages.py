@@ -1,4 +1,4 @@
-"""What the Docker Engine is told of a pod's pause container and of its containers. Pure."""
+"""Request bodies for the Docker Engine: the pause container of a pod, and its containers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def sandbox_name(config: SandboxConfig, attempt: int) -> str:
 
 
 def sandbox_body(config: SandboxConfig, attempt: int, node: str, *, image: str, network: str) -> dict[str, Any]:
-    """`network` is Docker's own, or none where another connects the pod."""
+    """Return the body for a pause container. `network` is the name of a Docker network, or `none` if Sampan connects
+    the pod."""
     mode = "host" if config.namespaces.network == "node" else network
     has_ports = mode not in ("host", "none")
     ports = {f"{port.container_port}/{port.protocol.lower() or 'tcp'}": port for port in config.ports if has_ports}
@@ -62,7 +63,8 @@ def container_body(
     files: Sequence[Mount] = (),
     seccomp: str | None = None,
 ) -> dict[str, Any]:
-    """`pause` is the id of the pod's; `files` are the sandbox's; `seccomp` is a local profile as it is on disk."""
+    """Return the body for a container. `pause` is the id of the pause container; `files` are mounts of the sandbox;
+    `seccomp` is the text of a Localhost profile."""
     about = {TYPE: CONTAINER, ATTEMPT: str(config.attempt), SANDBOX: pause, LOG_PATH: str(config.log_path)}
     return {
         "Image": config.image_ref or config.image,
@@ -126,7 +128,7 @@ def limits(wanted: Resources) -> dict[str, Any]:
 
 
 def new_limits(wanted: Resources) -> dict[str, Any]:
-    """For a container that runs: what is not limited any more must be said."""
+    """Return limits for updating a running container, in which removed limits are explicit."""
     found = limits(wanted)
     return {"CpuQuota": _NO_LIMIT, **found, "PidsLimit": wanted.pids or _NO_LIMIT}
 

@@ -1,4 +1,4 @@
-"""The runtime `docker` of one node."""
+"""The Docker runtime of one node."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _SANDBOX_FAILED = "FailedCreatePodSandBox"
 
 
 class DockerRuntime(EngineRuntime):
-    """`async with` begins it. `socket` is the engine's. With a `network` that connects pods; without, the engine's own
-    of the name `own_network` does."""
+    """Runs pods on the Docker Engine at `socket`. Pods are connected by `network`, or by the Docker network named
+    `own_network` if it is None."""
 
     name, version = "docker", ""
     _view: DockerView
@@ -60,7 +60,7 @@ class DockerRuntime(EngineRuntime):
         self._table = PodTable(self.name)
         self._handlers: Sequence[str] = ()
         self._has_systemd_groups = False
-        self._client: DockerClient  # this and the rest are made when the runtime begins
+        self._client: DockerClient  # this and the following attributes are set by _open()
         self._logs: LogCopies
         self._commands: DockerCommands
         self._usage: DockerUsage
@@ -89,7 +89,7 @@ class DockerRuntime(EngineRuntime):
         self._background.begin(self._view.look_often())
 
     async def _free_addresses(self) -> None:
-        """Of pods that somebody else removed while no kubelet ran."""
+        """Release the addresses of pods that were removed from the engine while no kubelet ran."""
         for uid in self._network.known() if self._network is not None else ():
             if self._network is not None and self._table.get(uid) is None:
                 await self._network.detach(uid)
@@ -97,7 +97,7 @@ class DockerRuntime(EngineRuntime):
     async def _close(self) -> None:
         await self._client.close()
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     async def status(self) -> RuntimeStatus:
         handlers = [Handler(), *(Handler(name=name) for name in self._handlers)]
@@ -145,7 +145,8 @@ class DockerRuntime(EngineRuntime):
         network = self._own_network if self._network is None else "none"
         body = messages.sandbox_body(config, config.attempt, self._node, image=self._pause_image, network=network)
         name = messages.sandbox_name(config, config.attempt)
-        await self._client.delete(f"/containers/{name}", {"force": "true", "v": "true"})  # one that was never whole
+        # left by an interrupted attempt
+        await self._client.delete(f"/containers/{name}", {"force": "true", "v": "true"})
         id = (await self._client.post("/containers/create", {"name": name}, body))["Id"]
         try:
             await self._client.post(f"/containers/{id}/start")
@@ -202,7 +203,7 @@ class DockerRuntime(EngineRuntime):
         await self._client.delete(f"/containers/{id}", {"force": "true", "v": "true"})
 
     async def _kill(self, id: str) -> None:
-        """And wait until it is gone; one that has ended cannot be killed any more."""
+        """Kill a container and wait for its exit. A container that has exited or is gone is not an error."""
         try:
             await self._client.post(f"/containers/{id}/kill", {"signal": "KILL"})
             await self._client.post(f"/containers/{id}/wait")
@@ -245,7 +246,7 @@ class DockerRuntime(EngineRuntime):
         id = self._running(pod, name)
         await self._client.post(f"/containers/{id}/update", body=messages.new_limits(resources))
 
-    # -- looking in --------------------------------------------------------------------------------------------------
+    # -- exec, attach, port forwarding, logs -------------------------------------------------------------------------
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
@@ -270,7 +271,8 @@ class DockerRuntime(EngineRuntime):
 
 
 def _network_space(found: Any) -> Path:
-    """A file of the engine's, which names no other one when the pause process has ended; else the process's."""
+    """Return the path of the pause container's network namespace. The engine's file is preferred: unlike /proc/PID it
+    cannot refer to another process after the pause process has exited."""
     file = (found.get("NetworkSettings") or {}).get("SandboxKey") or ""
     return Path(file) if file and Path(file).exists() else Path(f"/proc/{found['State']['Pid']}/ns/net")
 

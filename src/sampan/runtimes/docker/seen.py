@@ -1,4 +1,4 @@
-"""The Docker Engine's answers in Sampan's words. Pure."""
+"""Convert responses of the Docker Engine to the types of the pod table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Found = Mapping[str, Any]
 
 
 def labels_of(found: Found) -> Mapping[str, str]:
-    """Of a container as it is listed, or as it is inspected."""
+    """Return the labels of a container from a list or an inspect response."""
     return found.get("Labels") or (found.get("Config") or {}).get("Labels") or {}
 
 
@@ -74,7 +74,8 @@ def container(found: Found) -> SeenContainer:
 
 
 def _user(found: Found) -> User | None:
-    """Only if user and group are numbers: what the image's files say of others is not told."""
+    """Return the user if uid and gid are numbers. Otherwise it is unknown, as the engine does not report how it
+    resolves names."""
     uid, _, gid = ((found.get("Config") or {}).get("User") or "").partition(":")
     more = (found.get("HostConfig") or {}).get("GroupAdd") or []
     try:
@@ -97,7 +98,7 @@ def _time(text: str) -> float:
 
 
 def image(found: Found, pinned: str = "") -> ImageInfo:
-    """Of an image as it is inspected, or listed. `pinned` is the name of one that stays."""
+    """Convert an image from a list or an inspect response. `pinned` is the name of an image that must be kept."""
     config = found.get("Config") or {}
     names = [name for name in found.get("RepoTags") or () if name != "<none>:<none>"]
     digests = [name for name in found.get("RepoDigests") or () if name != "<none>@<none>"]
@@ -133,7 +134,8 @@ def usage(name: str, stats: Found, cores: float) -> Usage:
 
 
 def network_bytes(net_dev: str) -> tuple[int, int] | None:
-    """Received and sent by all links but the loopback, as /proc/PID/net/dev has them; None without such a link."""
+    """Return the bytes received and sent by all interfaces except loopback, from the text of /proc/PID/net/dev. Return
+    None if there is no such interface."""
     rows = [line.partition(":") for line in net_dev.splitlines() if ":" in line]
     counts = [rest.split() for name, _, rest in rows if name.strip() != "lo"]
     return (sum(int(row[0]) for row in counts), sum(int(row[8]) for row in counts)) if counts else None

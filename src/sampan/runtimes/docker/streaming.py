@@ -1,5 +1,5 @@
-"""Connections to processes as the Docker Engine gives them: with a terminal plain bytes, else pieces with a head of
-eight bytes that says which output they are of and how long they are."""
+"""Exec and attach streams of the Docker Engine. With a terminal they carry raw bytes, otherwise frames with an 8-byte
+header that contains the channel and the length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Resize = Callable[[int, int], Awaitable[None]]
 
 
 class Pieces:
-    """Takes the pieces out of what comes. Pure."""
+    """Splits a multiplexed stream into frames."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -36,8 +36,8 @@ class Pieces:
 
 
 class DockerStream:
-    """See `streams.ProcessStream`. `ended` gives the exit code once the output is at its end; `given_up` sees to a
-    process that nobody is connected to any more."""
+    """A process with attached streams; see `streams.ProcessStream`. `ended` returns the exit code after the end of the
+    output; `given_up` is called if the stream is closed before that."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the pods of the Docker Engine use."""
+"""The resource usage of pods on the Docker Engine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DockerUsage:
 
 
 def _of_sandbox(sandbox: SeenSandbox, parts: Sequence[Usage]) -> Usage:
-    """The pause container itself uses nothing that counts."""
+    """Return the sum of the containers' usage. The usage of the pause container is negligible."""
     whole = Usage(
         name="",
         cpu_cores=sum(each.cpu_cores for each in parts),

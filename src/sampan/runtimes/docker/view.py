@@ -1,4 +1,4 @@
-"""Looking at what the Docker Engine has of a node's pods, and telling of what changes."""
+"""Watch the Docker Engine and keep the pod table up to date."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DockerView:
         self._network, self._logs, self._told = network, logs, told
 
     async def follow(self, since: float) -> None:
-        """Tell of what changes from that time on, until cancelled."""
+        """Refresh pods on the events of the engine since that time, until cancelled. Relist after each reconnection."""
         wanted = {"type": ["container"], "event": list(_EVENTS), "label": [f"{labels.NODE}={self._node}"]}
         while True:
             query: Query = {"filters": json.dumps(wanted), "since": f"{since:.3f}"}
@@ -64,7 +64,7 @@ class DockerView:
             log.warning("cannot read the status of pod %s from Docker: %s", uid, fault)
 
     async def look_often(self) -> None:
-        """For what no event tells of, until cancelled."""
+        """Relist periodically until cancelled, to detect changes without an event."""
         while True:
             await asyncio.sleep(_RELIST_S)
             await self._look()
@@ -76,7 +76,7 @@ class DockerView:
             log.warning("Docker does not respond: %s", fault)
 
     async def relist(self) -> None:
-        """All pods."""
+        """Read the state of all pods of the node."""
         ticket = self._table.ticket()
         found = await self._listed(labels.of_node(self._node))
         for uid in dict.fromkeys([*found, *self._table.uids()]):
@@ -84,13 +84,13 @@ class DockerView:
         self._table.forget_before(ticket)
 
     async def refresh(self, uid: str) -> None:
-        """One pod, with which something was done, or to which something has happened."""
+        """Read the state of one pod, after an operation on it or an event."""
         ticket = self._table.ticket()
         found = await self._listed(labels.of_node(self._node, uid))
         await self._see(uid, found.get(uid, ()), ticket)
 
     async def _listed(self, wanted: Mapping[str, str]) -> dict[str, list[_Row]]:
-        """By the uids of their pods."""
+        """List containers by the uids of their pods."""
         filters = json.dumps({"label": [f"{name}={value}" for name, value in wanted.items()]})
         found: dict[str, list[_Row]] = {}
         for row in await self._client.get("/containers/json", {"all": 1, "filters": filters}):
@@ -98,8 +98,8 @@ class DockerView:
         return found
 
     async def _see(self, uid: str, rows: Sequence[_Row], ticket: int, *, is_settled: bool = False) -> None:
-        """Only what is not known to be as it was is asked for by itself. The engine's lists lag behind its events: only
-        where nothing has just happened are they believed."""
+        """Store the state of a pod, inspecting only containers that may have changed. The engine's lists lag behind its
+        events, so unless `is_settled` only a known exited container is taken from the list."""
         before = self._table.get(uid) or SeenPod()
         known = {each.id: each for each in before.containers if each.is_over or is_settled}
         sandboxes: list[SeenSandbox] = []
@@ -122,7 +122,8 @@ class DockerView:
         return made
 
     def _sandbox(self, uid: str, found: _Row) -> SeenSandbox:
-        """Its configuration is kept when everything was made that belongs to it."""
+        """Convert a pause container. The sandbox is ready only if its configuration was saved, which is the last step
+        of creating it."""
         plain = seen.sandbox(found)
         try:
             is_whole = self._configs.get(uid).attempt == plain.attempt

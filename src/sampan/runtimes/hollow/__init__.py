@@ -1,6 +1,8 @@
-"""The hollow runtime: pods that only look as if they ran. What they do is told by annotations or a stage file
-(`behaviour`, `stages`); a container's state is computed from that and the time (`container`), so that an idle pod costs
-a few hundred bytes and no task."""
+"""The hollow runtime, which simulates pods without running anything, like kubemark's hollow nodes and KWOK.
+
+Annotations or a stage file define what pods do (`behaviour`, `stages`). The state of a container is computed from that
+and the current time (`container`), so that an idle pod costs a few hundred bytes and no task.
+"""
 
 from sampan.runtimes.hollow.addresses import AddressRange
 from sampan.runtimes.hollow.behaviour import PREFIX, Behaviour

@@ -1,4 +1,4 @@
-"""Addresses for hollow pods: each used once at a time, in turn, so that one that is given back rests for a while."""
+"""Addresses of hollow pods, allocated in turn, so that a released address is not reused at once."""
 
 import ipaddress
 
@@ -14,7 +14,7 @@ class AddressRange:
         self._next = 0
 
     def take(self) -> str:
-        """An address that nobody has; empty when all are taken."""
+        """Return an unused address, or an empty string if all are in use."""
         if len(self._used) >= self._count:
             return ""
         while self._next in self._used:
@@ -25,7 +25,7 @@ class AddressRange:
         return str(self._make(self._first + found))
 
     def claim(self, address: str) -> bool:
-        """Take this very address; False if it is taken or not of this range."""
+        """Allocate this address. Return False if it is in use or outside of the CIDR."""
         index = self._index(address)
         if index is None or index in self._used:
             return False

@@ -1,8 +1,8 @@
-"""What a hollow container does: how long it takes to pull, start, get ready, run and stop, and how it ends.
+"""What a hollow container does: how long it takes to pull, start, become ready, run and stop, and how it exits.
 
-Said by annotations of the pod, `hollow.sampan.dev/FIELD` for all its containers or `hollow.sampan.dev/FIELD.CONTAINER`
-for one, and by stages. A time is `5` (seconds), `5s`, `1m30s`, `forever`, or a range `5s..10s`, of which a moment is
-picked that is the same whenever it is asked for. Pure.
+It is set by stages and by annotations of the pod, `hollow.sampan.dev/FIELD` for all containers or
+`hollow.sampan.dev/FIELD.CONTAINER` for one. A duration is `5` (seconds), `5s`, `1m30s`, `forever`, or a range
+`5s..10s`, from which a value is picked that depends only on the seed, so that it is the same on each evaluation.
 """
 
 import zlib
@@ -19,12 +19,12 @@ _SIGTERM = 143
 
 
 class BehaviourError(ValueError):
-    """A value that says nothing."""
+    """A value that cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time, or a range of times."""
+    """A duration or a range of durations."""
 
     least_s: float
     most_s: float
@@ -44,20 +44,20 @@ ENDLESS = Span(FOREVER, FOREVER)
 class Behaviour:
     pull: Span = AT_ONCE
     pull_error: str = ""
-    """Why the image cannot be pulled; empty: it can."""
+    """The error of the image pull; empty if it succeeds."""
     start: Span = AT_ONCE
-    """From the wish to start until the container runs."""
+    """From the request to start until the container runs."""
     ready: Span | None = None
-    """From running until ready; None: what its probes say they wait at first."""
+    """From running until ready; None means the initial delays of its probes."""
     run: Span | None = None
-    """From running until it ends of itself; None: by what the container is, see `run_span`."""
+    """From running until the container exits; None means the default for its kind, see `run_span`."""
     exit_codes: Sequence[int] = (0,)
-    """Of the first run, the second and so on; the last stands for all that follow."""
+    """The exit codes of the first run, the second run and so on; the last one applies to all later runs."""
     reason: str = ""
-    """Why it ended, in a word; empty: Completed or Error."""
+    """The termination reason; empty means Completed or Error."""
     message: str = ""
     stop: Span = AT_ONCE
-    """From being told to stop until it has."""
+    """From the stop signal until the container has exited."""
     stop_exit_code: int = _SIGTERM
     cpu: float = 0.0
     memory: int = 0
@@ -71,7 +71,7 @@ DEFAULT = Behaviour()
 
 
 def span(text: str) -> Span:
-    """A time or a range of times."""
+    """Parse a duration or a range of durations."""
     least, dots, most = text.strip().partition("..")
     first = _seconds(least)
     last = _seconds(most) if dots else first
@@ -132,7 +132,7 @@ assert set(_FIELDS.values()) == {field.name for field in fields(Behaviour)}
 
 
 def changed(behaviour: Behaviour, said: Mapping[str, str]) -> Behaviour:
-    """The behaviour with what is said (by the names of annotations) in place of what it had."""
+    """Return the behaviour with the fields in `said`, which are named as in annotations, replaced."""
     values: dict[str, Any] = {}
     for name, text in said.items():
         reader = _READERS.get(name)
@@ -143,7 +143,7 @@ def changed(behaviour: Behaviour, said: Mapping[str, str]) -> Behaviour:
 
 
 def annotated(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
-    """With what the pod's annotations say of the container; what says nothing is ignored."""
+    """Return the behaviour with the pod's annotations for the container applied. Invalid annotations are ignored."""
     annotations = pod.metadata.annotations
     if not annotations:
         return behaviour
@@ -164,8 +164,8 @@ _JOB_RUN = Span(1, 1)
 
 
 def run_span(behaviour: Behaviour, pod: Pod, container: Container, *, is_init: bool) -> Span:
-    """How long the container runs unless it is stopped: an init container not at all, one of a Job for a second, others
-    for ever."""
+    """Return how long the container runs unless it is stopped: 0 seconds for an init container, 1 second for a
+    container of a Job, forever for others, including sidecars."""
     if behaviour.run is not None:
         return behaviour.run
     if is_init:
@@ -175,7 +175,8 @@ def run_span(behaviour: Behaviour, pod: Pod, container: Container, *, is_init: b
 
 
 def ready_span(behaviour: Behaviour, container: Container) -> tuple[float, float]:
-    """After how many seconds a running container counts as started, and as ready; `behaviour.ready` has its own way."""
+    """Return the seconds after which a running container counts as started and as ready, unless `behaviour.ready` is
+    set."""
     startup, readiness = container.startupProbe, container.readinessProbe
     started_s = float(startup.initialDelaySeconds) if startup is not None else 0.0
     return started_s, max(started_s, float(readiness.initialDelaySeconds) if readiness is not None else 0.0)

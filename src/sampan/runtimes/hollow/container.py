@@ -1,4 +1,4 @@
-"""A hollow container: a few times and an outcome, from which its state at any moment follows. Pure."""
+"""A hollow container: a few timestamps and an exit code, from which its state at any time is computed."""
 
 import hashlib
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class HollowContainer:
     runs_at: float
     ends_at: float
     started_at: float
-    """From when on it counts as started, and below as ready."""
+    """The time from which on the container counts as started; `ready_at` is the one for ready."""
     ready_at: float
     exit_code: int = 0
     reason: str = ""
@@ -27,14 +27,15 @@ class HollowContainer:
     previous: "HollowContainer | None" = None
 
     def next_change(self, now: float) -> float:
-        """When its state changes next; infinite if it does not."""
+        """Return the time of the next change of state, or infinity if there is none."""
         return min(when if when > now else FOREVER for when in (self.runs_at, self.ends_at, self.ready_at))
 
     def is_over(self, now: float) -> bool:
         return self.ends_at <= now
 
     def stop(self, now: float, grace_s: float, took_s: float, exit_code: int) -> None:
-        """It ends after the time it takes, or is killed after the grace; not later than it would anyway."""
+        """Stop the container: it exits after `took_s`, or is killed after the grace period, but never later than it
+        would exit anyway."""
         is_killed = took_s > grace_s
         ends_at = now + min(took_s, grace_s)
         if ends_at >= self.ends_at:
@@ -48,7 +49,7 @@ class HollowContainer:
 def begun(
     pod: Pod, container: Container, behaviour: Behaviour, attempt: int, now: float, *, is_init: bool, runs: bool = False
 ) -> HollowContainer:
-    """The container as it is started now, or begins to run now."""
+    """Return a container that is started now, or that is running from now on if `runs` is set."""
     seed = f"{pod.metadata.uid}/{container.name}/{attempt}/"
     runs_at = now if runs else now + behaviour.pull.pick(seed + "pull") + behaviour.start.pick(seed + "start")
     run_s = run_span(behaviour, pod, container, is_init=is_init).pick(seed + "run")
@@ -71,8 +72,8 @@ def begun(
 
 
 def adopted(status: ContainerStatus, again: HollowContainer, booted_at: float) -> HollowContainer | None:
-    """The container that a status tells of, None if there is none; `again` is as it would have been begun when it began
-    to run. What ran before the machine was booted is lost."""
+    """Restore a container from its status, or return None if it has never run. `again` is the container as it would
+    have been started at the time in the status. A container that was running before `booted_at` is lost."""
     last = status.lastState.terminated
     if (ended := status.state.terminated) is not None:
         return _ended(ended, status.restartCount)

@@ -1,4 +1,4 @@
-"""The hollow runtime of one node. What nodes share is in a `World`."""
+"""The hollow runtime of one node. A `World` contains what the nodes share."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class World:
     clock: Clock
     stages: Stages = NO_STAGES
     addresses: AddressRange = field(default_factory=lambda: AddressRange(POD_RANGE))
-    """For pods of nodes that have no range of their own."""
+    """Addresses for pods of nodes without a pod CIDR."""
     _offset: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._offset = wall_offset(self.clock)
 
     def now(self) -> float:
-        """The time of hollow containers: wall-clock time as of the start, counted on monotonically. What a hollow
-        container does later is decided when it starts; a wall clock that is set must neither delay nor hasten it."""
+        """Return the time of hollow containers: the wall-clock time at the start, advanced by the monotonic clock. The
+        future of a hollow container is decided when it starts, and setting the wall clock must not shift it."""
         return self.clock.monotonic() + self._offset
 
 
@@ -59,11 +59,12 @@ class _Pod:
     ip: str = ""
     containers: dict[str, HollowContainer] = field(default_factory=dict)
     left: dict[str, HollowContainer] | None = None
-    """Of the sandbox before this one, those that have no successor yet."""
+    """Containers of the previous sandbox that have not been started again yet."""
 
 
 class HollowRuntime:
-    """`booted_at`: containers that began before it are gone, as after a power failure."""
+    """Simulates the containers of a node. Containers that started before `booted_at` are lost, as after a power
+    failure."""
 
     name, version = NAME, "1.0"
 
@@ -213,7 +214,7 @@ class HollowRuntime:
         return
 
     def log_text(self, pod: Pod, container: str) -> str:
-        """What the container is said to have written."""
+        """Return the simulated output of the container."""
         return self._world.stages.behaviour(pod, container).log
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
@@ -241,7 +242,8 @@ class HollowRuntime:
 
 
 def _leave_behind(found: _Pod, pod: Pod) -> None:
-    """In a new sandbox init containers have their turn again, and what was lost is gone."""
+    """Set aside the containers that are not current in a new sandbox: init containers, which run again, and failed
+    ones."""
     inits = {container.name for container in pod.spec.initContainers}
     gone = [name for name, each in found.containers.items() if name in inits or each.exit_code]
     if gone:
@@ -261,7 +263,7 @@ def _images(pod: Pod) -> dict[str, str]:
 
 
 def _pre_stop_s(pod: Pod, name: str) -> float:
-    """How long the container sleeps before it is told to stop; of the other hooks nothing is simulated."""
+    """Return the seconds of the container's preStop sleep action. Other lifecycle hooks are not simulated."""
     for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
         if container.name == name and container.lifecycle is not None and container.lifecycle.preStop is not None:
             sleep = container.lifecycle.preStop.sleep

@@ -1,4 +1,4 @@
-"""The stage file: what hollow pods do, by what they are.
+"""The stage file, which defines the behaviour of hollow pods by selectors.
 
     stages:
     - name: web servers fall over now and then
@@ -7,7 +7,7 @@
       exit-code: 1
       ready: 2s
 
-Of several that match, what is said later counts; annotations of the pod count more than all. Pure but for the reading.
+If several stages match, later ones override earlier ones; annotations of the pod override all stages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _MATCH = ("namespace", "labels", "container", "node")
 
 
 class StageError(ValueError):
-    """What is wrong with a stage file."""
+    """The stage file is invalid; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

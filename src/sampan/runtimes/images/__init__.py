@@ -1,9 +1,10 @@
-"""Images: their names, where they come from, and how they are kept on disk for every node of a machine.
+"""Container images: names, sources, and the image store that all nodes of a machine share.
 
-`reference` reads names, `manifests` what an image says of itself, `blobs` keeps content by its digest, `layers` unpacks
-it, `store` brings these together; `archives` reads images from files, `registry` fetches them, `host` makes one of the
-machine's own programs. Everything may be used by several processes at once: content is put in place by one rename, and
-the table of names is changed under a lock.
+It corresponds to the content and image stores of containerd. `reference` parses names, `manifests` parses indexes,
+manifests and configurations, `blobs` stores content by digest, `layers` unpacks layers, and `store` combines them.
+`archives` loads images from files, `registry` pulls them, `host` makes an image of the machine's own programs. Several
+processes may use a store at once: content is put in place by an atomic rename, and the table of names is changed under
+a lock.
 """
 
 from sampan.runtimes.images.reference import BadReference, Reference, parse_reference

@@ -1,4 +1,4 @@
-"""Images from files: archives that `docker save` writes, and archives and folders in the OCI layout."""
+"""Load images from archives that `docker save` writes, and from archives and directories in the OCI image layout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMES = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
 def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None = None) -> list[Image]:
-    """Every image in a file or folder, in whichever of the forms. `BadImage` if there is none."""
+    """Load all images of a file or directory in any of the supported formats. Raise BadImage if there is none."""
     with _opened(path) as files:
         loader = _Loader(store, files, platform or manifests.own_platform(), now)
         if files.has("index.json"):
@@ -41,12 +41,12 @@ def load(store: ImageStore, path: Path, *, now: float, platform: Platform | None
 
 
 class _Files(Protocol):
-    """The files of an archive or of a directory, by their names in it. Whoever made it is not to be trusted."""
+    """The files of an archive or directory by name. Its content is untrusted."""
 
     def has(self, name: str) -> bool: ...
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """BadImage where there is no such regular file."""
+        """Open a regular file. Raise BadImage if it does not exist."""
 
 
 def _read(files: _Files, name: str) -> bytes:
@@ -98,7 +98,7 @@ class _Archive:
         yield cast(BinaryIO, _Part(self._stream, self._followed(entry)))
 
     def _followed(self, entry: TarEntry) -> TarEntry:
-        """Old Docker archives have a layer once, and links to it."""
+        """Resolve a symbolic link: old Docker archives contain each layer once, with links to it."""
         if entry.kind != tar_reader.SYMBOLIC_LINK:
             return entry
         target = os.path.normpath(PurePosixPath(entry.name).parent / entry.link_name)
@@ -109,7 +109,7 @@ class _Archive:
 
 
 class _Part:
-    """The data of one entry."""
+    """A stream with the data of one entry."""
 
     def __init__(self, stream: BinaryIO, entry: TarEntry) -> None:
         self._stream, self._left = stream, entry.stored
@@ -147,7 +147,7 @@ def _archive(stream: BinaryIO, path: Path) -> _Archive:
 
 @contextmanager
 def _unpacked(file: BinaryIO) -> Iterator[BinaryIO]:
-    """The archive itself, whatever it is packed with."""
+    """Open the archive, decompressing it if necessary."""
     magic = file.read(6)
     file.seek(0)
     opens = next((opens for start, opens in _PACKED.items() if magic.startswith(start)), None)
@@ -193,7 +193,7 @@ class _Loader:
         return self._store.add(digest, names=_names(descriptor), now=self._now)
 
     def _manifest(self, digest: str) -> str:
-        """Down through indexes to the manifest for this platform."""
+        """Return the digest of the manifest for this platform, descending through nested indexes."""
         for _ in range(limits.IMAGE_INDEX_DEPTH):
             data = _read(self._files, _blob(digest))
             if manifests.media_type_of(data) not in manifests.INDEXES:
@@ -251,7 +251,7 @@ def _blob(digest: str) -> str:
 
 
 def _names(descriptor: Descriptor) -> Sequence[str]:
-    """As whoever wrote the archive called it; a bare tag names nothing."""
+    """Return the image name in the annotations of a descriptor. A bare tag is not a name."""
     for key in _NAMES:
         text = descriptor.annotations.get(key, "")
         if "/" in text or ":" in text:
@@ -263,7 +263,7 @@ def _names(descriptor: Descriptor) -> Sequence[str]:
 
 
 def save(store: ImageStore, image: Image, path: Path) -> None:
-    """Write an image as an archive in the OCI layout."""
+    """Write an image as an archive in the OCI image layout."""
     name = dict.fromkeys(_NAMES[:1], image.names[0]) if image.names else {}
     described = {
         "mediaType": manifests.media_type_of(store.blobs.read(image.digest)) or manifests.OCI_MANIFEST,

@@ -1,4 +1,4 @@
-"""Content by its digest, one file each. A file is there whole or not at all."""
+"""Content-addressed storage with one file per digest. Files are put in place atomically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK = 1 << 20
 
 
 class BlobWriter:
-    """Takes content piece by piece; `commit` puts it in place."""
+    """Writes and hashes content piece by piece, up to a maximum size."""
 
     def __init__(self, file: IO[bytes], *, most: int) -> None:
         self._file, self._most = file, most
@@ -50,7 +50,7 @@ class BlobStore:
         return self.path(digest).exists()
 
     def read(self, digest: str) -> bytes:
-        """Of a document; BadImage if it is not there, or is larger than documents may be."""
+        """Return the content of a JSON document. Raise BadImage if it is missing or larger than documents may be."""
         try:
             with open(self.path(digest), "rb") as file:
                 data = file.read(limits.IMAGE_DOCUMENT_BYTES + 1)
@@ -62,7 +62,7 @@ class BlobStore:
 
     @contextmanager
     def writer(self, expected: str = "", *, size: int | None = None) -> Iterator[BlobWriter]:
-        """What was written by the end of the block is kept, unless its digest is another than `expected`."""
+        """Store the content that is written within the block, or raise BadImage if its digest is not `expected`."""
         folder = self._folder / "sha256"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
@@ -95,7 +95,7 @@ class BlobStore:
         return (f"sha256:{name}" for name in names if not name.startswith("."))
 
     def keep_only(self, wanted: Iterable[str]) -> int:
-        """Remove the others; how many bytes that freed."""
+        """Remove all other content, and return the number of bytes freed."""
         kept, freed = set(wanted), 0
         for digest in list(self.digests()):
             if digest not in kept:

@@ -1,4 +1,4 @@
-"""Images as they are handed to an engine: a manifest, a configuration and layers, each known by its digest."""
+"""Images in the form in which they are loaded into an engine: a manifest, a configuration and layers with digests."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Part:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
     name: str
-    """In full, with the tag."""
+    """The full name including the tag."""
     manifest: Part
     config: Part
     layers: Sequence[Part]
 
 
 def made(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
-    """An image of one layer, an archive that is not packed. `run` is how it runs unless a container says otherwise."""
+    """Return an image with one layer, an uncompressed archive. `run` is its run configuration."""
     about = {
         "architecture": own_platform().architecture,
         "os": "linux",
@@ -75,7 +75,7 @@ def made(name: str, run: Mapping[str, Any], layer: bytes) -> Bundle:
 
 
 def of_store(store: ImageStore, image: Image, name: str) -> Bundle:
-    """One that Sampan's own store has."""
+    """Return an image of Sampan's own store."""
     blobs, manifest = store.blobs, store.blobs.read(image.digest)
     kind = manifests.media_type_of(manifest) or manifests.OCI_MANIFEST
     config, *layers = (
@@ -87,7 +87,7 @@ def of_store(store: ImageStore, image: Image, name: str) -> Bundle:
 
 
 def write_docker_archive(bundle: Bundle, out: IO[bytes]) -> None:
-    """As `docker save` would write it."""
+    """Write the image in the format of `docker save`."""
     names = [f"layer-{number}.tar" for number in range(len(bundle.layers))]
     about = json.dumps([{"Config": "config.json", "RepoTags": [bundle.name], "Layers": names}]).encode()
     with tarfile.open(fileobj=out, mode="w") as archive:

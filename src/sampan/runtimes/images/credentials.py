@@ -1,4 +1,4 @@
-"""Who one is to registries, as Docker's configuration files and image pull secrets say it."""
+"""Registry credentials from Docker configuration files and image pull secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Credentials(NamedTuple):
 
 
 class Keyring:
-    """Credentials by registry, or by registry and the beginning of a repository; the longest that fits comes first."""
+    """Credentials by registry, or by registry and repository prefix. The longest match is tried first."""
 
     def __init__(self, rows: Iterable[tuple[str, Credentials]] = ()) -> None:
         self._rows = sorted(rows, key=lambda row: -len(row[0]))
@@ -35,7 +35,7 @@ class Keyring:
         return bool(self._rows)
 
     def find(self, reference: Reference) -> list[Credentials]:
-        """Those to be tried, in this order."""
+        """Return the credentials that match an image, in the order in which to try them."""
         return [found for place, found in self._rows if _fits(place, reference)]
 
     @classmethod
@@ -44,7 +44,8 @@ class Keyring:
 
 
 def read_docker_config(data: bytes) -> Keyring:
-    """A `.dockerconfigjson`, or an old `.dockercfg`, which is its `auths` alone. ValueError if it is neither."""
+    """Parse a `.dockerconfigjson`, or a legacy `.dockercfg`, which consists of the content of `auths`. Raise ValueError
+    if it is neither."""
     try:
         found = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -70,7 +71,7 @@ def _credentials(auth: Mapping[str, Any]) -> Credentials:
 
 
 def _place(where: str) -> str:
-    """Without the scheme and the version of the protocol, which old files have."""
+    """Return the registry and path without the scheme and the API version, which old files contain."""
     text = where.split("://", 1)[-1].rstrip("/")
     for version in ("/v1", "/v2"):
         text = text.removesuffix(version)
@@ -86,7 +87,7 @@ def _fits(place: str, reference: Reference) -> bool:
 
 
 def _is_host(pattern: str, host: str) -> bool:
-    """A star stands for one part of the name."""
+    """Whether a host matches a pattern, in which a star matches within one label of the domain name."""
     parts, found = pattern.split("."), host.split(".")
     return len(parts) == len(found) and all(fnmatchcase(name, part) for part, name in zip(parts, found, strict=True))
 

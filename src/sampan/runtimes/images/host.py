@@ -1,11 +1,11 @@
-"""The image `sampan.local/host`: the machine's own programs, so that pods run where no registry can be reached.
+"""The image `sampan.local/host`: the machine's own programs, so that pods can run without a registry.
 
-Programs and libraries (/usr, and /bin, /sbin, /lib* where these are no links into it) are the machine's, shown through
-an overlay: a container can add files there, for itself alone. Of these directories containers see what every
-user of the machine may read, also of files that come later: the mount below the overlay is one whose files belong to
-nobody (`kernel.bind_without_owners`). Everything else is made here: an empty root with the few files of /etc that
-programs need, each of which everybody may read anyhow. Homes, keys, /var, /run, other people's names and Sampan's own
-data are not in it.
+Programs and libraries (/usr, and /bin, /sbin, /lib* unless they are links into it) are those of the machine, mounted
+through an overlay, so that a container can add files there without affecting others. Of these directories containers
+see only world-readable files, which also holds for files created later: the lower mount of the overlay has no owners
+(`kernel.bind_without_owners`). Everything else is created here: an empty root with those files of /etc that programs
+need, all of them world-readable. Home directories, keys, /var, /run, user names and Sampan's own data are not in the
+image.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _ETC = (
     *("pki/ca-trust/extracted/pem", "profile", "protocols", "python3", "rpc", "services", "ssl/certs"),
     *("ssl/openssl.cnf", "terminfo", "timezone"),
 )
-"""What programs look for; what is not there is left out."""
+"""Files below /etc that programs use; missing ones are skipped."""
 _MOST_FILE = 4 << 20
 _PASSWD = (
     "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n"
@@ -64,7 +64,8 @@ CONFIG = ImageConfig(
 
 @dataclass(frozen=True)
 class Shown:
-    """A directory of the machine, and where containers see it. `layers` is where layers of overlays for it are kept."""
+    """A directory of the machine, and its path in containers. `layers` is the directory for the overlay layers made for
+    it."""
 
     source: Path
     target: str
@@ -72,30 +73,32 @@ class Shown:
 
     @cached_property
     def directories(self) -> Path:
-        """A layer with directories alone, which are root's: those near the top that everybody may enter."""
+        """A layer that contains only directories owned by root: copies of the world-accessible directories near the
+        top."""
         return _kept(self.layers, _near_the_top(self.source), {})
 
     def private_by_custom(self) -> list[str]:
-        """Where containers would see what administrators keep for themselves."""
+        """Return the paths in containers where administrators usually keep private files."""
         return [f"{self.target}/{path}" for path in _PRIVATE_BY_CUSTOM if (self.source / path).is_dir()]
 
     @cached_property
     def hiding(self) -> Path:
-        """A layer that also hides what not everybody may read when this is first asked for, and what is private by
-        custom: for file systems whose owners cannot be hidden."""
+        """A layer that also hides the files that are not world-readable at the time of the first access, and
+        directories that are private by custom. It is used for file systems that do not support mounts without owners.
+        """
         return _kept(self.layers, _near_the_top(self.source), dict(_private(self.source)))
 
 
 @dataclass(frozen=True)
 class HostRoot:
     base: Path
-    """The lowest layer of a container's root."""
+    """The lowest layer of a container's root file system."""
     shown: Sequence[Shown]
-    """Each of these is the lower layer of an overlay of its own."""
+    """Directories of the machine, each the lower layer of a separate overlay."""
 
     @cached_property
     def nobody(self) -> UserNamespace:
-        """For mounts without owners, made once. OSError where it cannot be had."""
+        """The user namespace for mounts without owners, created once. Raise OSError if it cannot be created."""
         return kernel.nobody_namespace()
 
 
@@ -111,7 +114,7 @@ def info() -> ImageInfo:
 
 
 def bundle(root: HostRoot) -> Bundle:
-    """Its lowest layer as an image for engines, which show the machine's folders by mounts."""
+    """Return the base layer as an image for engines, in which the machine's directories are mounted as volumes."""
     run = CONFIG.run
     return bundles.made(f"{NAME}:latest", {"Env": run.env, "Cmd": run.cmd, "WorkingDir": run.working_dir}, _layer(root))
 
@@ -132,7 +135,8 @@ def _layer(root: HostRoot) -> bytes:
 
 
 def host_root(folder: Path, machine: Path = Path("/")) -> HostRoot:
-    """Made in `folder`, or found there if the machine has not changed: a base that containers use stays as it is."""
+    """Return the root in `folder`, creating it if the machine has changed since the last call. An existing base is
+    never changed, as containers may use it."""
     folder.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".new-"))
     try:
@@ -149,10 +153,10 @@ def host_root(folder: Path, machine: Path = Path("/")) -> HostRoot:
 
 _OTHERS = stat.S_IROTH | stat.S_IXOTH
 _DEPTH, _DEPTH_OF_LOCAL = 2, 4
-"""How deep below /usr containers can add files, and how deep in /usr/local, where Python's packages go. /usr has 20,000
-directories, which would take seconds to make."""
+"""How deep below /usr, and in /usr/local with its Python packages, containers can add files. A copy of all directories
+would take seconds, as /usr has about 20,000 of them."""
 _PRIVATE_BY_CUSTOM = ("local/etc", "local/games", "local/src", "src")
-"""Places below /usr where administrators keep what is their own, programs do without."""
+"""Directories below /usr in which administrators keep private files, and which programs do not need."""
 
 
 def _near_the_top(top: Path) -> list[tuple[str, int]]:
@@ -160,7 +164,7 @@ def _near_the_top(top: Path) -> list[tuple[str, int]]:
 
 
 def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30) -> Iterator[tuple[str, int]]:
-    """Relative paths and modes of the directories below that everybody may enter and list."""
+    """Yield the relative paths and modes of the world-accessible directories below."""
     places = [""]
     while places:
         place = places.pop()
@@ -177,7 +181,7 @@ def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30
 
 
 def _private(top: Path) -> Iterator[tuple[str, bool]]:
-    """Relative paths of what is not to be seen, and whether it is a directory."""
+    """Yield the relative path of each entry to hide, and whether it is a directory."""
     for path in _PRIVATE_BY_CUSTOM:
         if (top / path).is_dir():
             yield path, True
@@ -192,8 +196,8 @@ def _private(top: Path) -> Iterator[tuple[str, bool]]:
 
 
 def _kept(folder: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
-    """A layer with these directories, in which nothing of the hidden ones shows. It is named after its content and
-    never changed: containers use it."""
+    """Return a layer with these directories that hides the `hidden` entries. It is named after its content and never
+    changed, as containers may use it."""
     text = repr((directories, sorted(hidden.items()))).encode("utf-8", "surrogateescape")
     layer = folder / hashlib.sha256(text).hexdigest()[:16]
     if layer.exists():
@@ -207,7 +211,7 @@ def _kept(folder: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[
             os.chmod(scratch / path, mode)
         for path, is_directory in hidden.items():
             _hide(scratch / path, is_directory)
-        with contextlib.suppress(OSError):  # another thread was faster, and has the same
+        with contextlib.suppress(OSError):  # another thread has created the same layer
             scratch.rename(layer)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -215,7 +219,7 @@ def _kept(folder: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[
 
 
 def _hide(path: Path, is_directory: bool) -> None:
-    """As overlayfs is told of a directory that hides those below it, and of a file that is gone."""
+    """Create the overlayfs marker that hides an entry of the lower layers: an opaque directory or a whiteout device."""
     if is_directory:
         path.mkdir(parents=True, exist_ok=True)
         for each in sorted(path.rglob("*"), reverse=True):
@@ -252,7 +256,7 @@ def _fill(root: Path, machine: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A file, a link, or a folder with what is in it; nothing that not everybody may read."""
+    """Copy a file, a link or a directory tree, skipping everything that is not world-readable."""
     try:
         about = source.lstat()
     except OSError:
@@ -270,7 +274,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _names(folder: Path) -> Iterator[str]:
-    """Keys are kept beside certificates in places."""
+    """Yield the names to copy, without private keys, which some systems store beside certificates."""
     return (name for name in sorted(os.listdir(folder)) if name != "private" and not name.endswith(".key"))
 
 

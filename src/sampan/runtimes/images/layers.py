@@ -1,12 +1,12 @@
-"""Unpacking layers: each into a directory of its own, ready to be a lower layer of an overlay mount.
+"""Unpack layers, each into a directory that can be a lower layer of an overlay mount.
 
-A layer comes from strangers. No entry leaves the directory: links on the way to an entry are followed as if the
-directory were the root (`sampan.runtimes.safe_paths`). What a layer deletes of those below it is told as overlayfs
-wants it (where this user may) and in a list beside the directory.
+Layers are untrusted. No entry leaves the directory: symbolic links on the path of an entry are resolved as if the
+directory were the root (`sampan.runtimes.safe_paths`). Whiteouts are recorded as overlayfs expects them (if this user
+may) and in a list beside the directory.
 
-layers/HEX         the files of the layer whose archive has the digest sha256:HEX, which a configuration calls diff id
-layers/HEX.json    what it takes away from the layers below it
-layers/.blobs/HEX  the diff id of the layer that the blob sha256:HEX was seen to unpack to
+layers/HEX         the files of the layer whose uncompressed archive has the digest sha256:HEX, its diff id
+layers/HEX.json    the whiteouts of the layer
+layers/.blobs/HEX  the diff id of the layer that the blob sha256:HEX was verified to unpack to
 """
 
 from __future__ import annotations
@@ -41,25 +41,28 @@ _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 1 << 20
 _MOST_REMEMBERED: Final = 100_000
-"""Whiteouts that a layer may have, and directories whose times are put back: both are kept in memory meanwhile."""
+"""The maximum number of whiteouts in a layer, and of directories whose times are restored. Both are kept in memory."""
 _MACHINE_ERRORS: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 )
-"""What is not the layer's doing."""
+"""Errors that are caused by the machine, not by the layer."""
 
 
 class Whiteouts(msgspec.Struct):
-    """What a layer takes away from those below it."""
+    """The entries of lower layers that a layer hides."""
 
     removed: list[str] = []
     opaque: list[str] = []
-    """Directories of which nothing from below shows."""
+    """Directories that hide all entries of the lower layers."""
 
 
 class LayerStore:
-    """An unpacked layer is used for a blob only if that blob is known to unpack to it: a configuration alone, which
-    anybody can write, gives nobody the files of a layer. Nobody but the owner can enter the store: a layer may have
-    programs in it that give whoever runs them the rights of another user."""
+    """Unpacked layers by diff id.
+
+    An unpacked layer is used for a blob only if that blob was verified to unpack to it. Otherwise an image
+    configuration, which anybody can write, could claim the files of any layer by its diff id. Only the owner can enter
+    the store, as layers may contain set-user-ID programs.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,15 +74,15 @@ class LayerStore:
         return self.path(diff_id).is_dir()
 
     def is_unpacked(self, diff_id: str, *, blob_digest: str) -> bool:
-        """Whether `unpack` has nothing to do."""
+        """Whether the layer is unpacked already and known to belong to the blob."""
         return self.has(diff_id) and self._is_known(blob_digest, diff_id)
 
     def whiteouts(self, diff_id: str) -> Whiteouts:
         return msgspec.json.decode(self._notes(diff_id).read_bytes(), type=Whiteouts)
 
     def unpack(self, blob: Path, diff_id: str, *, blob_digest: str) -> Path:
-        """The directory with the files of the layer that `blob` holds, unpacked if it is not there yet. BadImage if the
-        blob does not unpack to what `diff_id` says."""
+        """Return the directory of the layer in `blob`, unpacking it if necessary. Raise BadImage if the blob does not
+        unpack to `diff_id`."""
         target = self.path(diff_id)
         if self.is_unpacked(diff_id, blob_digest=blob_digest):
             return target
@@ -99,7 +102,7 @@ class LayerStore:
             with _plain(blob) as stream, opened_root(scratch) as root:
                 whiteouts = Unpacker(root).unpack(cast(IO[bytes], stream))
                 while stream.read(_CHUNK):
-                    pass  # what follows the end of the archive is part of the digest
+                    pass  # data after the end of the archive is part of the digest
                 _verify(stream.digest, diff_id)
             _sync_file_system(scratch)
             _write_durably(self._notes(diff_id), msgspec.json.encode(whiteouts))
@@ -109,7 +112,7 @@ class LayerStore:
                 trees.remove_tree(scratch)
 
     def keep_only(self, diff_ids: Collection[str], blobs: Collection[str]) -> None:
-        """Remove the layers that no image has any more, and what is noted of blobs that are gone."""
+        """Remove the layers that no image uses, and the notes on blobs that are gone."""
         names = os.listdir(self._folder) if self._folder.exists() else []
         kept = {_hex(diff_id) for diff_id in diff_ids if is_digest(diff_id)}
         for name in names:
@@ -137,7 +140,8 @@ class LayerStore:
 
 
 def _hex(digest: str) -> str:
-    """The part of a digest that names files; whatever else an image calls a digest never becomes part of a path."""
+    """Return the hexadecimal part of a digest, which is used in file names. Raise BadImage for any other text, so that
+    it never becomes part of a path."""
     if not is_digest(digest):
         raise BadImage(f"{digest!r} is not a digest (sha256:…)")
     return digest.removeprefix("sha256:")
@@ -152,7 +156,7 @@ def _put_in_place(scratch: Path, target: Path) -> None:
     try:
         scratch.rename(target)
     except OSError:
-        if not target.is_dir():  # another process was faster, and has the same
+        if not target.is_dir():  # another process has put the same layer in place
             raise
 
 
@@ -175,8 +179,8 @@ def _write_durably(path: Path, content: bytes) -> None:
 
 
 def _sync_file_system(directory: Path) -> None:
-    """Everything that was unpacked is on disk before the directory has its name: after a power failure a layer is there
-    whole or not at all."""
+    """Flush everything unpacked to disk before the directory is renamed, so that after a power failure a layer is
+    either complete or absent."""
     libc = ctypes.CDLL(None, use_errno=True)
     held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -188,16 +192,17 @@ def _sync_file_system(directory: Path) -> None:
 
 
 class Unpacker:
-    """Into one directory that nobody else writes to."""
+    """Unpacks an archive into a directory that is not written to concurrently."""
 
     def __init__(self, root: Root) -> None:
         self._root = root
         self._is_privileged = os.geteuid() == 0
         self._times: dict[tuple[str, ...], float] = {}
-        """Of directories, which are given theirs when nothing more comes into them."""
+        """Modification times of directories, which are set at the end, as each new entry changes the time of its
+        directory."""
         self._whiteouts = Whiteouts()
         self._parent: tuple[Sequence[str], int] | None = None
-        """The directory that the last entry went to, held open: the next one often goes to the same."""
+        """The open directory of the last entry, which is often that of the next one too."""
 
     def unpack(self, stream: IO[bytes]) -> Whiteouts:
         reader = TarReader(stream)
@@ -270,7 +275,7 @@ class Unpacker:
             os.close(source)
 
     def _finish(self, parent: int, name: str, entry: TarEntry, parts: Sequence[str]) -> None:
-        """Owner before mode: changing the owner takes setuid away."""
+        """Set owner, mode, extended attributes and time. The owner comes first, as chown clears the set-user-ID bit."""
         if self._is_privileged:
             os.chown(name, entry.uid, entry.gid, dir_fd=parent, follow_symlinks=False)
         if entry.kind == tar_reader.SYMBOLIC_LINK:
@@ -285,7 +290,7 @@ class Unpacker:
 
     def _attribute(self, path: str, name: str, value: bytes) -> None:
         if name.startswith("trusted.overlay.") or "\0" in name:
-            return  # those are this machine's own
+            return  # reserved for the overlayfs markers created here
         try:
             os.setxattr(path, name, value, follow_symlinks=False)
         except OSError:
@@ -309,7 +314,7 @@ class Unpacker:
             os.mknod(hidden, stat.S_IFCHR, 0, dir_fd=parent)
 
     def _clear(self, parent: int, name: str, entry: TarEntry) -> None:
-        """What the same layer had there before gives way, unless both are directories."""
+        """Remove an earlier entry of the same layer, unless both entries are directories."""
         kind = _kind(parent, name)
         if kind is None:
             return
@@ -323,7 +328,7 @@ class Unpacker:
     # -- directories -------------------------------------------------------------------------------------------------
 
     def _enter(self, parts: Sequence[str]) -> int:
-        """The directory that these lead to, made where it is missing. It stays open until the next call."""
+        """Return the descriptor of a directory, creating missing directories. It stays open until the next call."""
         if self._parent is not None and self._parent[0] == parts and _is_linked(self._parent[1]):
             return self._parent[1]
         self._leave()
@@ -338,7 +343,7 @@ class Unpacker:
 
     def _put_times_back(self) -> None:
         for parts, when in self._times.items():
-            with contextlib.suppress(OSError, UnsafePath):  # something else is there by now
+            with contextlib.suppress(OSError, UnsafePath):  # a later entry has replaced the directory
                 directory = self._root.directory(parts)
                 try:
                     os.utime(f"/proc/self/fd/{directory}", (when, when))
@@ -376,18 +381,18 @@ def _kind(parent: int, name: str) -> int | None:
 
 
 def _shown(name: str) -> str:
-    """Names need not be text; what is written down must be."""
+    """Return the name as valid text, as file names need not be valid UTF-8."""
     return os.fsencode(name).decode("utf-8", "replace")
 
 
 def _is_linked(directory: int) -> bool:
-    """Whether it was not removed since it was opened."""
+    """Whether the open directory still exists in the file system."""
     return os.fstat(directory).st_nlink > 0
 
 
 class _Hashed(io.RawIOBase):
-    """A stream that knows the digest of what was read of it. BadImage where more comes out of it than a blob of that
-    size should hold."""
+    """A stream that computes the digest of what is read. Raise BadImage if it yields more data than is plausible for a
+    blob of that size (a decompression bomb)."""
 
     def __init__(self, source: IO[bytes], packed: int) -> None:
         self._source, self._hash = source, hashlib.sha256()
@@ -415,7 +420,7 @@ class _Hashed(io.RawIOBase):
 
 @contextmanager
 def _plain(blob: Path) -> Iterator[_Hashed]:
-    """The layer as an archive, whatever it is packed with."""
+    """Open the blob as an uncompressed archive."""
     with open(blob, "rb") as file:
         packed = os.fstat(file.fileno()).st_size
         magic = file.read(4)
@@ -430,7 +435,7 @@ def _plain(blob: Path) -> Iterator[_Hashed]:
 
 
 class _Unzstd:
-    """Errors of the library are those of a layer that cannot be unpacked."""
+    """A zstd stream that raises BadImage for errors of the library."""
 
     def __init__(self, file: IO[bytes]) -> None:
         import zstandard
@@ -447,7 +452,8 @@ class _Unzstd:
 
 
 _MOST_WINDOW: Final = 128 << 20
-"""Of memory that unpacking zstd may take: what `zstd` itself allows without being told to."""
+"""The maximum window size in bytes, and so the memory needed to decompress zstd; it is the default limit of the zstd
+program."""
 
 
 def unzstd(file: IO[bytes]) -> IO[bytes]:
@@ -455,7 +461,7 @@ def unzstd(file: IO[bytes]) -> IO[bytes]:
 
 
 def diff_id_of(blob: Path) -> str:
-    """The digest of a layer's archive when it is not packed."""
+    """Return the digest of the layer's uncompressed archive."""
     with _plain(blob) as stream:
         while stream.read(_CHUNK):
             pass

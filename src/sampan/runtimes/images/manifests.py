@@ -1,4 +1,4 @@
-"""What an image says of itself: its index (one image per platform), its manifest (which layers), its configuration."""
+"""Image documents: indexes (one image per platform), manifests (the layers of an image), and image configurations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class BadImage(ValueError):
-    """What is wrong with an image."""
+    """The image is malformed; the message gives the reason."""
 
 
 class Platform(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class RunConfig(msgspec.Struct, frozen=True, rename="pascal"):
-    """How the image's program is run unless a container says otherwise."""
+    """The defaults for running the image, which a container may override."""
 
     user: str = ""
     env: list[str] | None = None
@@ -89,7 +89,7 @@ def read_index(data: bytes) -> Index:
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """BadImage also for digests and sizes that cannot be: they become parts of paths and of requests."""
+    """Parse a manifest. Raise BadImage also for invalid digests and sizes, as they become parts of paths and requests."""
     manifest = _read(data, Manifest, "a manifest")
     for part in (manifest.config, *manifest.layers):
         _check(part)
@@ -101,7 +101,7 @@ def read_manifest(data: bytes) -> Manifest:
 
 
 def read_config(data: bytes) -> ImageConfig:
-    """BadImage also for names of layers that are no digests: they become parts of paths."""
+    """Parse a configuration. Raise BadImage also for diff ids that are not digests, as they become parts of paths."""
     config = _read(data, ImageConfig, "a configuration")
     for diff_id in config.rootfs.diff_ids:
         if not is_digest(diff_id):
@@ -119,7 +119,7 @@ def _check(part: Descriptor) -> None:
 
 
 def media_type_of(data: bytes) -> str:
-    """What a document says that it is, or what its fields give away."""
+    """Return the media type that a document declares, or else the one that its fields imply."""
     try:
         found = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -137,7 +137,7 @@ def own_platform() -> Platform:
 
 
 def chosen(index: Index, wanted: Platform) -> Descriptor:
-    """The image for a platform; one that names no platform will do."""
+    """Return the manifest for a platform, or else the first one without a platform. Raise BadImage if there is none."""
     found = _chosen(index, wanted)
     _check(found)
     return found

@@ -1,8 +1,7 @@
-"""The image of a container that does nothing: it holds a pod's namespaces, and takes leave of processes that others
-left behind. Made here, as the machine may have no way to a registry: one file, a program of a dozen instructions.
+"""The image of the pause container, which holds the namespaces of a pod and reaps orphaned processes.
 
-The program tells the kernel that it does not care for its children, which then leave nothing behind when they end, and
-waits for ever.
+It is generated here, as the machine may have no access to a registry: one file, a program of a dozen instructions,
+which ignores SIGCHLD, so that the kernel reaps its children, and sleeps forever.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _aarch64() -> bytes:
 
 
 _CODE = {"amd64": (62, _x86_64), "arm64": (183, _aarch64)}
-"""By architecture: ELF's number for the machine, and the program."""
+"""The ELF machine number and the program of each architecture."""
 
 
 def is_made_here(architecture: str = "") -> bool:
@@ -63,7 +62,7 @@ def is_made_here(architecture: str = "") -> bool:
 
 
 def program(architecture: str = "") -> bytes:
-    """A whole ELF file."""
+    """Return the program as a complete ELF file."""
     machine, code = _CODE[architecture or own_platform().architecture]
     text = code()
     size = _HEAD + len(text)

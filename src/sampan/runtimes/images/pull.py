@@ -1,4 +1,4 @@
-"""Fetching images from registries into the store: by mirrors where there are any, only what is not there yet."""
+"""Pull images from registries and their mirrors into the image store, fetching only missing content."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _ATTEMPTS = 3
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 Progress = Callable[[str, int, int], None]
-"""Told of a layer's digest, how much of it is there, and how large it is."""
+"""A callback for progress: the digest of a layer, the bytes fetched so far, and its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullConfig:
     mirrors: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Where to look first for what a registry has; `*` is for all of them."""
+    """Mirrors to try before a registry; the key `*` applies to all registries."""
     plain_http: frozenset[str] = frozenset()
-    """Registries without TLS; those of this machine may be reached without it anyhow."""
+    """Registries that are contacted over HTTP instead of HTTPS. Registries on the loopback address always are."""
     platform: Platform = field(default_factory=manifests.own_platform)
 
 
 class PullFailed(Exception):
-    """The image cannot be had; the message says why."""
+    """The image cannot be pulled; the message gives the reason."""
 
 
 class Puller:
-    """`async with Puller(…) as puller:` keeps connections open for the length of the block. Of several who want the
-    same image at a time, one fetches it."""
+    """Pulls images. `async with Puller(…) as puller:` keeps connections open for the duration of the block. Concurrent
+    pulls of the same image are serialized, so that its content is fetched once."""
 
     def __init__(self, *, store: ImageStore, clock: Clock, config: PullConfig | None = None) -> None:
         self._store, self._clock, self._config = store, clock, config or PullConfig()
@@ -59,13 +59,13 @@ class Puller:
             await self._session.close()
 
     async def pull(self, reference: Reference, keyring: Keyring, progress: Progress | None = None) -> Image:
-        """PullFailed with what every place that was tried has said."""
+        """Pull an image. Raise PullFailed with the errors of all registries and mirrors that were tried."""
         return (await self.pull_as(reference, keyring, progress))[0]
 
     async def pull_as(
         self, reference: Reference, keyring: Keyring, progress: Progress | None = None
     ) -> tuple[Image, Credentials | None]:
-        """Also by which credentials it was had."""
+        """Pull an image, and return it with the credentials that were accepted."""
         async with self._locks.held(str(reference)):
             faults = []
             for registry, credentials in self._places(reference, keyring):
@@ -95,7 +95,8 @@ class Puller:
         )
 
     async def _fetch(self, registry: Registry, reference: Reference, progress: Progress) -> Image:
-        """The registry is asked even for what is there: whoever pulls shows that they may have it."""
+        """Fetch an image from one registry. The registry is contacted even if the image is in the store, as that proves
+        that the user may pull it."""
         wanted = reference.digest or reference.tag
         digest, data = await self._asked(registry, wanted)
         outer = digest
@@ -116,7 +117,8 @@ class Puller:
         return await self._asked(registry, wanted)
 
     async def _asked(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
-        """Its digest and what it says. Content by digest is verified; what a tag means is the registry's word."""
+        """Fetch a manifest, and return its digest and content. A manifest requested by digest is verified; one
+        requested by tag is whatever the registry returns."""
         data = await registry.manifest(wanted)
         proof = wanted if is_digest(wanted) else ""
         return await asyncio.to_thread(self._store.blobs.put, data, proof), data
@@ -154,7 +156,7 @@ class Puller:
 
 
 def _silent(digest: str, done: int, size: int) -> None:
-    """Nobody wants to know."""
+    """Ignore progress."""
 
 
 __all__ = ["PullConfig", "PullFailed", "Puller"]

@@ -1,4 +1,4 @@
-"""Names of images: `nginx`, `quay.io/team/app:1.2`, `app@sha256:…`."""
+"""Image names: `nginx`, `quay.io/team/app:1.2`, `app@sha256:…`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class BadReference(ValueError):
-    """What is wrong with the name of an image."""
+    """The image name is invalid; the message gives the reason."""
 
 
 class Reference(NamedTuple):
@@ -28,7 +28,7 @@ class Reference(NamedTuple):
     repository: str
     tag: str = ""
     digest: str = ""
-    """Where there is one, it alone says which image is meant."""
+    """If set, the digest alone identifies the image."""
 
     @property
     def name(self) -> str:
@@ -40,7 +40,7 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """With what is left out filled in as Docker does: the registry, `library/`, the tag."""
+    """Parse an image name, with Docker's defaults for the registry, `library/` and the tag."""
     name, at, digest = text.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         raise BadReference(f"{text!r}: want a digest of the form sha256:… behind @")
@@ -60,7 +60,7 @@ def is_digest(text: str) -> bool:
 
 
 def _without_tag(name: str) -> tuple[str, str | None]:
-    """A colon behind the last slash begins a tag; one before it a port."""
+    """Split a tag off a name. A colon after the last slash starts a tag; one before it starts a port."""
     head, slash, last = name.rpartition("/")
     last, colon, tag = last.partition(":")
     return f"{head}{slash}{last}", tag if colon else None

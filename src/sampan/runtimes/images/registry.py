@@ -1,4 +1,4 @@
-"""A registry, as the distribution protocol has it: manifests and blobs, with whatever proof of identity it asks for."""
+"""A client of the OCI distribution protocol: manifests and blobs, with basic and bearer authentication."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ACCEPT = ", ".join(sorted(manifests.MANIFESTS | manifests.INDEXES))
 _MOST_ERROR = 4 << 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
 _PARAMETER = re.compile(r'(?<!\w)(\w++)="([^"]*)"')
-"""Without looking back, each letter of a long word would be tried as its beginning."""
+"""Without the lookbehind each letter of a long word would be tried as the start of a match, in quadratic time."""
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _HUB = {"docker.io": "registry-1.docker.io"}
 
 
 class RegistryError(Exception):
-    """A registry that did not give what was asked for. `code` is 0 where it did not answer at all."""
+    """A request to a registry failed. `code` is the HTTP status, or 0 if there was no response."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class RegistryError(Exception):
 
 
 class Registry:
-    """One registry and one repository in it, as one user. `session` is shared by all."""
+    """One repository of a registry, accessed with one set of credentials. Registries share the `session`."""
 
     def __init__(
         self,
@@ -54,19 +54,19 @@ class Registry:
         self._authorization = ""
 
     async def manifest(self, reference: str) -> bytes:
-        """By tag or digest."""
+        """Return the manifest with that tag or digest."""
         async with self._get(f"/manifests/{reference}", {"Accept": _ACCEPT}) as answer:
             return await _bounded(answer, limits.IMAGE_DOCUMENT_BYTES)
 
     @asynccontextmanager
     async def blob(self, digest: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The content piece by piece."""
+        """Yield an iterator over the content of a blob."""
         async with self._get(f"/blobs/{digest}") as answer:
             yield _pieces(answer)
 
     @asynccontextmanager
     async def _get(self, path: str, headers: Mapping[str, str] | None = None) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to a request that is sent again, with proof of identity, where the registry asks for it."""
+        """Send a request, and repeat it with authentication if the registry requires that."""
         try:
             answer = await self._request(path, headers or {})
             if answer.status == 401 and await self._identify(answer):
@@ -80,8 +80,8 @@ class Registry:
             raise RegistryError(f"{self.host}: {fault or type(fault).__name__}") from fault
 
     async def _request(self, path: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
-        """Redirects are followed here: only by HTTP, only so many, and with proof of identity only as long as they stay
-        at the registry that asked for it."""
+        """Send a request and follow redirects, of which the number is limited. Credentials are sent only to the
+        registry itself, never to another host that it redirects to."""
         url = URL(self._base + path)
         for _ in range(limits.REGISTRY_REDIRECTS + 1):
             is_own = _origin(url) == self._origin
@@ -94,9 +94,9 @@ class Registry:
         raise RegistryError(f"{self.host}: stopped after {limits.REGISTRY_REDIRECTS} redirects")
 
     async def _identify(self, answer: aiohttp.ClientResponse) -> bool:
-        """Do what the registry's challenge asks for; False if that cannot be done."""
+        """Respond to the registry's authentication challenge. Return False if that is not possible."""
         if _origin(answer.url) != self._origin:
-            return False  # whoever the registry has sent us to is not to know who we are
+            return False  # do not authenticate to another host that the registry redirects to
         scheme, _, rest = answer.headers.get("WWW-Authenticate", "").partition(" ")
         if scheme.lower() == "basic" and self._credentials.username:
             self._authorization = _basic(self._credentials)
@@ -176,8 +176,9 @@ async def _pieces(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 async def _failure(answer: aiohttp.ClientResponse, host: str, *, is_shown: bool) -> RegistryError:
-    """The answer of another host that the registry has sent us to is not shown: a registry could make the node read
-    services of its own network to whoever sees the pod's events."""
+    """Return an error for the response. The body is omitted if it comes from another host that the registry redirects
+    to: otherwise a registry could make the node read services of its own network and disclose them in the events of the
+    pod."""
     meaning = {401: "authentication is required", 403: "access is denied", 404: "not found"}.get(answer.status, "")
     text = f"{host}: {answer.status} {meaning or answer.reason}"
     if is_shown:
@@ -186,7 +187,7 @@ async def _failure(answer: aiohttp.ClientResponse, host: str, *, is_shown: bool)
 
 
 def _told(text: str) -> str:
-    """What the registry says, without what is around it."""
+    """Return the error messages in the body of a response."""
     try:
         errors = msgspec.json.decode(text)["errors"]
         return "; ".join(f"{each.get('code', '')}: {each.get('message', '')}" for each in errors)

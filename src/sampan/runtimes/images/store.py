@@ -1,4 +1,4 @@
-"""The images of a machine: which there are, under which names, and where their files are."""
+"""The image store of a machine: the table of images with their names, and the location of their files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class ImageUnknown(KeyError):
-    """There is no such image here."""
+    """The store has no such image."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -33,12 +33,12 @@ class ImageUnknown(KeyError):
 
 
 class _Entry(msgspec.Struct):
-    """What the table says of one image, which it knows by its manifest's digest."""
+    """The names of one image; the table maps the digests of manifests to entries."""
 
     names: list[str] = []
-    """Full ones with tags."""
+    """Full names with tags."""
     digests: list[str] = []
-    """Full names with digests, under which registries have it."""
+    """Full names with digests, as the registries report them."""
     added: float = 0
 
 
@@ -48,43 +48,43 @@ _Table = dict[str, _Entry]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
     id: str
-    """The digest of its configuration, as other tools show it."""
+    """The digest of the image configuration, which is the image id that other tools show."""
     digest: str
-    """Of its manifest."""
+    """The digest of the manifest."""
     names: Sequence[str]
     digests: Sequence[str]
     size: int
-    """Of its layers as they were fetched."""
+    """The compressed size of the layers and the configuration."""
     added: float
     config: ImageConfig
     manifest: Manifest
 
     @property
     def reference(self) -> str:
-        """How a container's status names it: by where it came from, else by its id."""
+        """The image id in a container status: a name with a digest if the image was pulled, otherwise its id."""
         return self.digests[0] if self.digests else self.id
 
 
 class ImageStore:
-    """Layers are unpacked when a container first needs them, and shared by all of them."""
+    """Images on disk. Layers are unpacked when a container first needs them, and shared by all containers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.blobs = BlobStore(folder / "blobs")
         self._layers = LayerStore(folder / "layers")
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     def list(self) -> list[Image]:
         return list(self._images(self._read()))
 
     def get(self, name: str) -> Image:
-        """By a name, a digest, or an id or the beginning of one; `ImageUnknown`."""
+        """Return an image by name, digest, or id or a unique prefix of it. Raise ImageUnknown if there is none."""
         digest = self._digest(name)
         return self._image(digest, self._read().get(digest, _Entry()))
 
     def _digest(self, name: str) -> str:
-        """Of the manifest of the image that is meant; the image itself need not be readable."""
+        """Return the digest of the image's manifest, even if the image itself cannot be read."""
         table = self._read()
         with suppress(BadReference):
             wanted = parse_reference(name)
@@ -103,12 +103,12 @@ class ImageStore:
         return True
 
     def is_unpacked(self, image: Image) -> bool:
-        """Whether its layers can be had at once."""
+        """Whether all layers of the image are unpacked."""
         pairs = zip(image.config.rootfs.diff_ids, image.manifest.layers, strict=False)
         return all(self._layers.is_unpacked(diff_id, blob_digest=layer.digest) for diff_id, layer in pairs)
 
     def lower_layers(self, image: Image) -> Sequence[Path]:
-        """The folders of its layers, the lowest first; unpacked if they are not yet."""
+        """Return the directories of the image's layers, the lowest first, unpacking them if necessary."""
         diff_ids, layers = image.config.rootfs.diff_ids, image.manifest.layers
         if len(diff_ids) != len(layers):
             raise BadImage(f"the image has {len(layers)} layers, and names {len(diff_ids)}")
@@ -120,7 +120,7 @@ class ImageStore:
     # -- changes -----------------------------------------------------------------------------------------------------
 
     def add(self, manifest_digest: str, *, names: Sequence[str] = (), digests: Sequence[str] = (), now: float) -> Image:
-        """Take an image whose content is in `blobs` already. A name that another image has is taken from it."""
+        """Add an image whose content is in `blobs`. A name that another image has is moved to this one."""
         self._check(manifest_digest)
         with self._changing() as table:
             for other in table.values():
@@ -134,7 +134,8 @@ class ImageStore:
         self.add(self.get(name).digest, names=[str(parse_reference(new))], now=now)
 
     def remove(self, name: str) -> None:
-        """A name; with its last name, or by its id or digest, the image itself. `prune` gives the room back."""
+        """Remove a name. The image itself is removed with its last name, or if `name` is an id or digest. Its content
+        is kept until `prune`."""
         digest = self._digest(name)
         try:
             full = str(parse_reference(name))
@@ -150,8 +151,8 @@ class ImageStore:
                 del table[digest]
 
     def prune(self, used: Sequence[str] = ()) -> int:
-        """Remove content that neither an image of the table nor one of those in use (by their digests) has; how many
-        bytes of packed content that freed."""
+        """Remove content that belongs neither to an image in the table nor to one of the images in `used` (digests of
+        manifests). Return the number of compressed bytes freed."""
         with self._changing() as table:
             kept = [*table, *(digest for digest in used if self.blobs.has(digest))]
             blobs, layers = set[str](kept), set[str]()
@@ -162,7 +163,7 @@ class ImageStore:
             self._layers.keep_only(layers, blobs)
             return self.blobs.keep_only(blobs)
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _image(self, digest: str, entry: _Entry) -> Image:
         manifest = read_manifest(self.blobs.read(digest))
@@ -178,7 +179,8 @@ class ImageStore:
         )
 
     def _images(self, table: _Table) -> Iterator[Image]:
-        """One that cannot be read, as an earlier version may have taken it, does not hide the others."""
+        """Yield the images of a table. An unreadable image, which an earlier version may have added, is logged and
+        skipped."""
         for digest, entry in table.items():
             try:
                 yield self._image(digest, entry)
@@ -186,7 +188,7 @@ class ImageStore:
                 log.warning("image %s (%s) cannot be read: %s", digest, ", ".join(entry.names), error)
 
     def _check(self, digest: str) -> None:
-        """That everything is there that an image needs."""
+        """Raise BadImage unless all content of the image is present."""
         manifest = read_manifest(self.blobs.read(digest))
         config = read_config(self.blobs.read(manifest.config.digest))
         if len(config.rootfs.diff_ids) != len(manifest.layers):
@@ -215,7 +217,7 @@ class ImageStore:
 
     @contextmanager
     def _changing(self) -> Iterator[_Table]:
-        """The table, locked against other processes; written if the block ends well."""
+        """Lock the table against other processes, and write it unless the block raises an exception."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
         with open(self._folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

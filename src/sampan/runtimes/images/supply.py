@@ -1,5 +1,5 @@
-"""What Sampan can give to an engine that lacks it: images that were loaded into Sampan's own store, and the machine's
-own programs. A machine without a way to a registry runs pods on any engine so."""
+"""Images that Sampan loads into an engine that lacks them: those in Sampan's own store, and the host image. With them a
+machine without access to a registry can run pods on any engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sampan.runtimes.images.store import ImageStore, ImageUnknown
 
 
 class Supply:
-    """`folder` is the node's own."""
+    """Supplies images and mounts to engines. `folder` is the directory of the node."""
 
     def __init__(self, *, folder: Path, store: ImageStore | None = None) -> None:
         self._folder, self._store = folder, store
@@ -23,7 +23,7 @@ class Supply:
         self._making = threading.Lock()
 
     def host(self) -> host.HostRoot:
-        with self._making:  # several threads may come here at a time
+        with self._making:  # several threads may call this at the same time
             if self._host is None:
                 self._host = host.host_root(self._folder / "host")
             return self._host
@@ -39,8 +39,8 @@ class Supply:
             return None
 
     def mounts(self, image: str) -> Sequence[Mount]:
-        """What containers of an image see besides its layers: of the host's image, the machine's programs, with empty
-        directories in the place of what is private by custom."""
+        """Return the mounts that containers of an image need: for the host image, the machine's directories with
+        programs, and empty directories that hide those which are private by custom."""
         if not host.is_host(image):
             return ()
         empty = self._folder / "host" / "empty"

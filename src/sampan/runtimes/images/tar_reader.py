@@ -1,10 +1,9 @@
-"""A reader of tar archives that strangers have made.
+"""A reader for untrusted tar archives.
 
-The standard library's `tarfile` reads extended headers into memory whatever their size, searches them with regular
-expressions that take quadratic time, keeps every entry that it has seen and calls itself for each of several extended
-headers in a row. This reader takes the formats that layers of images come in (ustar, PAX, GNU with long names and
-sparse files) in bounded memory and in time that is linear in the length of the archive. Whatever is wrong raises
-`BadImage`.
+The standard library's `tarfile` reads extended headers of any size into memory, parses them with regular expressions
+that take quadratic time, keeps every entry in memory and recurses for consecutive extended headers. This reader
+supports the formats in which layers are distributed (ustar, PAX, GNU with long names and sparse files) in bounded
+memory and in time linear in the length of the archive. It raises `BadImage` for any malformed archive.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ _XATTR: Final = "SCHILY.xattr."
 _OCTAL: Final = re.compile(rb"[0-7]*")
 _SECONDS: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{0,20})?", re.ASCII)
 _LATEST: Final = 1 << 34
-"""The year 2514. File systems take no much later times."""
+"""The year 2514, close to the latest time that common file systems support."""
 
 Extents = Sequence[tuple[int, int]]
-"""Where the data of a sparse file belongs: offsets and lengths, in ascending order."""
+"""The parts of a sparse file that have data: offsets and lengths in ascending order."""
 
 
 class TarEntry(msgspec.Struct):
     name: str
     kind: bytes
     size: int = 0
-    """The file's, with its holes."""
+    """The size of the file including holes."""
     mode: int = 0
     uid: int = 0
     gid: int = 0
@@ -57,15 +56,15 @@ class TarEntry(msgspec.Struct):
     minor: int = 0
     xattrs: dict[str, bytes] = {}
     extents: Extents | None = None
-    """None: the file is not sparse."""
+    """None if the file is not sparse."""
     stored: int = 0
-    """How many bytes of data the archive has."""
+    """The number of data bytes in the archive."""
     offset: int = 0
-    """Where in the archive they begin."""
+    """The position of the data in the archive."""
 
 
 class _Pax(msgspec.Struct):
-    """What extended headers say of the next entry."""
+    """The values of extended headers, which apply to the next entry."""
 
     path: str | None = None
     link_path: str | None = None
@@ -75,13 +74,13 @@ class _Pax(msgspec.Struct):
 
 
 class TarReader:
-    """Iterate over it; `pieces` gives the data of the entry that came last."""
+    """Iterates over the entries of an archive; `pieces` yields the data of the current entry."""
 
     def __init__(self, stream: IO[bytes], *, can_seek: bool = False) -> None:
         self._stream, self._can_seek = stream, can_seek
         self._position = 0
         self._left = 0
-        """Bytes of the current entry's data that were not read yet, without what fills up the last block."""
+        """Unread data bytes of the current entry, without the padding of the last block."""
         self._padding = 0
         self._entry: TarEntry | None = None
 
@@ -94,7 +93,7 @@ class TarReader:
             yield entry
 
     def pieces(self) -> Iterator[tuple[int, bytes]]:
-        """The data with its offsets in the file."""
+        """Yield the data of the current entry with its offsets in the file."""
         assert self._entry is not None
         extents = self._entry.extents
         for start, length in extents if extents is not None else ((0, self._entry.size),):
@@ -128,7 +127,7 @@ class TarReader:
         raise BadImage("the archive has too many extended headers in a row")
 
     def _header(self) -> bytes | None:
-        """None at the end: a block of zeros, or nothing."""
+        """Read a header. Return None at the end of the archive: a block of zeros, or the end of the stream."""
         block = self._stream.read(BLOCK)
         while block and len(block) < BLOCK and (more := self._stream.read(BLOCK - len(block))):
             block += more
@@ -164,7 +163,7 @@ class TarReader:
         )
         if entry.kind in (CHARACTER_DEVICE, BLOCK_DEVICE):
             entry.major, entry.minor = _number(block[329:337]), _number(block[337:345])
-        if kind == b"\0" and entry.name.endswith("/"):  # before there were kinds
+        if kind == b"\0" and entry.name.endswith("/"):  # the format before ustar has no kind for directories
             entry.kind = DIRECTORY
         _check_path(entry.name)
         _check_path(entry.link_name)
@@ -185,7 +184,7 @@ class TarReader:
     # -- sparse files ------------------------------------------------------------------------------------------------
 
     def _gnu_sparse(self, block: bytes, entry: TarEntry) -> None:
-        """The map is in the header and in blocks that follow it."""
+        """Read the sparse map of the GNU format, which is in the header and in the blocks after it."""
         numbers, has_more, size = _numbers(block[386:482]), block[482], 0
         entry.kind, entry.size = REGULAR, _number(block[483:495])
         while has_more:
@@ -198,7 +197,7 @@ class TarReader:
         entry.extents = _extents(numbers, entry)
 
     def _pax_sparse(self, pax: _Pax, entry: TarEntry) -> None:
-        """Formats 0.0 (pairs of records), 0.1 (one record) and 1.0 (before the data)."""
+        """Read the sparse map of the PAX formats 0.0 (pairs of records), 0.1 (one record) and 1.0 (before the data)."""
         values, numbers = pax.values, pax.sparse
         if entry.kind != REGULAR:
             raise BadImage(f"the archive has a sparse entry {entry.name!r} that is not a file")
@@ -214,7 +213,8 @@ class TarReader:
         entry.extents = _extents(numbers, entry)
 
     def _stored_map(self) -> list[int]:
-        """Decimal numbers, a line each: how many pairs, and the pairs; filled up to a whole block."""
+        """Read a map of format 1.0: decimal numbers, one per line, first the number of pairs, then the pairs; padded to
+        a full block."""
         data, wanted, lines = bytearray(), 0, 0
         while not data or lines < wanted:
             if len(data) >= limits.TAR_HEADER_BYTES or self._left < BLOCK:
@@ -227,7 +227,7 @@ class TarReader:
             lines += block.count(b"\n")
         return [_plain_number(line.decode("latin-1")) for line in data.split(b"\n")[1:wanted]]
 
-    # -- the stream --------------------------------------------------------------------------------------------------
+    # -- stream ------------------------------------------------------------------------------------------------------
 
     def _exact(self, size: int) -> bytes:
         data = self._stream.read(size)
@@ -249,7 +249,7 @@ class TarReader:
 
 
 def _read_pax(content: bytes, pax: _Pax) -> None:
-    """Records of the form `LENGTH KEY=VALUE` with a line end, where the length is that of the whole record."""
+    """Parse records of the form `LENGTH KEY=VALUE\\n`, where LENGTH is that of the whole record."""
     at = 0
     while at < len(content) and content[at]:
         space = content.find(b" ", at, at + 20)
@@ -294,7 +294,7 @@ def _extents(numbers: Sequence[int], entry: TarEntry) -> Extents:
 
 
 def _numbers(data: bytes) -> list[int]:
-    """Of a GNU sparse header: pairs of 12 bytes each, of which the first that is empty ends the map."""
+    """Return the pairs of a GNU sparse header, two numbers of 12 bytes each; the first empty pair ends the map."""
     found: list[int] = []
     for at in range(0, len(data), 24):
         if not data[at]:
@@ -304,7 +304,8 @@ def _numbers(data: bytes) -> list[int]:
 
 
 def _number(field: bytes) -> int:
-    """Octal digits, or binary where the first bit is set. Negative numbers, which only times could be, are refused."""
+    """Return the value of a number in octal digits, or in binary if the first bit is set. Raise BadImage if it is
+    negative or out of range."""
     if field[:1] >= b"\x80":
         value = int.from_bytes(field, "big") & ((1 << (8 * len(field) - 1)) - 1)
         if field[0] & 0x40 or value >= 1 << 63:
@@ -325,7 +326,7 @@ def _plain_number(text: str) -> int:
 
 
 def _decimal(values: dict[str, str], key: str, field: bytes) -> int:
-    """What a PAX header says, else what the header itself says."""
+    """Return the value in the PAX header, or else the one in the header field."""
     return _plain_number(values[key]) if key in values else _number(field)
 
 

@@ -1,8 +1,9 @@
-"""The monitor: a small process, one per node, that holds what containers leave behind when the kubelet is restarted.
+"""The monitor: a small process, one per node, that keeps containers running while the kubelet is restarted.
 
-It begins processes (or runs an OCI runtime that does), is their parent, writes their output to log files, keeps their
-input open, notes their exit codes, and lets others attach. The kubelet talks to it over a Unix socket and may come and
-go. It is written with the standard library alone, so that it is small and starts at once: `protocol` is what is said,
-`logs` writes output in CRI's form, `process` is one process, `server` the loop, `__main__` the program; `client`, for
-the kubelet's side, is the only part that knows asyncio.
+It is the counterpart of containerd's shim and of conmon. It starts processes (or an OCI runtime that does), is their
+parent, writes their output to log files, keeps their stdin open, records their exit codes, and lets clients attach. The
+kubelet connects to it over a Unix socket and may disconnect at any time. The monitor uses only the standard library, so
+that it is small and starts quickly: `protocol` defines the messages, `logs` writes output in the CRI log format,
+`process` is one process, `server` the event loop, `__main__` the program. Only `client`, the kubelet's side, uses
+asyncio.
 """

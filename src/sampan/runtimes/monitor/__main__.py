@@ -1,4 +1,4 @@
-"""`python -m sampan.runtimes.monitor FOLDER`: the monitor of a node, on FOLDER/monitor.sock, in the background."""
+"""`python -m sampan.runtimes.monitor DIRECTORY`: run the monitor of a node as a daemon on DIRECTORY/monitor.sock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main(folder: str) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return  # there is one
+        return  # another monitor holds the lock
     path = os.path.join(folder, SOCKET)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -41,12 +41,13 @@ def main(folder: str) -> None:
 
 
 def _unmoved(number: int, at: object) -> None:
-    """Signals meant for others are not heeded. A handler, since what is ignored stays ignored in children."""
+    """Ignore a signal. This is a handler because SIG_IGN would be inherited by child processes."""
 
 
 def _is_child(keep: set[int]) -> bool:
-    """Go into the background: the socket is open, so whoever began this may connect. Of files only those to `keep` stay
-    open: others were inherited by mistake, and somebody may wait for their end."""
+    """Fork into the background, and return whether this is the child. The socket is listening already, so the starter
+    may connect as soon as the parent exits. All descriptors except `keep` are closed: they were inherited by accident,
+    and another process may be waiting for their end of file."""
     sys.stdout.flush()
     if os.fork():
         return False

@@ -1,4 +1,4 @@
-"""The kubelet's side of the monitor."""
+"""The kubelet's client of the monitor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READ = 256 << 10
 _PATIENCE_S = 30.0
 
 Ended = Callable[[dict[str, Any]], None]
-"""Told of a process that has ended: its id, pid, code and finished_at."""
+"""A callback for the exit of a process; its argument has the keys id, pid, code and finished_at."""
 
 
 class MonitorError(RuntimeFailure):
@@ -30,14 +30,14 @@ class MonitorError(RuntimeFailure):
 
 
 class MonitorClient:
-    """`folder` belongs to one node, and has the monitor's socket."""
+    """A client of the monitor in `folder`, the directory with the monitor's socket; each node has its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._starting = asyncio.Lock()
 
     async def ensure(self) -> None:
-        """See that the monitor runs."""
+        """Start the monitor unless it is running."""
         async with self._starting:
             with suppress(MonitorError):
                 _, writer = await self._connect()
@@ -46,12 +46,12 @@ class MonitorClient:
             await self._start()
 
     async def run(self, id: str, argv: Sequence[str], **request: Any) -> int:
-        """Begin a process; its number. See `process.Process` for what may be requested."""
+        """Start a process, and return its pid. `process.Process` documents the fields of the request."""
         answer = await self._ask({"do": "run", "id": id, "argv": list(argv), **request})
         return int(answer["pid"])
 
     async def exec(self, id: str, argv: Sequence[str], **request: Any) -> MonitorStream:
-        """Begin a process that ends with the stream."""
+        """Start a process that is killed when the stream is closed."""
         return await self._stream({"do": "run", "id": id, "argv": list(argv), "attach": True, **request})
 
     async def attach(self, id: str) -> MonitorStream:
@@ -71,12 +71,13 @@ class MonitorClient:
         return found
 
     async def quit(self, *, kill: bool = False) -> None:
-        """End the monitor, if there is one."""
+        """Stop the monitor if it is running."""
         with suppress(MonitorError):
             await self._ask({"do": "quit", "kill": kill})
 
     async def follow(self, ended: Ended) -> None:
-        """Tell of processes that end, and at first of those that have; until the connection ends."""
+        """Call `ended` for each exited process, including those that have exited before; return when the connection
+        ends."""
         reader, writer = await self._connect()
         try:
             writer.write(protocol.message({"do": "events"}))
@@ -113,7 +114,7 @@ class MonitorClient:
         return stream
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """By a short path: those of sockets may not be long."""
+        """Connect through /proc/self/fd, as the path of a Unix socket is limited to about 100 bytes."""
         try:
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as fault:
@@ -140,18 +141,18 @@ class MonitorClient:
 
 
 class MonitorStream:
-    """A process that somebody is connected to; see `streams.ProcessStream`."""
+    """A process with attached streams; see `streams.ProcessStream`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._frames = _frames(reader)
         self._early: list[tuple[int, bytes]] = []
-        """Output that came before the answer."""
+        """Output that arrived before the response."""
         self._code: int | None = None
         self._is_over = False
 
     async def begin(self) -> None:
-        """Until the process has begun; MonitorError if it has not."""
+        """Wait until the process has started. Raise MonitorError if it fails to start."""
         async for kind, content in self._frames:
             if kind == protocol.JSON:
                 _checked(json.loads(content))
@@ -189,7 +190,8 @@ class MonitorStream:
         return await self.code() or 0
 
     async def code(self) -> int | None:
-        """At the end of the output; None if the process goes on, or has not been seen to end yet."""
+        """Wait for the end of the output, and return the exit code, or None if the process keeps running or its exit is
+        not known yet."""
         while await self.read() is not None:
             pass
         return self._code

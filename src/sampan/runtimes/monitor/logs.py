@@ -1,4 +1,4 @@
-"""Output in CRI's form: a line is `TIME stdout|stderr F|P TEXT`, P for a part that goes on in the next."""
+"""Container output in the CRI log format: `TIME stdout|stderr F|P TEXT`, where P marks a partial line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _NAMES = {1: b"stdout", 2: b"stderr"}
 
 
 class LogWriter:
-    """Appends to a file; whole lines are written at once, those that go on are kept until they end or are too long."""
+    """Appends output to a log file. Complete lines are written at once; an incomplete line is buffered until it is
+    complete or too long."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -20,7 +21,7 @@ class LogWriter:
         self.reopen()
 
     def reopen(self) -> None:
-        """Begin a new file of the same name, if the old one was moved away."""
+        """Open the file again, which creates a new one after log rotation has renamed the old one."""
         self.close_file()
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o755, exist_ok=True)
@@ -36,7 +37,7 @@ class LogWriter:
             self._append(lines)
 
     def finish(self, channel: int) -> None:
-        """The stream has ended; what it said last may have no end of line."""
+        """Write the last line of a stream that has ended, which may lack a newline."""
         if kept := bytes(self._open[channel]):
             self._append(_line(channel, b"P", kept))
             self._open[channel].clear()
@@ -61,7 +62,7 @@ class LogWriter:
         del kept[:done]
 
     def _append(self, data: bytes) -> None:
-        """A full disk loses output; it never stops the container."""
+        """Append to the file, ignoring errors: output is lost if the disk is full, but the container is not blocked."""
         if self._file is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""One process that the monitor has begun: its output, input, terminal and end."""
+"""One child process of the monitor: its output, input, terminal and exit."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from sampan.runtimes.monitor.protocol import STDERR, STDOUT
 
 _READ = 64 << 10
 _MOST_INPUT = 1 << 20
-"""When so many bytes wait for a process that does not read them, no more are taken from whoever sends them."""
+"""The buffered input in bytes above which the monitor stops reading from clients that send input."""
 
 Listener = Callable[[int, bytes], None]
-"""Told of output: which of the two, and what; empty bytes are the end of it."""
+"""A callback for output: the channel and the data. Empty data means the end of all output."""
 
 
 class Refused(Exception):
-    """The process cannot be begun; why."""
+    """The process cannot be started; the message gives the reason."""
 
 
 class Process:
-    """Begun from a request:
+    """A process that is started from a request with these fields:
 
-    - `argv`, `env`, `cwd`: what to run; `stdin`, `tty`: whether it has an input, a terminal;
-    - `log`: where its output goes; `exit`: the file that its end is noted in;
-    - `pid_file`: the process only launches another, whose number is in this file when it has ended;
-    - `console`: the path of a socket on which a launcher hands over the terminal that it made.
+    - `argv`, `env`, `cwd`: the command; `stdin`, `tty`: whether it has a stdin, a terminal;
+    - `log`: the path of the log file; `exit`: the path of the file that records the exit;
+    - `pid_file`: `argv` is a launcher, which writes the pid of the actual process to this file before it exits;
+    - `console`: the path of a socket on which the launcher passes the terminal that it created.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -47,25 +47,25 @@ class Process:
         self.code: int | None = None
         self.finished_at = 0.0
         self.launched: int | None = None
-        """The launcher's number, while it runs."""
+        """The pid of the launcher while it runs."""
         self.listeners: list[Listener] = []
         self.closing: Callable[[int], None] = lambda file: None
-        """Told of a file descriptor before it is closed."""
+        """A callback for each file descriptor before it is closed."""
         self._log = LogWriter(str(request["log"])) if request.get("log") else None
         self.outputs: dict[int, int] = {}
-        """File descriptors that are read, and which output each is."""
+        """The channel of each file descriptor that is read."""
         self.input: int | None = None
         self._waiting = bytearray()
         self._ends_input = False
         self._has_tty = bool(request.get("tty"))
         self._console: socket.socket | None = None
 
-    # -- begin -------------------------------------------------------------------------------------------------------
+    # -- start -------------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         request = self.request
         given: list[int] = []
-        """What the child has, and the monitor lets go of."""
+        """Descriptors that the child inherits and the monitor closes."""
         try:
             stdio = self._stdio(given)
             child = subprocess.Popen(
@@ -88,7 +88,7 @@ class Process:
         finally:
             for each in given:
                 os.close(each)
-        child.returncode = 0  # the loop waits for it, not this object
+        child.returncode = 0  # the event loop reaps the child, not this object
         if request.get("pid_file"):
             self.launched = child.pid
         else:
@@ -129,7 +129,7 @@ class Process:
         self._console.settimeout(10)
 
     def launcher_ended(self, code: int) -> None:
-        """Refused if it failed, or left no number."""
+        """Read the pid of the launched process. Raise Refused if the launcher failed or wrote no pid."""
         self.launched = None
         if code:
             raise Refused(f"the runtime ended with code {code}")
@@ -166,13 +166,13 @@ class Process:
     # -- output and input --------------------------------------------------------------------------------------------
 
     def read(self, file: int) -> bool:
-        """Take what there is; False at the end of it."""
+        """Read available output. Return False at the end of the output."""
         channel = self.outputs[file]
         try:
             data = os.read(file, _READ)
         except BlockingIOError:
             return True
-        except OSError:  # a terminal whose last user has gone says so by an error
+        except OSError:  # reading from a terminal whose last user has exited fails with EIO
             data = b""
         if data:
             if self._log is not None:
@@ -197,14 +197,14 @@ class Process:
             listener(channel, data)
 
     def give(self, data: bytes) -> None:
-        """To its input, if it has one."""
+        """Send data to stdin, if the process has one."""
         if self.input is None:
             return
         self._waiting += data
         self.flush()
 
     def end_input(self) -> None:
-        """No more input; a terminal is told by its end-of-file character."""
+        """Signal the end of input: close the pipe, or send the end-of-file character to a terminal."""
         if self._has_tty:
             self.give(b"\x04")
             return
@@ -236,7 +236,7 @@ class Process:
 
     @property
     def is_full(self) -> bool:
-        """Too much waits for it."""
+        """Whether the process has so much buffered input that clients must be paused."""
         return self.input is not None and len(self._waiting) > _MOST_INPUT
 
     def resize(self, width: int, height: int) -> None:
@@ -249,7 +249,7 @@ class Process:
         if self._log is not None:
             self._log.reopen()
 
-    # -- end ---------------------------------------------------------------------------------------------------------
+    # -- exit --------------------------------------------------------------------------------------------------------
 
     def ended(self, code: int) -> None:
         self.code, self.finished_at = code, time.time()
@@ -263,7 +263,7 @@ class Process:
                 os.replace(scratch, str(path))
 
     def close(self) -> None:
-        """Let go of everything but the process itself."""
+        """Release all descriptors. The process itself is not killed."""
         for file in list(self.outputs):
             self.read(file)
         for file in {*self.outputs, *([self.input] if self.input is not None else ())}:
@@ -281,7 +281,7 @@ class Process:
 
 
 def _own_terminal() -> None:
-    """In the child: its input becomes the terminal that controls it."""
+    """Make stdin the controlling terminal. It runs in the child process."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

@@ -1,4 +1,4 @@
-"""What is said over the monitor's socket: frames of a length, a kind and a content. Requests and answers are JSON."""
+"""The protocol of the monitor's socket: frames with a length, a kind and a content. Requests and responses are JSON."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 JSON, STDOUT, STDERR, STDIN, END_OF_STDIN, RESIZE = range(6)
 HEAD = struct.Struct(">IB")
 MOST = 4 << 20
-"""Bytes of a frame."""
+"""The maximum size of a frame in bytes."""
 
 
 class BadFrame(ValueError):
-    """The other side does not speak this protocol."""
+    """The peer does not speak this protocol."""
 
 
 def frame(kind: int, content: bytes) -> bytes:
@@ -25,7 +25,7 @@ def message(value: dict[str, Any]) -> bytes:
 
 
 class Frames:
-    """Takes bytes as they come, gives whole frames."""
+    """Splits a byte stream into frames."""
 
     def __init__(self) -> None:
         self._data = bytearray()

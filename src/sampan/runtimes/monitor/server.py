@@ -1,4 +1,4 @@
-"""The monitor's loop: one socket, the processes' pipes, and the signal that a child has ended."""
+"""The event loop of the monitor, which serves the socket, the pipes of processes, and SIGCHLD."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from sampan.runtimes.monitor.protocol import Frames
 
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_UNSENT = 8 << 20
-"""Bytes that wait for a client that does not read; it is cut off then, so that it does not hold up a container."""
+"""The unsent bytes after which a client that does not read is disconnected, so that it does not block a container."""
 _MUCH_UNSENT = 1 << 20
-"""With so many, a process that runs for this client alone is not read from."""
+"""The unsent bytes above which a process that runs only for this client is not read from."""
 
 
 class Client:
-    """A connection: of requests, or, after `attach`, of one process's streams."""
+    """A connection, which carries requests, or the streams of one process after `attach`."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -34,17 +34,17 @@ class Client:
         self.unsent = bytearray()
         self.attached: Process | None = None
         self.kills_at_end = False
-        """The process was begun for this connection."""
+        """Whether the process was started for this connection and is killed with it."""
         self.listener: Any = None
         self.wants_events = False
         self.is_ending = False
-        """To be closed when everything is sent."""
+        """Whether to close the connection once everything is sent."""
         self.is_paused = False
-        """Nothing is read of it, as its process does not take it."""
+        """Whether reading from the client is paused, because its process does not consume its input."""
 
 
 _IDLE_S = 60.0
-"""After so long without processes and clients there is no kubelet that would come back for anything."""
+"""The monitor exits after this time without processes and clients: no kubelet would need it again."""
 
 
 class Monitor:
@@ -54,9 +54,10 @@ class Monitor:
         self._processes: dict[str, Process] = {}
         self._clients: dict[int, Client] = {}
         self._answers: dict[str, Client] = {}
-        """Who waits for a launcher to end."""
+        """Clients that wait for a launcher to exit, by process id."""
         self._early: dict[int, int] = {}
-        """Codes of processes that ended before those who launched them, by number: whose they are is not known yet."""
+        """Exit codes by pid of processes that exited before their launcher did. They are kept because it is not known
+        yet to which container such a pid belongs."""
         self._is_over = False
         self._wake, self._wakes = os.pipe()
         self._operations: dict[str, Callable[[Client, dict[str, Any]], dict[str, Any] | None]] = {
@@ -71,7 +72,7 @@ class Monitor:
         }
 
     def run(self) -> None:
-        """Until told to quit, or until there has been nothing to hold and nobody to tell for a while."""
+        """Serve until a client requests `quit`, or until there have been no processes and clients for a while."""
         become_subreaper()
         os.set_blocking(self._wakes, False)
         os.set_blocking(self._wake, False)
@@ -86,7 +87,7 @@ class Monitor:
             for key, events in found:
                 try:
                     key.data(key.fileobj, events)
-                except Exception:  # whatever it was about, the other processes need their monitor
+                except Exception:  # an error with one process must not affect the other ones
                     traceback.print_exc()
 
     # -- connections -------------------------------------------------------------------------------------------------
@@ -146,7 +147,7 @@ class Monitor:
         self._watch_client(client)
 
     def _watch_client(self, client: Client) -> None:
-        """Be told of what matters now; with nothing to wait for, of nothing."""
+        """Select the events that matter for the client now, and unregister it if there are none."""
         if client.connection.fileno() not in self._clients:
             return
         wanted = (0 if client.is_paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if client.unsent else 0)
@@ -200,7 +201,8 @@ class Monitor:
     # -- operations --------------------------------------------------------------------------------------------------
 
     def _run(self, client: Client, request: dict[str, Any]) -> dict[str, Any] | None:
-        """With `attach`, the connection is the process's from then on, and the process ends with it."""
+        """Start a process. With `attach` the connection carries its streams from then on, and the process is killed
+        when the connection is closed."""
         if request["id"] in self._processes:
             raise Refused(f"there is a process {request['id']!r} already")
         process = Process(request)
@@ -243,7 +245,7 @@ class Monitor:
         return {"processes": [each.about() for each in self._processes.values()]}
 
     def _quit(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
-        """Only when nothing runs, unless it is told to kill all that does."""
+        """Stop the monitor. This is rejected while processes run, unless the request asks for killing them."""
         running = [each for each in self._processes.values() if each.code is None]
         if running and not request.get("kill"):
             raise Refused(f"{len(running)} processes are running")
@@ -273,16 +275,17 @@ class Monitor:
             self._end(client, process)
 
     def _end(self, client: Client, process: Process) -> None:
-        """Its output is at an end: tell the exit code once it is known, and close."""
+        """Send the exit code after the end of the output, and close the connection."""
         if process.code is None and client.kills_at_end:
-            return  # told when it ends
+            return  # _on_ended() sends the code
         client.is_ending = True
         self._send(client, protocol.message({"code": process.code}))
 
     # -- processes ---------------------------------------------------------------------------------------------------
 
     def _watch(self, process: Process) -> None:
-        """Be told of what matters now: output, unless those it is for are slow; room for input that waits."""
+        """Select the events that matter for the process now: output, unless its client is slow, and writability if
+        input is buffered."""
         is_slow = any(each.attached is process and _is_slow(each) for each in self._clients.values())
         wanted = dict.fromkeys(process.outputs, 0 if is_slow else selectors.EVENT_READ)
         if process.wants_to_write and process.input is not None:
@@ -389,7 +392,7 @@ def _has_more(file: int) -> bool:
 
 
 def become_subreaper() -> None:
-    """Children of children whose parent has ended become this process's."""
+    """Make this process the parent of orphaned descendants, so that it can reap containers whose launcher has exited."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become a sub-reaper")

@@ -1,9 +1,10 @@
-"""The runtime `oci`: crun or runc driven by Sampan itself, with its own images, overlays, namespaces and monitor.
+"""The runtime `oci`, which drives crun or runc with Sampan's own images, overlay mounts, namespaces and monitor.
 
-`spec` makes the configuration of a container (pure), with `capabilities` and `seccomp` as data and `users` finding out
-whom an image names and `cdi` adding devices; `images` has images, `rootfs` and `image_volumes` mount their files;
-`sandbox` makes the namespaces of a pod; `binary` runs crun or runc; `commands` runs commands in containers; `usage` has
-what they take, by `cgroups`; `runtime` is the contract.
+It corresponds to what containerd does behind CRI. `spec` builds the OCI specification of a container without side
+effects, from the data in `capabilities` and `seccomp`; `users` resolves the user of an image and `cdi` adds devices.
+`images` manages images, `rootfs` and `image_volumes` mount them; `sandbox` creates the namespaces of a pod; `binary`
+invokes crun or runc; `commands` implements exec; `usage` reads resource usage through `cgroups`; `runtime` implements
+the runtime contract.
 """
 
 from sampan.runtimes.oci.runtime import OciRuntime

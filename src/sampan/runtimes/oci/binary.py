@@ -1,4 +1,4 @@
-"""crun or runc, whichever there is, or both."""
+"""The OCI runtime program: crun or runc."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from pathlib import Path
 from sampan.runtimes.contract import RuntimeFailure
 
 _HYBRID = Path("/sys/fs/cgroup/unified/cgroup.controllers")
-"""Where cgroups of both versions are in use at a time; crun refuses if this names any."""
+"""Exists in the hybrid mode of cgroups, with v1 and v2 mounted. crun fails if the file lists any controllers."""
 _HIDING = (
     *("unshare", "--mount", "--propagation", "unchanged", "sh", "-c"),
     'mount --make-rprivate /sys/fs/cgroup && umount /sys/fs/cgroup/unified && exec "$@"',
     "sh",
 )
-"""Runs a program that does not see version 2, nor changes what others see."""
+"""The prefix of a command that runs a program in a mount namespace without cgroup v2, which leaves the mounts of other
+processes unchanged."""
 _PATIENCE_S = 60.0
 
 
 def find_programs() -> dict[str, str]:
-    """Paths by names, the preferred first: crun, which costs less, where it can work as it is."""
+    """Return the paths of the programs by name, the preferred one first: crun, which is faster, unless the cgroups are
+    in hybrid mode."""
     names = ("runc", "crun") if _HYBRID.exists() else ("crun", "runc")
     return {name: found for name in names if (found := shutil.which(name)) is not None}
 
@@ -32,13 +34,13 @@ def find_binary() -> str | None:
 
 
 def _before(path: str) -> tuple[str, ...]:
-    """What a call of the program begins with."""
+    """Return the prefix of every command with this program."""
     is_refused = Path(path).name == "crun" and _HYBRID.exists() and _HYBRID.read_text().strip()
     return _HIDING if is_refused else ()
 
 
 class OciBinary:
-    """`state` is where the program keeps its own notes."""
+    """An OCI runtime program. `state` is the directory in which it keeps its state (`--root`)."""
 
     def __init__(self, path: str, state: Path) -> None:
         self.path, self._state, self._before = path, state, _before(path)
@@ -46,13 +48,14 @@ class OciBinary:
         self.has_recursive_read_only = False
 
     async def look(self) -> None:
-        """Find out the version; RuntimeFailure if the program does not work."""
+        """Query the version and the features of the program. Raise RuntimeFailure if it does not work."""
         text = await self._run([self.path, "--version"])
         self.version = text.split("version", 1)[-1].split()[0] if "version" in text else text.split("\n")[0]
         self.has_recursive_read_only = await self._knows("rro")
 
     async def _knows(self, option: str) -> bool:
-        """Of a mount. One that does not tell what it can is crun of before it did, which has long known all of them."""
+        """Whether the program supports a mount option. Older versions of crun have no `features` command, but support
+        every mount option."""
         try:
             told = json.loads(await self._run([self.path, "features"]))
         except (RuntimeFailure, ValueError):
@@ -88,7 +91,7 @@ class OciBinary:
 
 
 def logged_fault(log: Path) -> str:
-    """What the program said went wrong, in its log of JSON lines."""
+    """Return the last error in a log of JSON lines, or an empty string if there is none."""
     try:
         lines = log.read_text().splitlines()
     except OSError:
@@ -104,7 +107,7 @@ def logged_fault(log: Path) -> str:
 
 
 def _told(text: str) -> str:
-    """The last line, without the time that some put before it."""
+    """Return the last line, without the timestamp and level that some programs prepend."""
     last = text.strip().splitlines()[-1:] or [""]
     return last[0].split("level=error msg=")[-1].strip('"')
 

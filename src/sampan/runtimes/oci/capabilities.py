@@ -1,4 +1,4 @@
-"""What a container's processes may do that others may not. Data, and how it is added to and taken from. Pure."""
+"""Linux capabilities of containers: the default set, and how a security context changes it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ DEFAULT = (
 
 
 EVERY = -1
-"""As a set of bits."""
+"""A bit set with all capabilities."""
 
 
 def effective(
     added: Sequence[str], dropped: Sequence[str], *, is_privileged: bool, last: int, held: int = EVERY
 ) -> list[str]:
-    """`last` is the number of the last one that the kernel knows, `held` a set of bits: those that Sampan has itself.
-    Others can be given to nobody, and are left out where they were not asked for by name."""
+    """Return the capabilities of a container. `last` is the number of the last capability that the kernel knows. `held`
+    is the bit set of Sampan's own capabilities, which are the only ones it can pass on; others are omitted unless the
+    security context names them."""
     known = [name for number, name in enumerate(ALL[: last + 1]) if held >> number & 1]
     if is_privileged:
         return known

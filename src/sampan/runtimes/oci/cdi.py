@@ -1,5 +1,5 @@
-"""Devices that vendors describe in files, by the Container Device Interface: what a container's specification gains by
-each of them. Reading is apart from applying."""
+"""Devices of the Container Device Interface (CDI): read the vendors' specification files, and apply the edits that they
+prescribe to the OCI specification of a container."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sampan.runtimes.safe_paths import read_file
 log = logging.getLogger(__name__)
 
 FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
-"""What is in the later ones counts more."""
+"""Directories with CDI specifications in ascending order of priority."""
 _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _MOST_BYTES = 4 << 20
-"""Of one file."""
+"""The maximum size of a specification file."""
 
 Edits = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A device, with what its file says of all its devices."""
+    """A device, with its own edits and those that its file prescribes for all of its devices."""
 
     file: Path
     rank: int
@@ -38,8 +38,8 @@ class Described:
 
 
 def edits(names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> list[Edits]:
-    """What the devices of those names bring; what a file says of all its devices comes once. RuntimeFailure where one
-    is not known, or by several files of the same rank."""
+    """Return the edits for the named devices, with the edits common to a file only once. Raise RuntimeFailure if a
+    device is unknown, or defined by several files of the same priority."""
     known = _known(folders)
     missing = [name for name in names if len(known.get(name, ())) != 1]
     if missing:
@@ -74,7 +74,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _read(file: Path, rank: int) -> Iterator[tuple[str, Described]]:
-    """Of a file that cannot be read there are no devices."""
+    """Yield the devices of a file. An invalid file is logged and ignored."""
     try:
         content = _decoded(file)
         for device in content.get("devices") or ():
@@ -101,8 +101,8 @@ def _decoded(file: Path) -> dict[str, Any]:
 
 
 def applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
-    """The specification with them; a device that is not described in full is looked at on the machine. RuntimeFailure
-    where they do not say what they should."""
+    """Return the specification with the edits applied. Missing attributes of a device are read from the device node of
+    the host. Raise RuntimeFailure if the edits are malformed."""
     try:
         return _applied(spec, changes)
     except (LookupError, AttributeError, TypeError, ValueError) as fault:
@@ -120,7 +120,7 @@ def _applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any
         nodes = [_node(node, user) for node in each.get("deviceNodes") or ()]
         paths = {node["path"] for node, _ in nodes}
         linux["devices"] = [*(old for old in linux["devices"] if old["path"] not in paths), *(n for n, _ in nodes)]
-        rules = [rule for _, rule in nodes if rule["type"] in ("b", "c")]  # pipes are not ruled over
+        rules = [rule for _, rule in nodes if rule["type"] in ("b", "c")]  # device cgroup rules do not apply to pipes
         linux["resources"]["devices"] = [*linux["resources"]["devices"], *rules]
         found["mounts"] = _with_mounts(found["mounts"], each.get("mounts") or ())
         found["hooks"] = _with_hooks(found.get("hooks") or {}, each.get("hooks") or ())
@@ -158,7 +158,8 @@ def _with_hooks(old: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> dic
 
 
 def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The device, which is the user's unless it says whose it is, and that it may be used."""
+    """Return the device node and the cgroup rule that allows access to it. The device belongs to the user of the
+    container unless the edit sets an owner."""
     path = wanted["path"]
     kind, major, minor = wanted.get("type") or "", wanted.get("major"), wanted.get("minor")
     mode = wanted.get("fileMode")

@@ -1,4 +1,4 @@
-"""Reading a container's cgroup, of either version: what it uses, and whether the kernel killed in it."""
+"""Read the cgroup of a container, v1 or v2: its resource usage, and its OOM kills."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class GroupUsage:
 
 
 def is_unified() -> bool:
-    """Whether the machine has version 2."""
+    """Whether the machine uses cgroup v2 only."""
     return (_ROOT / "cgroup.controllers").exists()
 
 
 def can_limit(controller: str) -> bool:
-    """Whether the machine has groups for it."""
+    """Whether the cgroup controller is available."""
     if is_unified():
         return controller in (_ROOT / "cgroup.controllers").read_text().split()
     return (_ROOT / controller).is_dir()
 
 
 def killed(cgroup: str) -> int:
-    """How often the kernel killed for want of memory."""
+    """Return the number of OOM kills in the cgroup."""
     if is_unified():
         return _pairs(_ROOT / cgroup.strip("/") / "memory.events").get("oom_kill", 0)
     return _pairs(_place("memory", cgroup) / "memory.oom_control").get("oom_kill", 0)
@@ -44,13 +44,13 @@ def usage(cgroup: str) -> GroupUsage:
 
 
 def remove(cgroup: str) -> None:
-    """An empty one, with the empty ones below it."""
+    """Remove an empty cgroup and the empty cgroups below it. Cgroups that are still in use are kept."""
     places = [_ROOT] if is_unified() else [path for path in _ROOT.iterdir() if path.is_dir()]
     for place in places:
         folder = place / cgroup.strip("/")
         if not cgroup.strip("/") or not folder.is_dir():
             continue
-        for each, _, _ in os.walk(folder, topdown=False):  # which may go meanwhile
+        for each, _, _ in os.walk(folder, topdown=False):  # a cgroup may disappear at the same time
             with contextlib.suppress(OSError):
                 os.rmdir(each)
 

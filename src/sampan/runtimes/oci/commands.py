@@ -1,4 +1,4 @@
-"""Commands in containers, by the program that runs them."""
+"""Exec in containers through the OCI runtime program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from sampan.runtimes.streams import ProcessStream
 
 
 class OciCommands:
-    """`folder` is the node's own, where sockets of terminals have short names."""
+    """Starts commands in containers. `folder` is the directory of the node; console sockets are created there because
+    the path of a Unix socket must be short."""
 
     def __init__(self, *, folder: Path, records: Records, monitor: MonitorClient) -> None:
         self._folder, self._records, self._monitor = folder, records, monitor
@@ -33,8 +34,8 @@ class OciCommands:
         has_stdin: bool,
         has_tty: bool,
     ) -> ProcessStream:
-        """In the container of that id and folder, whose own process was begun as `process` says, where that is known
-        without looking."""
+        """Start a command in the container with that id and directory. `process` is the OCI process of the container,
+        or None if it has to be read from the container's config.json."""
         process = process or msgspec.json.decode((folder / "config.json").read_bytes())["process"]
         scratch = folder / f"exec-{secrets.token_hex(8)}"
         scratch.mkdir()
@@ -48,7 +49,8 @@ class OciCommands:
     async def _begin(
         self, binary: OciBinary, id: str, scratch: Path, *, has_stdin: bool, has_tty: bool
     ) -> ProcessStream:
-        """Detached, so that it is the command itself that the monitor has, and ends with the stream."""
+        """Start the command detached, so that the command itself, not the OCI runtime, is the monitor's child and is
+        killed when the stream is closed."""
         request: dict[str, Any] = {"stdin": has_stdin, "tty": has_tty, "pid_file": str(scratch / "pid")}
         words = ["exec", "--detach", "--pid-file", request["pid_file"], "--process", str(scratch / "process.json")]
         if has_tty:

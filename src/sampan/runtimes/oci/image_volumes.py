@@ -1,4 +1,4 @@
-"""Images as volumes: their files are mounted beside the container's own, and bound read-only where it wants them."""
+"""Image volumes: the image is mounted below the container's directory, and bind-mounted read-only into the container."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from sampan.runtimes.oci import rootfs
 from sampan.runtimes.safe_paths import inside
 
 Layers = Callable[[str], Sequence[Path]]
-"""Of an image, by its name."""
+"""A function that returns the layers of the image with that name."""
 
 
 def mounted(mounts: Sequence[Mount], folder: Path, layers: Layers) -> list[Mount]:
-    """The mounts, those of images as binds of folders below `folder`. RuntimeFailure."""
+    """Return the mounts, with image volumes replaced by bind mounts of directories below `folder`. Raise RuntimeFailure
+    if the subPath does not exist in the image."""
     return [
         _mounted(mount, folder / f"volume-{number}", layers) if mount.image else mount
         for number, mount in enumerate(mounts)

@@ -1,4 +1,4 @@
-"""The images of a node that keeps them itself, and the files that containers have of them."""
+"""The images of a node with Sampan's own image store, and the root file systems made from them."""
 
 from __future__ import annotations
 
@@ -54,17 +54,18 @@ class OciImages:
         return Pulled(image.reference, credentials)
 
     async def remove(self, name: str, records: Iterable[ContainerRecord]) -> None:
-        """What the containers of these records use stays, without a name."""
+        """Remove an image. Layers that the containers of these records use are kept without a name."""
         with contextlib.suppress(ImageUnknown):
             self._store.remove(name)
         used = [digest for each in records for digest in (each.image_digest, *each.volume_digests)]
         await asyncio.to_thread(self._store.prune, [digest for digest in used if digest])
 
-    # -- files -------------------------------------------------------------------------------------------------------
+    # -- root file systems -------------------------------------------------------------------------------------------
 
     def room(self, config: ContainerConfig) -> AbstractAsyncContextManager[object]:
-        """To be held while the container's images are mounted: few are unpacked at a time, as a large layer takes
-        minutes and the threads of the process are few. Who needs no unpacking waits for nobody."""
+        """Return a context manager to hold while the container's images are mounted. It limits how many containers
+        unpack layers at the same time, as a large layer takes minutes and the process has few threads. It is a no-op if
+        all layers are unpacked already."""
         names = [config.image, *(mount.image for mount in config.mounts if mount.image)]
         return nullcontext() if all(self._is_unpacked(name) for name in names) else self._unpacking
 
@@ -74,10 +75,11 @@ class OciImages:
         try:
             return self._store.is_unpacked(self._store.get(name))
         except (ImageUnknown, BadImage):
-            return True  # that is told when it is mounted
+            return True  # mount() raises the error
 
     def mount(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> tuple[RunConfig, Path]:
-        """In a thread: how the image is run, and where its files are mounted."""
+        """Mount the image's root file system, and return the image's run configuration and the mount point. The call
+        blocks, so run it in a thread."""
         if host.is_host(config.image):
             return host.CONFIG.run, rootfs.mount_host(self._supply.host(), folder)
         try:
@@ -88,7 +90,7 @@ class OciImages:
         return image.config.run, rootfs.mount_layers(self._store.lower_layers(image), folder)
 
     def with_volumes(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> ContainerConfig:
-        """In a thread: the same with mounts of images as such of folders."""
+        """Return the configuration with image volumes replaced by bind mounts. The call blocks, so run it in a thread."""
         if not any(mount.image for mount in config.mounts):
             return config
 

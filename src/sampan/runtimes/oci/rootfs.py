@@ -1,4 +1,4 @@
-"""A container's files: its image's layers below, what it writes itself above, put together by overlay mounts."""
+"""The root file system of a container: an overlay mount of its image's layers and a writable upper layer."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from sampan.runtimes.images.host import HostRoot, Shown
 log = logging.getLogger(__name__)
 
 _MOST_OPTIONS = 4095
-"""Bytes that the kernel takes as options of a mount."""
+"""The maximum length in bytes of the options that the kernel accepts for a mount."""
 
 
 def mount_layers(layers: Sequence[Path], folder: Path) -> Path:
-    """The layers, lowest first, under a new writable one in `folder`; where they are mounted."""
+    """Mount the layers, lowest first, below a new writable layer in `folder`, and return the mount point."""
     root = folder / "rootfs"
     folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)  # an image may have set-user-id programs, which are not for other users of the machine
+    folder.chmod(0o700)  # an image may contain set-user-ID programs, which other users of the machine must not reach
     _overlay(layers, folder / "upper", folder / "work", root)
     return root
 
 
 def mount_host(host: HostRoot, folder: Path) -> Path:
-    """The machine's own programs; each of its directories is an overlay of its own."""
+    """Mount the host image, whose directories are separate overlay mounts of the machine's directories."""
     root = mount_layers([host.base], folder)
     for shown in host.shown:
         _mount_shown(host, shown, folder, root)
@@ -37,8 +37,8 @@ def mount_host(host: HostRoot, folder: Path) -> Path:
 
 
 def _mount_shown(host: HostRoot, shown: Shown, folder: Path, root: Path) -> None:
-    """Of the files of a directory of the machine a container sees those that everybody may read. Above them is a layer
-    of directories alone, which are root's, so that a container can put files of its own into them."""
+    """Mount a directory of the machine, of which the container sees only the world-readable files. The layer above it
+    contains nothing but directories owned by root, so that the container can create files in them."""
     name = shown.target.strip("/")
     upper, work, target = folder / f"upper-{name}", folder / f"work-{name}", root / name
     try:
@@ -51,7 +51,8 @@ def _mount_shown(host: HostRoot, shown: Shown, folder: Path, root: Path) -> None
 
 @contextmanager
 def _without_owners(source: Path, place: Path, namespace: kernel.UserNamespace) -> Iterator[Path]:
-    """The overlay goes on without the mount that it was made of."""
+    """Mount `source` without owners for the duration of the block. An overlay mount made from it keeps working after it
+    is unmounted."""
     place.mkdir(exist_ok=True)
     try:
         kernel.bind_without_owners(source, place, namespace)
@@ -78,13 +79,13 @@ def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> N
 
 
 def unmount_all(folder: Path) -> None:
-    """Whatever is mounted below."""
+    """Unmount everything at and below the directory."""
     for path in kernel.mounts_below(folder):
         kernel.unmount(path)
 
 
 def written_bytes(folder: Path) -> tuple[int, int]:
-    """Bytes and inodes of what the container has written itself."""
+    """Return the bytes and inodes of the container's writable layers."""
     size = count = 0
     for upper in folder.glob("upper*"):
         count += 1

@@ -1,4 +1,4 @@
-"""The runtime `oci` of one node."""
+"""The OCI runtime of one node."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ _LATEST_CAPABILITY = Path("/proc/sys/kernel/cap_last_cap")
 
 
 class OciRuntime(MonitoredRuntime):
-    """`programs` are paths by names, of which a RuntimeClass may ask for one; the first is the usual one."""
+    """Runs containers with crun or runc. `programs` maps runtime handlers to the paths of programs; the first one is
+    the default, and a RuntimeClass may select another."""
 
     name = "oci"
 
@@ -84,7 +85,7 @@ class OciRuntime(MonitoredRuntime):
             await each.look()
         return await super().__aenter__()
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------------------------
 
     async def status(self) -> RuntimeStatus:
         by_name = {"": self._programs[self._usual], **self._programs}
@@ -197,7 +198,7 @@ class OciRuntime(MonitoredRuntime):
         self._records.save_container(pod.sandbox.uid, record)
 
     async def _run(self, pod: PodState, record: ContainerRecord, config: ContainerConfig, folder: Path) -> int:
-        """The container's first process, held before it does anything; its number."""
+        """Create the container, whose first process waits until the container is started, and return its pid."""
         log_file, pid_file = folder / "runtime.log", folder / "pid"
         words = ("create", "--bundle", str(folder), "--pid-file", str(pid_file))
         argv = self._program(pod).argv(*words, log=log_file)
@@ -215,7 +216,8 @@ class OciRuntime(MonitoredRuntime):
         try:
             await self._program(pod).call("start", record.id)
         except RuntimeFailure as fault:
-            if record.state != contract.EXITED:  # one that ended at once may be gone before the program has looked
+            # a container that exits at once may be gone before the start command sees it
+            if record.state != contract.EXITED:
                 await self._remove(pod, record)
                 raise RuntimeFailure("RunContainerError", fault.message) from None
         self._note_start(pod, record)
@@ -258,7 +260,7 @@ class OciRuntime(MonitoredRuntime):
         path.write_bytes(msgspec.json.encode(value))
         await self._program(found).call("update", "--resources", str(path), record.id)
 
-    # -- looking in --------------------------------------------------------------------------------------------------
+    # -- exec, port forwarding ---------------------------------------------------------------------------------------
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
@@ -281,7 +283,7 @@ class OciRuntime(MonitoredRuntime):
         space = found.spaces.get("network")
         return await connected(port, Path(space) if space is not None else None)
 
-    # -- ends --------------------------------------------------------------------------------------------------------
+    # -- exits -------------------------------------------------------------------------------------------------------
 
     async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
         with contextlib.suppress(RuntimeFailure):
@@ -300,10 +302,10 @@ class OciRuntime(MonitoredRuntime):
         if record.pause and (about := running.get(record.pause)) and about["code"] is None:
             pod.spaces["pid"] = await sandbox.process_space(about["pid"])
         if record.is_ready and not record.host_network and "network" not in pod.spaces:
-            record.is_ready = False  # the machine was restarted
+            record.is_ready = False  # the machine was rebooted
 
     def _program(self, pod: PodState) -> OciBinary:
-        """That with which the pod was begun."""
+        """Return the program that the pod was started with, or the default one if it is no longer installed."""
         return self._programs.get(pod.sandbox.program) or self._programs[self._usual]
 
 
@@ -315,7 +317,8 @@ def _read_profile(path: Path) -> dict[str, Any]:
 
 
 def _with_allowed(config: ContainerConfig) -> ContainerConfig:
-    """Without what this machine does not let anybody say: how much of huge pages, where it has no groups for them."""
+    """Return the configuration without settings that this machine rejects: an OOM score that this process may not set,
+    and limits for huge pages if there is no hugetlb controller."""
     score = oom_scores.allowed(config.resources.oom_score_adjust)
     pages = config.resources.huge_pages if cgroups.can_limit("hugetlb") else {}
     return replace(config, resources=replace(config.resources, oom_score_adjust=score, huge_pages=pages))

@@ -1,4 +1,4 @@
-"""A pod's sandbox: namespaces kept by files, and the few files that all its containers see."""
+"""The sandbox of a pod: namespaces pinned by bind mounts, and the files that all of its containers share."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ PAUSE = (
     *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-c"),
     "trap 'exit 0' TERM INT; while :; do sleep 2147483647 & wait $!; done",
 )
-"""The first process of a namespace that all containers of a pod share: it inherits what they leave."""
+"""The command of the pause process: PID 1 of a shared PID namespace, which reaps orphaned processes."""
 
 
 async def make_namespaces(config: SandboxConfig, folder: Path) -> dict[str, str]:
-    """Network, ipc and host name, as far as they are not the node's; by the runtime specification's names."""
+    """Create the network, IPC and UTS namespaces that the pod does not share with the node, and return their paths by
+    the names of the OCI runtime specification."""
     spaces = folder / "ns"
     spaces.mkdir(parents=True, exist_ok=True)
     wanted = _wanted(config)
@@ -63,7 +64,7 @@ async def _run(*argv: str) -> None:
 
 
 def make_files(config: SandboxConfig, folder: Path, resolv_conf: str) -> list[Mount]:
-    """resolv.conf, the host's name, and shared memory."""
+    """Create resolv.conf, hostname and /dev/shm, and return their mounts."""
     files = folder / "files"
     files.mkdir(parents=True, exist_ok=True)
     (files / "resolv.conf").write_text(resolv_conf)
@@ -84,13 +85,14 @@ def _shared_memory(config: SandboxConfig, files: Path) -> Path:
 
 
 def mounted_in(folder: Path) -> dict[str, str]:
-    """The namespaces that are kept there."""
+    """Return the namespaces that are pinned in the directory."""
     names = os.listdir(folder) if folder.exists() else []
     return {name: str(folder / name) for name in names if os.path.ismount(folder / name)}
 
 
 async def process_space(pid: int) -> str:
-    """The namespace of processes whose first one is the only child of the one that made it, from the outside."""
+    """Return the path of the PID namespace whose PID 1 is the only child of process `pid`, as seen from the node. Wait
+    until the child exists."""
     for _ in range(500):
         with contextlib.suppress(OSError, ValueError, IndexError):
             return f"/proc/{_children(pid)[0]}/ns/pid"

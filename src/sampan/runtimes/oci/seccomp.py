@@ -1,9 +1,9 @@
-"""The system calls that a container with the profile RuntimeDefault may make. Data.
+"""The seccomp profile RuntimeDefault.
 
-A list of what is allowed, as containerd and Docker have it: a call that a later kernel adds is refused until somebody
-has thought about it. io_uring is not in it, as it goes around every other rule. Unlike theirs it leaves socketcall out,
-by which 32-bit programs could make the AF_VSOCK sockets that are refused to others; C libraries have not needed it
-since Linux 4.3.
+It is an allow list like those of containerd and Docker: a system call that a later kernel adds is denied until it is
+listed here. io_uring is not allowed, as it bypasses the other rules. Unlike theirs, the list omits socketcall, through
+which 32-bit programs could create the AF_VSOCK sockets that are denied otherwise; C libraries have not needed
+socketcall since Linux 4.3.
 """
 
 from __future__ import annotations
@@ -83,16 +83,18 @@ _ARCHITECTURES: Final = {
     "arm64": ("SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"),
 }
 _PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
-"""Linux, Linux of 32 bits, both without a random layout, and asking which it is."""
+"""The allowed arguments of personality(): PER_LINUX and PER_LINUX32, each also with ADDR_NO_RANDOMIZE, and the query.
+"""
 _NEW_NAMESPACES: Final = 0x7E020000
-"""The bits of clone's flags that make namespaces: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
+"""The flags of clone() that create namespaces: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _AF_VSOCK: Final = 40
 _EPERM, _ENOSYS = 1, 38
 
 
 def default_profile(capabilities: Collection[str], architecture: str = "") -> dict[str, Any]:
-    """As the runtime specification has it. Some calls come with the capabilities without which the kernel refuses them
-    anyhow in its own namespace, but not in one that the caller made."""
+    """Return the profile in the format of the OCI runtime specification. Some system calls are allowed only with a
+    capability. The kernel requires that capability anyway in the initial user namespace, but not in a user namespace
+    created by the caller."""
     machine = architecture or own_platform().architecture
     names = {*ALWAYS, *BY_ARCHITECTURE.get(machine, ())}
     for capability in capabilities:
@@ -101,7 +103,7 @@ def default_profile(capabilities: Collection[str], architecture: str = "") -> di
     rules += [_allowed("personality", index=0, op="SCMP_CMP_EQ", value=each) for each in _PERSONALITIES]
     if "SYS_ADMIN" not in capabilities:
         rules.append(_allowed("clone", index=0, op="SCMP_CMP_MASKED_EQ", value=_NEW_NAMESPACES, valueTwo=0))
-        # Its flags are in memory, where no rule can look; C libraries go back to clone.
+        # seccomp cannot inspect the flags of clone3, which are in memory. On ENOSYS C libraries fall back to clone.
         rules.append({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS})
     profile: dict[str, Any] = {"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": _EPERM, "syscalls": rules}
     if machine in _ARCHITECTURES:

@@ -1,4 +1,4 @@
-"""A container as the OCI runtime specification has it. Pure: everything that must be looked up is given."""
+"""The OCI runtime specification of a container, computed from inputs that the caller has resolved."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What there is when a container is made."""
+    """The environment in which a container is created."""
 
     root: Path
-    """Its files, mounted."""
+    """The mount point of the container's root file system."""
     namespaces: Mapping[str, str]
-    """Those that it joins, by the specification's names; with an empty path one of its own."""
+    """Paths of the namespaces to join by the names of the specification; an empty path means a new namespace."""
     cgroup: str = ""
     files: Sequence[Mount] = ()
-    """The sandbox's: resolv.conf, hostname, shared memory."""
+    """Mounts of the sandbox: resolv.conf, hostname and /dev/shm."""
     identity: Identity = field(default_factory=Identity)
     last_capability: int = 40
     held_capabilities: int = capabilities.EVERY
-    """Sampan's own, which alone it can give to others; a set of bits."""
+    """The bit set of Sampan's own capabilities, which are the only ones it can pass on."""
     seccomp: Mapping[str, Any] | None = None
-    """A local profile."""
+    """The content of a Localhost profile, if there is one."""
     host_devices: Sequence[Device] = ()
-    """All of the machine's, for a privileged container."""
+    """All devices of the machine, for a privileged container."""
 
 
 def container_spec(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: Around) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def container_spec(config: ContainerConfig, sandbox: SandboxConfig, image: RunCo
 def process(
     config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, around: Around, *, argv: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The container's own, or another with the same surroundings."""
+    """Return the process of the container, or another process with the same environment if `argv` is set."""
     security, who = config.security, around.identity
     allowed = _capabilities(security, around)
     held = allowed if who.uid == 0 else []
@@ -83,7 +83,8 @@ def process(
 
 
 def command(config: ContainerConfig, image: RunConfig) -> list[str]:
-    """As a pod's command and args stand for an image's entrypoint and cmd: a command alone leaves the cmd out."""
+    """Return the arguments of the process. A pod's command replaces the image's entrypoint, and its args replace the
+    image's cmd; if the pod sets only a command, the image's cmd is ignored."""
     if config.command:
         return [*config.command, *config.args]
     return [*(image.entrypoint or ()), *(config.args or image.cmd or ())]
@@ -138,7 +139,7 @@ def _mounts(config: ContainerConfig, around: Around) -> list[dict[str, Any]]:
 
 
 def _last_of_each(mounts: Sequence[Mount]) -> list[Mount]:
-    """The container's own word on a place counts more than the sandbox's."""
+    """Return one mount per target. A mount of the container replaces one of the sandbox with the same target."""
     return list({mount.target.rstrip("/") or "/": mount for mount in mounts}.values())
 
 
@@ -217,7 +218,7 @@ def _rule(major: int, minor: int) -> dict[str, Any]:
 
 
 def _device(device: Device) -> dict[str, Any]:
-    """Empty for what is no device."""
+    """Return the OCI description of a device, or an empty dictionary if the path is not a device."""
     import os
     import stat
 

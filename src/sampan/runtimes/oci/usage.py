@@ -1,4 +1,4 @@
-"""What a container uses, by its groups and files."""
+"""The resource usage of containers, from their cgroups and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class OciUsage:
         self._clock, self._rates = clock, CpuRates()
 
     def of_container(self, record: ContainerRecord, folder: Path) -> Usage:
-        """In a thread; `folder` is the container's own."""
+        """Return the usage of a container. `folder` is the directory of the container. The call blocks, so run it in a
+        thread."""
         used = cgroups.usage(record.cgroup)
         size, inodes = rootfs.written_bytes(folder)
         return Usage(

@@ -1,4 +1,4 @@
-"""Whom a container runs as: a number, or a name that the image's own files know."""
+"""The user that a container runs as: a uid, or a name that is resolved with the image's /etc/passwd and /etc/group."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Identity:
     uid: int = 0
     gid: int = 0
     groups: Sequence[int] = ()
-    """The first is `gid`: a process that changes its own is not to lose it."""
+    """The first one is `gid`, so that a process keeps its primary group when it changes its gid."""
     home: str = ""
 
 
 def identity(security: Security, image_user: str, root: Path) -> Identity:
-    """What the pod says, else what the image says. RuntimeFailure for a name that nobody knows, for files of the image
-    that cannot be read safely, and for root where the pod forbids it."""
+    """Return the user that the pod sets, or else the image's user. Raise RuntimeFailure if the name is unknown, if the
+    files of the image cannot be read safely, or if the user is root and the pod forbids that."""
     try:
         with opened_root(root) as opened:
             found = _identity(security, image_user, opened)
@@ -97,8 +97,8 @@ def _id(text: str) -> int:
 
 
 def _rows(root: Root, path: str, fields: int) -> list[list[str]]:
-    """Lines with at least so many fields. A file that is missing has none; one that is no regular file, or larger than
-    any such file is, raises UnsafePath."""
+    """Return the lines with at least that many fields; a missing file has none. Raise UnsafePath if the file is not a
+    regular file or is too large."""
     try:
         text = root.read(path, limits.CONTAINER_FILE_BYTES).decode("utf-8", "replace")
     except OSError:

@@ -1,8 +1,9 @@
-"""The runtime `process`: a container is a group of plain processes of this machine, for want of anything better.
+"""The runtime `process`, in which a container is a session of plain processes of the machine.
 
-It needs no root and isolates nothing: containers see the machine's files and processes, share its network (a pod's
-address is the node's), run as the user who runs Sampan, and have no limits. What a pod asks for that would need more is
-refused with a message that says so, never silently left out. The only image is `sampan.local/host`.
+It needs no root privileges and isolates nothing: containers see the files and processes of the machine, share its
+network (the pod IP is the node IP), run as the user that runs Sampan, and have no resource limits. A pod that asks for
+more is rejected with a message that names the unsupported fields, instead of ignoring them. The only image is
+`sampan.local/host`.
 """
 
 from sampan.runtimes.process.runtime import ProcessRuntime

@@ -1,4 +1,4 @@
-"""The processes of a session, which is what holds a container of plain processes together."""
+"""The processes of a session. A session is what holds a container of plain processes together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def members(leader: int) -> Iterator[tuple[int, list[str]]]:
-    """The processes of the session that this one leads, each with the fields of its stat after the name."""
+    """Yield the pid and the fields of /proc/PID/stat after the name, for each process of the session with that leader."""
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
@@ -48,7 +48,7 @@ def usage(name: str, leader: int) -> Usage:
 
 
 def kill(leader: int, number: int) -> None:
-    """All that is left of the session."""
+    """Send a signal to all remaining processes of the session."""
     for pid, _ in list(members(leader)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)

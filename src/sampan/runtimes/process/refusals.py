@@ -1,4 +1,4 @@
-"""What a plain process cannot have. Pure."""
+"""Features of a pod that the runtime `process` does not support."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from sampan.runtimes.config import ContainerConfig, Mount, SandboxConfig
 
 OWN_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/termination-log")
-"""What the kubelet gives every container; a process has the machine's own instead."""
+"""Mounts that the kubelet adds to every container. They are omitted: a process uses the machine's own files instead."""
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def obstacles(config: ContainerConfig, uid: int | None = None) -> Iterator[str]:
-    """`uid` is who runs Sampan."""
+    """Yield a description of each unsupported feature of a container. `uid` is the user that runs Sampan."""
     own, security = os.geteuid() if uid is None else uid, config.security
     if security.is_privileged:
         yield "be privileged"
@@ -45,7 +45,7 @@ def is_left_out(mount: Mount) -> bool:
 
 
 def told(obstacles: Iterator[str]) -> str:
-    """Empty if there is nothing against it."""
+    """Return an error message, or an empty string if there are no obstacles."""
     found = list(obstacles)
     return f"with the runtime process a container cannot {', nor '.join(found)}" if found else ""
 

@@ -1,4 +1,4 @@
-"""The runtime `process` of one node."""
+"""The process runtime of one node."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from sampan.runtimes.records import ContainerRecord
 from sampan.runtimes.streams import ProcessStream
 
 _KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
-"""Of Sampan's own environment, what its containers may have; tokens and the like stay out."""
+"""The environment variables that containers inherit from Sampan. Others are withheld, as they may contain tokens."""
 _ONLY_IMAGE = f"the runtime process has no files of images, only the machine's own programs: use {host.NAME}"
 
 
 class ProcessRuntime(MonitoredRuntime):
-    """`address` is the node's, which all its pods share."""
+    """Runs containers as plain processes. `address` is the node's address, which is the pod IP of all its pods."""
 
     name, version = "process", "1.0"
 
@@ -41,10 +41,10 @@ class ProcessRuntime(MonitoredRuntime):
         self._address = address
         self._rates = CpuRates()
         self._requests: dict[str, dict[str, Any]] = {}
-        """How each container was begun, for commands that are run beside it."""
+        """The monitor request of each container by id, which exec reuses for additional commands."""
 
     async def status(self) -> RuntimeStatus:
-        """Only root can take groups from a process."""
+        """Report support for supplementalGroupsPolicy, which requires root, as only root can drop groups."""
         return RuntimeStatus(heeds_groups_policy=os.geteuid() == 0)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
@@ -59,7 +59,7 @@ class ProcessRuntime(MonitoredRuntime):
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
     def use_pod_cidrs(self, cidrs: Sequence[str]) -> None:
-        return  # pods have the node's address
+        return  # all pods use the node's address
 
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None) -> None:
         assert config is not None
@@ -75,7 +75,7 @@ class ProcessRuntime(MonitoredRuntime):
         self._records.save_sandbox(pod.sandbox)
 
     async def _drop(self, pod: PodState) -> None:
-        return  # there is nothing
+        return  # there is nothing besides the records
 
     # -- images ------------------------------------------------------------------------------------------------------
 
@@ -140,14 +140,14 @@ class ProcessRuntime(MonitoredRuntime):
         return found
 
     async def _signal(self, record: ContainerRecord, number: int) -> None:
-        """To the whole group: nothing else holds a container's processes together."""
+        """Send a signal to the whole process group: a container has no other boundary."""
         try:
             await self._monitor.kill(record.id, number, group=True)
         except MonitorError:
             return
 
     async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
-        """What the first process has left behind is killed with it."""
+        """Kill the processes that the exited main process has left behind."""
         self._requests.pop(record.id, None)
         if record.pid:
             await asyncio.to_thread(groups.kill, record.pid, signal.SIGKILL)
@@ -155,7 +155,7 @@ class ProcessRuntime(MonitoredRuntime):
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         raise Unsupported("the runtime process sets no limits")
 
-    # -- looking in --------------------------------------------------------------------------------------------------
+    # -- exec, port forwarding ---------------------------------------------------------------------------------------
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
@@ -185,7 +185,7 @@ def _asks_for_user(security: Security) -> bool:
 
 
 def _user(request: Mapping[str, Any]) -> User:
-    """What was not asked for is Sampan's own."""
+    """Return the user of the request, or that of Sampan if the request sets none."""
     if "user" not in request:
         return User(os.geteuid(), os.getegid(), tuple(os.getgroups()))
     return User(request["user"], request["group"], tuple(request["groups"]))
