@@ -1,4 +1,5 @@
-"""The command line: `sampan` and its subcommands, one file each. A composition root: may import everything.
+"""The command line: `sampan` and its subcommands, one module each.
 
-Subcommands are imported when they are called, so that `sampan --help` and quick commands stay quick.
+It is the composition root, which may import every other package; it corresponds to `cmd/` of Kubernetes. Subcommands
+are imported when they are invoked, so that `sampan --help` and short commands start quickly.
 """

@@ -1,4 +1,4 @@
-"""A cluster put together from its components in one process: what `sampan up` and the test library run."""
+"""A cluster assembled from its components in one process, as `sampan up` and the test library run it."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ log = logging.getLogger(__name__)
 
 APISERVER, CONTROLLERS, SCHEDULER, KUBELET = "apiserver", "controllers", "scheduler", "kubelet"
 COMPONENTS = (APISERVER, CONTROLLERS, SCHEDULER, KUBELET)
-"""Those that there are, in the order they start."""
+"""All components in the order in which they start."""
 
 _ACCOUNT_PATIENCE_S = 10
 _SCHEDULER_USER = "system:kube-scheduler"
 
 _POLICY_RETRY_S = 2.0
 _SHARED_STORE_SETTLE_S = 5.0
-"""How long another API server on the same etcd may not have seen that a namespace is deleted."""
+"""How long another API server on the same etcd may take to observe the deletion of a namespace."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """Which store: a list of etcd URLs wins, else a SQLite file, else memory."""
+    """The storage backend: etcd if there are URLs, otherwise a SQLite file if there is a path, otherwise memory."""
 
     etcd_servers: Sequence[str] = ()
     etcd_ca: Path | None = None
@@ -94,27 +94,28 @@ class ClusterConfig:
     components: Sequence[str] = COMPONENTS
     controllers: Sequence[str] = ("*",)
     root_ca: bytes = b""
-    """What pods are given to trust the server by."""
+    """The CA certificate that is published to pods, with which they verify the API server."""
     signing_ca: tuple[Path, Path] | None = None
-    """The certificate and the key of the CA that signs certificates which are asked for."""
+    """The certificate and key of the CA that signs CertificateSigningRequests."""
     nodes: NodesConfig = field(default_factory=NodesConfig)
     controller_settings: Mapping[str, Any] = field(default_factory=dict)
     """Fields of ControllerConfig."""
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     has_default_class: bool = False
-    """Claims that name no storage class get volumes on the nodes' disks."""
+    """Whether to create a default storage class with local volumes, for claims without a storage class."""
     renewals: Renewals = field(default_factory=Renewals)
-    """Certificates that are renewed while the cluster runs."""
+    """The certificates that are renewed while the cluster runs."""
     kubelet_address: str = "127.0.0.1"
-    """Where the kubelets of real nodes serve. The API server of this process reaches them without a connection."""
+    """The address on which the kubelets of real nodes listen. The API server of this process calls them directly,
+    without a connection."""
     leader_election: TermsConfig | None = None
-    """For controllers and scheduler, where several processes share a store."""
+    """Leader election of the controllers and the scheduler, for several processes that share a store."""
 
 
 class Assembly:
-    """`async with Assembly(config=…, clock=…) as cluster:` runs the components until the block is left.
+    """`async with Assembly(config=…, clock=…) as cluster:` runs the components for the duration of the block.
 
-    With the service account controller among them, the default account is there when the block begins, so that pods
+    If the service account controller runs, the default service account exists when the block is entered, so that pods
     can be created at once.
     """
 
@@ -125,13 +126,13 @@ class Assembly:
         self.server = ApiServer(config=config.server, backend=self.backend, clock=clock)
         self.transport = self.server.loopback()
         self.fleet: Fleet | None = None
-        """The hollow nodes, once their code is loaded."""
+        """The hollow nodes; None until their code is loaded."""
         self.real_nodes: RealNodes | None = None
-        """Those that run real pods, once their code is loaded."""
+        """The real nodes; None until their code is loaded."""
         self.scheduler: Scheduler | None = None
-        """Once its code is loaded, while it leads."""
+        """None until the code of the scheduler is loaded, and while it is not the leader."""
         self.controllers: ControllerManager | None = None
-        """While they lead."""
+        """None while the controllers are not the leader."""
         self.terms = Terms(config=config.leader_election, clock=clock, metrics=self.server.metrics)
         self.server.kubelets.local = LocalKubelets(clock=clock, fleet=lambda: self.fleet, real=lambda: self.real_nodes)
         self._running = AsyncExitStack()
@@ -147,7 +148,8 @@ class Assembly:
             await running.enter_async_context(_beside(self.config.renewals.run(RealClock())))
             await self._make_roles()
             self._tell_clock(running, self.transport.activity.idle)
-            if (idle := getattr(self.backend, "idle", None)) is not None:  # etcd, elsewhere, keeps its own time
+            # etcd is another process, with a clock of its own
+            if (idle := getattr(self.backend, "idle", None)) is not None:
                 self._tell_clock(running, idle)
             if KUBELET in self.config.components:
                 await settle_hollow_taints(self.client("up"), self.config.nodes)
@@ -169,7 +171,7 @@ class Assembly:
         await ensure_component_roles(self.client("up"))
 
     def client(self, component: str) -> Client:
-        """A client in the server's own process."""
+        """Return a client that calls the API server of this process directly."""
         return Client(transport=self.transport, clock=self.clock, component=component)
 
     def has_controller(self, name: str) -> bool:
@@ -181,7 +183,7 @@ class Assembly:
         from sampan.controllers.manager import COMPONENT, selected
         from sampan.machinery.controller_metrics import export_controllers
 
-        selected(self.config.controllers)  # before anything runs: a name that there is not
+        selected(self.config.controllers)  # raises UnknownController before anything is started
         export_controllers(self.server.metrics, lambda: self.controllers.runners if self.controllers else ())
         self._tell_clock(running, self._controllers_idle)
         work = self.terms.run(COMPONENT, self._controller_client(""), self._control)
@@ -195,7 +197,7 @@ class Assembly:
             await default_class(self.client("up"))
 
     async def _control(self) -> None:
-        """For one term."""
+        """Run the controllers for one term of leadership."""
         self.controllers = self._make_controllers()
         try:
             await self.controllers.run()
@@ -231,7 +233,8 @@ class Assembly:
         return {**found, "cluster_signing_cert_file": certificate, "cluster_signing_key_file": key}
 
     def _controller_client(self, name: str) -> Client:
-        """Of a controller, with that one's rights; with "" that of the caches, which all share."""
+        """Return the client of a controller, with the permissions of its service account. An empty name stands for the
+        client of the caches that all controllers share."""
         from sampan.controllers.identities import MANAGER, NAMESPACE, account_of
         from sampan.controllers.manager import COMPONENT
 
@@ -240,7 +243,8 @@ class Assembly:
         return Client(transport=transport, clock=self.clock, component=COMPONENT)
 
     async def _run_nodes(self, running: AsyncExitStack) -> None:
-        """The nodes that there are to be at first are waited for; without any, nobody waits for the code either."""
+        """Start the nodes, and wait until the initial ones are running. Without initial nodes do not wait for their
+        code to load."""
         self.server.serve_metrics()
         activity, begun = Activity(), asyncio.Event()
         self._tell_clock(running, activity.idle)
@@ -262,7 +266,7 @@ class Assembly:
         await self.fleet.run()
 
     async def _run_real_nodes(self, running: AsyncExitStack) -> None:
-        """They are waited for."""
+        """Start the real nodes, and wait until they are ready."""
         from sampan.cli.nodes import FLEET, node_user
 
         module = await asyncio.to_thread(import_module, "sampan.cli.real_nodes")
@@ -298,7 +302,8 @@ class Assembly:
         )
 
     async def _run_scheduler(self, running: AsyncExitStack) -> None:
-        """Its code is loaded beside the loop, so that nobody waits for it."""
+        """Start the scheduler. Its code is loaded in a thread, so that the start of the cluster does not wait for
+        it."""
         activity = Activity()
         self._tell_clock(running, activity.idle)
         await running.enter_async_context(_beside(self._schedule(activity)))
@@ -331,8 +336,9 @@ class Assembly:
         await self.terms.run(module.COMPONENT, client, term)
 
     async def _scheduler_config(self) -> SchedulerConfig | None:
-        """A policy in a ConfigMap can only be made once the server runs: it is waited for. It is read with the rights
-        of who started the cluster and named it, as the scheduler's own have no such rule."""
+        """Return the scheduler configuration, waiting for a policy ConfigMap, which can be created only after the API
+        server has started. It is read as the user who started the cluster, as the role of the scheduler does not permit
+        it."""
         settings = self.config.scheduler
         while settings.policy_map is not None:
             try:
@@ -343,13 +349,14 @@ class Assembly:
         return settings.config
 
     def _tell_clock(self, running: AsyncExitStack, idle: Idle) -> None:
-        """A virtual clock does not move on while something is under way."""
+        """Keep a virtual clock from advancing while something is in progress."""
         if isinstance(self.clock, VirtualClock):
             running.callback(self.clock.on_idle(idle))
 
 
 def _scheduler_modules() -> list[Any]:
-    """In a thread, with what the server needs for those whom the scheduler is the first to ask for."""
+    """Import the scheduler, and the modules that the API server needs for its requests. The call blocks, so run it in a
+    thread."""
     import_module("sampan.scheduler.registry").preload()
     for plural in ("pods", "nodes", "replicationcontrollers", "replicasets", "persistentvolumes", "resourceclaims"):
         import_module(f"sampan.apiserver.registry.kinds.{plural}")
@@ -357,7 +364,7 @@ def _scheduler_modules() -> list[Any]:
 
 
 async def _told(desk: Any, call: Call) -> Answer:
-    """What the scheduler says about a pod, as an answer of the API server."""
+    """Return the scheduler's response about a pod as a response of the API server."""
     from sampan.apiserver.results import BytesAnswer
 
     found = await desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
@@ -375,11 +382,11 @@ def _with_pod_ranges(config: ClusterConfig, claims: Claims) -> ClusterConfig:
 
 
 async def _is_running() -> None:
-    """Of a component in this process, which ends with it: that somebody can ask is the answer."""
+    """Report a component as healthy: it runs in this process, so that a response proves that it runs."""
 
 
 async def default_account(client: Client, namespace: str) -> None:
-    """Wait until the namespace has its service account; before that no pod can be created there."""
+    """Wait for the default service account of a namespace; pods cannot be created there without it."""
     from sampan.api.types.core_v1 import ServiceAccount
 
     chosen = Selection(namespace=namespace, fields="metadata.name=default")
@@ -397,7 +404,8 @@ async def default_account(client: Client, namespace: str) -> None:
 
 @asynccontextmanager
 async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """Runs while the block lasts; its failure ends the block. A failure of the block is not made a group of one."""
+    """Run a coroutine for the duration of the block. Its failure cancels the block; an exception of the block is raised
+    as it is, without an exception group."""
     fault: Exception | None = None
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work)

@@ -1,8 +1,8 @@
-"""What two clusters of one machine must not both take: ranges of addresses, usual ports.
+"""Exclusive claims on resources of a machine, such as address ranges and default ports, among its clusters.
 
-Looking whether something is free says nothing about a cluster that begins at the same moment and has looked too. A
-claim is the name of a Unix socket outside the file system: one process has it at a time, it ends with the process at
-the latest, and it holds in one network, as ranges and ports do.
+A check whether something is free does not suffice if another cluster starts at the same time and has made the same
+check. A claim is a Unix socket in the abstract namespace: only one process can bind it, it is released when the process
+exits at the latest, and its scope is the network namespace, like that of addresses and ports.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import socket
 
 
 class Claims:
-    """Those of one cluster, until they are closed."""
+    """The claims of one cluster, which are held until they are closed."""
 
     def __init__(self) -> None:
         self._held: dict[str, socket.socket] = {}
 
     def take(self, name: str) -> bool:
-        """Whether it is this cluster's now. Where there are no such names everything may be taken."""
+        """Claim a name, and return whether this cluster holds it now. Return True on systems without abstract
+        sockets."""
         if name in self._held:
             return True
         claim = socket.socket(socket.AF_UNIX)

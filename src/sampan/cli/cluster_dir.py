@@ -1,4 +1,4 @@
-"""A cluster's data directory: its store, keys, kubeconfig, log and the note of the process that runs it."""
+"""The data directory of a cluster: its store, keys, kubeconfig, log, and a file about the running process."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ _OWN_NAMES = frozenset(
         "volumes",
     }
 )
-"""Everything that a cluster keeps in its data directory. Nothing else there is ever removed."""
+"""All entries that a cluster creates in its data directory. No other entry is ever removed."""
 _OF_FILE_SYSTEMS = frozenset({"lost+found"})
-"""What an empty file system has in its root directory."""
+"""Entries in the root directory of an empty file system."""
 
 
 class Running(msgspec.Struct, omit_defaults=True):
-    """What a running cluster says about itself, in `running.json`."""
+    """The content of `running.json`, which describes a running cluster."""
 
     pid: int
     name: str
     url: str = ""
     insecure_url: str = ""
     listening: list[str] = []
-    """Every address and port that others can connect to."""
+    """The addresses and ports on which the cluster listens."""
     kubeconfig: str = ""
     components: list[str] = []
     started: float = 0
     nodes: str = ""
-    """What runs the pods of real nodes, or why there are none."""
+    """The runtime of the real nodes, or why there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class ClusterDir:
 
     @property
     def volumes(self) -> Path:
-        """What claims of the cluster's own storage class keep."""
+        """The directory with the volumes of the default storage class."""
         return self.path / "volumes"
 
     @property
@@ -101,7 +101,7 @@ class ClusterDir:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether a cluster was ever started here."""
+        """Whether a cluster was ever started in this directory."""
         return os.path.isfile(self.path / "lock") and os.path.isdir(self.pki)
 
     @property
@@ -109,8 +109,8 @@ class ClusterDir:
         return not os.access(self.path, os.R_OK | os.X_OK)
 
     def check(self) -> None:
-        """Refuse a directory that a cluster must not be kept in: what `sampan down --delete` removes there later must
-        be the cluster's own."""
+        """Raise CliError for a directory that must not become a data directory, so that `sampan down --delete` never
+        removes anything but files of a cluster."""
         root, own = os.path.realpath(clusters_root()), os.path.realpath(self.path)
         if Path(root).is_relative_to(own):
             raise CliError(f"--data-dir: {self.path} holds the directories of clusters; choose another, or use --name")
@@ -129,9 +129,10 @@ class ClusterDir:
             raise CliError(f"--data-dir: cannot read {self.path}: {error.strerror}") from None
 
     def make(self) -> Callable[[], None]:
-        """Make the directory where it is missing; the function that is returned removes what was made.
+        """Create the directory if it is missing, and return a function that removes what was created.
 
-        It is to be called if the cluster does not come up, so that a failed start leaves nothing behind."""
+        It is called if the cluster fails to start, so that a failed start leaves nothing behind.
+        """
         missing = [path for path in (self.path, *self.path.parents) if not os.path.exists(path)]
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -153,7 +154,8 @@ class ClusterDir:
         return undo
 
     def remove(self) -> list[str]:
-        """Remove the cluster's own files, and the directory if nothing else is in it; the names of what is left."""
+        """Remove the files of the cluster, and the directory if it is empty then. Return the names of remaining
+        entries."""
         try:
             if not self.is_cluster:
                 raise CliError(f"--data-dir: {self.path} is no cluster's directory; nothing is removed")
@@ -168,7 +170,8 @@ class ClusterDir:
         return [name for name in names - _OWN_NAMES - _OF_FILE_SYSTEMS if not _is_scratch(name)]
 
     def _remove_own(self) -> None:
-        """The lock goes last: with it the directory is still known as a cluster's if the removal is interrupted."""
+        """Remove the files of the cluster, the lock last: if the removal is interrupted, the directory is still
+        recognized as that of a cluster."""
         if mounted := self._mounted():
             raise OSError(errno.EBUSY, "a pod's volume is still mounted there", mounted)
         names = [each.name for each in self.path.iterdir() if each.name in _OWN_NAMES or _is_scratch(each.name)]
@@ -176,7 +179,8 @@ class ClusterDir:
             _remove_path(self.path / name)
 
     def _mounted(self) -> str:
-        """What is mounted below belongs to somebody else and must not be removed with the directory."""
+        """Return a mount point below the directory, or an empty string. A mounted file system must not be removed with
+        the directory."""
         if sys.platform != "linux" or not os.path.isdir(self.path / "nodes"):
             return ""
         from sampan.runtimes import kernel
@@ -191,7 +195,7 @@ class ClusterDir:
         write_private(self._note, msgspec.json.encode(note))
 
     def read_note(self) -> Running | None:
-        """What runs here; None if nothing does."""
+        """Return the description of the running cluster, or None if there is none."""
         try:
             return msgspec.json.decode(self._note.read_bytes(), type=Running)
         except (FileNotFoundError, msgspec.MsgspecError):
@@ -204,15 +208,16 @@ class ClusterDir:
 
 
 class Lock:
-    """Held by the process that runs the cluster; let go by the system when it ends in any way."""
+    """A lock held by the process that runs the cluster. The kernel releases it when the process exits for any
+    reason."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
 
     def acquire(self, *, makes_file: bool = False) -> bool:
-        """False if another process holds it. Only who starts a cluster makes the file; where there is none, nobody can
-        hold the lock, and a directory that is no cluster's stays as it is."""
+        """Acquire the lock. Return False if another process holds it. Only the start of a cluster creates the lock
+        file; if it does not exist, the lock is free, and a directory of another kind is left unchanged."""
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if makes_file else 0)
         try:
             file = os.open(self._path, flags, 0o600)
@@ -235,7 +240,7 @@ class Lock:
 
 
 def clusters_root() -> Path:
-    """Where the directories of clusters are that have no --data-dir."""
+    """Return the parent of the data directories of clusters without --data-dir."""
     base = os.environ.get("SAMPAN_HOME")
     if base:
         return Path(base).absolute()
@@ -244,7 +249,7 @@ def clusters_root() -> Path:
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags that say which cluster a command is about."""
+    """Add the flags that select a cluster to a command."""
     command = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Name of the cluster.")(command)
     return click.option("--data-dir", metavar="DIR", help="Data directory of the cluster. Default: SAMPAN_HOME/NAME.")(
         command
@@ -252,7 +257,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:
-    """The data directory that --data-dir or --name stands for; CliError for values that stand for none."""
+    """Return the data directory selected by --data-dir or --name. Raise CliError for invalid values."""
     check_name(name)
     if data_dir is None:
         return ClusterDir(clusters_root() / name)
@@ -263,13 +268,14 @@ def cluster_dir(data_dir: str | None, name: str) -> ClusterDir:
 
 
 def check_name(name: str) -> None:
-    """A name is a directory, a context of kubeconfigs and a word of commands: it is a DNS label as of RFC 1123."""
+    """Raise CliError unless the name is a DNS label (RFC 1123): it names a directory and a kubeconfig context, and
+    appears in commands."""
     if len(name) > NAME_LENGTH or not _NAME.fullmatch(name):
         raise CliError(f"--name: {name!r} {_NAME_RULE}")
 
 
 def known_clusters() -> Iterator[ClusterDir]:
-    """Those below the usual directory, by name."""
+    """Yield the clusters below the default directory, sorted by name."""
     root = clusters_root()
     try:
         paths = sorted(root.iterdir())
@@ -284,7 +290,8 @@ def known_clusters() -> Iterator[ClusterDir]:
 
 
 def _is_scratch(name: str) -> bool:
-    """Whether a process that was killed while it wrote one of the cluster's files has left it."""
+    """Whether the name is that of a temporary file, left by a process that was killed while it wrote a file of the
+    cluster."""
     return any(name.startswith(f".{own}.") for own in _OWN_NAMES)
 
 
@@ -296,7 +303,7 @@ def _remove_path(path: Path) -> None:
 
 
 def _remove_empty(paths: list[Path]) -> None:
-    """Directories that have something in them stay, and those above them."""
+    """Remove directories in order, stopping at the first one that is not empty."""
     for path in paths:
         try:
             path.rmdir()

@@ -1,4 +1,4 @@
-"""Running one component as a process of its own: its flags, its access to the API server, its lease, its port."""
+"""Run one component as a separate process: flags, access to the API server, leader election, and health port."""
 
 from __future__ import annotations
 
@@ -114,25 +114,26 @@ class ComponentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """What the work of a component is made from."""
+    """What the work of a component depends on."""
 
     transport: HttpTransport
     access: Access
     clock: Clock
     metrics: Metrics = field(default_factory=Metrics)
     pages: dict[str, Page] = field(default_factory=dict)
-    """More that its port answers to, by path; for those who may."""
+    """Additional paths of the component's port, which require authorization."""
 
     def client(self, name: str) -> Client:
         return Client(transport=self.transport, clock=self.clock, component=name)
 
 
 Work = Callable[[Component], Awaitable[None]]
-"""Runs until cancelled."""
+"""The main function of a component, which runs until it is cancelled."""
 
 
 def component_options(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """The flags of every component that is a client of the API server; `port` is the default of --secure-port."""
+    """Return a decorator that adds the flags common to clients of the API server. `port` is the default of
+    --secure-port."""
     number = (
         ("--secure-port",),
         {"type": int, "default": port, "help": "Port that serves health checks and metrics over HTTPS; 0 disables it."},
@@ -166,8 +167,8 @@ def component_config(name: str, given: Mapping[str, Any]) -> ComponentConfig:
 def run_component(
     config: ComponentConfig, work: Work, *, shown: Mapping[str, object], pages: Mapping[str, Page] | None = None
 ) -> None:
-    """Until a signal to end, or until the lease is lost; `shown` is what /configz tells, `pages` what more its port
-    answers to before it leads."""
+    """Run a component until it is signalled to stop or loses the lease. `shown` is the content of /configz; `pages` are
+    additional paths that are served even before the component becomes leader."""
     run_loop(_run(config, work, shown, pages or {}))
 
 

@@ -1,4 +1,4 @@
-"""The port of a component that is a client of the API server: health for everybody, metrics for those who may."""
+"""The HTTP port of a component: health checks without authentication, metrics with delegated authorization."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sampan.machinery.delegation import ANONYMOUS, Delegation
 from sampan.machinery.metrics import CONTENT_TYPE, Metrics
 
 OPEN = ("/healthz", "/readyz", "/livez")
-"""What is answered without asking who wants to know."""
+"""Paths that need no authentication and authorization."""
 
 Check = Callable[[], str]
-"""Empty if all is well, else what is not."""
+"""A health check, which returns an empty string or the reason for being unhealthy."""
 
 
 Page = Callable[[str, str, Mapping[str, str], bytes], Awaitable[web.Response]]
-"""Answers a method on a path with a query and a body."""
+"""A handler for a method, path, query and body."""
 
 
 class ComponentPort:
@@ -39,8 +39,8 @@ class ComponentPort:
         config: Mapping[str, object],
         pages: Mapping[str, Page] | None = None,
     ) -> None:
-        """Without a `delegation` everybody may see everything. `pages` are the component's own, by path; more may come
-        while it runs."""
+        """Serve the paths of a component. If `delegation` is None, everything is accessible without authorization.
+        `pages` are additional handlers by path, to which more may be added at any time."""
         self._metrics, self._delegation, self._check, self._config = metrics, delegation, check, config
         self._pages = pages if pages is not None else {}
 
@@ -89,7 +89,7 @@ class ComponentPort:
 
 @asynccontextmanager
 async def listening(port: ComponentPort, *, host: str, number: int, tls: ssl.SSLContext | None) -> AsyncIterator[int]:
-    """Serve while the block lasts; the number is the port that it has."""
+    """Serve for the duration of the block. The value is the actual port number."""
     runner = web.ServerRunner(web.Server(port.answer, access_log=None), shutdown_timeout=1)
     await runner.setup()
     try:
@@ -101,7 +101,7 @@ async def listening(port: ComponentPort, *, host: str, number: int, tls: ssl.SSL
 
 
 def tls_of(certificate: Path | None, key: Path | None, *, name: str) -> ssl.SSLContext:
-    """With these files, or with a certificate made for this run."""
+    """Return a TLS context with these files, or with a self-signed certificate generated for this process."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificate is not None and key is not None:

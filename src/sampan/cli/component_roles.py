@@ -1,8 +1,7 @@
-"""Rights that the components of `sampan up` need beyond the default roles, as RBAC objects. No component is an
-administrator.
+"""RBAC roles and bindings that the components of `sampan up` need beyond the default roles. No component is
+cluster-admin.
 
-The roles and bindings are made when the cluster starts; those that exist are left alone, so that an administrator may
-change them.
+They are created when the cluster starts. Existing ones are left unchanged, so that an administrator may edit them.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ def bindings() -> list[ClusterRoleBinding]:
 
 
 async def ensure_component_roles(client: Client) -> None:
-    """Create what is missing; all at once, so that the writes share a commit.
+    """Create missing roles and bindings, all concurrently, so that the writes share a commit.
 
-    A cluster whose store cannot be written to, because its disk is full, starts all the same.
+    Failures are only logged: a cluster whose store is read-only, because its disk is full, starts anyway.
     """
 
     async def create(obj: ClusterRole | ClusterRoleBinding) -> None:
@@ -70,10 +69,10 @@ async def ensure_component_roles(client: Client) -> None:
 
 
 async def _wait_until_effective(client: Client) -> None:
-    """Wait until the authorizer has seen the roles, which it does a moment after they are written.
+    """Wait until the authorizer has observed the roles, which happens shortly after they are written.
 
-    A component that started before would be refused, and would try again much later. Where other authorizers decide,
-    the answer may stay no: nobody waits for long.
+    A component that started before would be denied, and would retry much later. The wait is limited, as the access
+    review stays negative if other authorizers decide.
     """
     attributes = ResourceAttributes(verb="list", version="v1", resource="nodes")
     spec = SubjectAccessReviewSpec(user=FLEET_USER, groups=[AUTHENTICATED], resourceAttributes=attributes)

@@ -1,4 +1,4 @@
-"""The service accounts that controllers of another process act as: made if need be, with tokens that are renewed."""
+"""Service accounts of the controllers in kube-controller-manager, with tokens that are renewed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _RETRY_S = 10.0
 
 
 class ControllerAccounts:
-    """`async with` has everybody's token ready. Controllers that are not named act as the process itself."""
+    """Clients that act as the service accounts of controllers. Entering the context requests all tokens, creating
+    missing service accounts. Controllers that are not listed use the credentials of the process."""
 
     def __init__(self, *, component: Component, controllers: Sequence[str] = ()) -> None:
         self._component = component

@@ -1,4 +1,4 @@
-"""The flags that every way of starting the controllers has, and what they mean."""
+"""The flags of kube-controller-manager for controllers, and their conversion to a ControllerConfig."""
 
 from __future__ import annotations
 

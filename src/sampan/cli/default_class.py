@@ -1,4 +1,4 @@
-"""The storage class that a cluster with nodes begins with, so that claims which name none get their volumes."""
+"""The default storage class of a new cluster, for claims that name no storage class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _HOME = "kube-system"
 
 
 async def default_class(client: Client) -> None:
-    """Made once in a cluster's life: who deletes or changes it is not overruled."""
+    """Create the default storage class once in the life of a cluster, so that an administrator may delete or change
+    it."""
     home = await client.of(Namespace).get(_HOME)
     if _MADE in home.metadata.annotations:
         return

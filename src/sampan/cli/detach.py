@@ -1,4 +1,4 @@
-"""Starting a cluster in a process of its own, and waiting until it is ready."""
+"""Start a cluster in a background process, and wait until it is ready."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MARK = "Error: "
 
 
 class Failed(CliError):
-    """The process has ended before the cluster was ready."""
+    """The process exited before the cluster was ready."""
 
 
 def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
-    """Run `sampan ARGUMENTS` in the background; what it says about itself once it serves."""
+    """Run `sampan ARGUMENTS` in the background, and return its description once it is ready."""
     with where.log.open("ab") as log:
         where.log.chmod(0o600)
         began = where.log.stat().st_size
@@ -44,7 +44,7 @@ def start(where: ClusterDir, arguments: Sequence[str]) -> Running:
 
 
 def _last_words(where: ClusterDir, began: int) -> str:
-    """The last error in the log, from where this start's part begins."""
+    """Return the last error in the part of the log that belongs to this start."""
     lines = where.log.read_bytes()[began:].decode(errors="replace").strip().splitlines()
     errors = [at for at, line in enumerate(lines) if line.startswith(_MARK)]
     return "\n".join(lines[errors[-1] :] if errors else lines).removeprefix(_MARK)

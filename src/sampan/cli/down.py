@@ -1,4 +1,4 @@
-"""`sampan down`: stops a cluster, and removes its data on request."""
+"""`sampan down`: stop a cluster, and delete its data on request."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from sampan.cli.failures import CliError
 from sampan.cli.left_nodes import end_left_nodes
 
 _PATIENCE_S = 120
-"""Ending many pods takes a while."""
+"""The timeout in seconds before the process is killed; stopping many pods takes a while."""
 
 
 @click.command("down")
 @cluster_options
 @click.option("--delete", is_flag=True, help="Delete the data of the cluster after it has stopped.")
 def command(data_dir: str | None, name: str, delete: bool) -> None:
-    """Stop a cluster. Its data stay unless --delete is given."""
+    """Stop a cluster.
+
+    The data of the cluster are kept, so that `sampan up` starts it again, unless --delete is given.
+    """
     where = cluster_dir(data_dir, name)
     if delete and os.path.exists(where.path):
         where.check()
@@ -38,7 +41,7 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
 
 
 def _remove(where: ClusterDir) -> list[str]:
-    """Under the lock, so that nobody starts the cluster meanwhile."""
+    """Delete the data of the cluster while holding its lock, so that it cannot be started at the same time."""
     lock = where.lock()
     if not lock.acquire():
         raise CliError(f"--data-dir: {where.path} is in use by a process that has just started")
@@ -49,7 +52,7 @@ def _remove(where: ClusterDir) -> list[str]:
 
 
 def stop(where: ClusterDir) -> bool:
-    """End the process that runs the cluster; False if none does."""
+    """Stop the process that runs the cluster. Return False if there is none."""
     lock = where.lock()
     if lock.acquire():
         if where.is_cluster:

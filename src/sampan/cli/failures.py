@@ -1,7 +1,6 @@
-"""How failures are shown at the command line: one line for what the user can mend, a traceback file for bugs.
+"""How the command line reports failures: one line for what the user can fix, a traceback file for bugs.
 
-Exit codes: 1 for every failure, 2 for a command line that cannot be parsed (click prints the usage with it), 130 after
-Ctrl-C.
+Exit codes: 1 for every failure, 2 for a command line that cannot be parsed (click prints the usage), 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -29,25 +28,26 @@ _EXPECTED = frozenset(
         "sampan.storage.cacher.errors.CacheError",
     }
 )
-"""Exceptions with a message for users, by name: importing their modules would slow every command down."""
+"""Exceptions with a message for users, by name, as importing their modules would slow down every command."""
 _PASSED_ON = (click.exceptions.Exit, click.Abort, BrokenPipeError)
-"""These are handled by click itself."""
+"""Exceptions that click handles."""
 
 
 class CliError(click.ClickException):
-    """A failure that the user can mend. Its message names the flag, file or port; exit code 1.
+    """A failure that the user can fix. Its message names the flag, file or port; the exit code is 1.
 
-    It is shown in one line, whatever parsers and libraries put into it; subclasses may have another form."""
+    The message is printed as one line, even if libraries contributed several. Subclasses may use another format.
+    """
 
     def format_message(self) -> str:
         return one_line(self.message) if type(self) is CliError else self.message
 
 
 def expected_message(error: Exception) -> str | None:
-    """The one line that explains a failure caused by input or by the machine; None if the exception means a bug.
+    """Return the line that explains a failure caused by input or by the machine, or None if the exception is a bug.
 
-    Expected are errors with a text for users: those of the command line itself, of the operating system, of a store or
-    a runtime, every subclass of ValueError that Sampan defines (a value that cannot be used), and groups of only those.
+    Expected exceptions have a text for users: those of the command line, of the operating system, of a store or a
+    runtime, each subclass of ValueError that Sampan defines (an invalid value), and groups of only those.
     """
     if isinstance(error, click.ClickException):
         return error.format_message()
@@ -61,7 +61,7 @@ def expected_message(error: Exception) -> str | None:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions in a group of groups; one that is no group is its own only leaf."""
+    """Yield the exceptions in nested groups; an exception that is not a group yields itself."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from leaves(each)
@@ -74,7 +74,7 @@ def one_line(text: str) -> str:
 
 
 def guarded(call: Callable[[], T]) -> T:
-    """Call something, and raise CliError in place of any exception that would end in a traceback."""
+    """Call a function, and raise CliError for any exception that would print a traceback."""
     try:
         return call()
     except (click.ClickException, *_PASSED_ON):
@@ -103,7 +103,8 @@ def _is_deliberate(kind: type[BaseException]) -> bool:
 
 
 def _bug_message(error: Exception) -> str:
-    """Where the traceback is: it would hide what the user needs to know, and whoever mends the bug needs all of it."""
+    """Write the traceback to a file, and return a message with its path. Printing it would obscure the message, but a
+    bug report needs all of it."""
     import sys
     import tempfile
     import traceback

@@ -1,4 +1,4 @@
-"""Flags with a form of their own, read with errors that name the flag."""
+"""Parsers for flag values, with errors that name the flag."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def switch(default: bool | None, help: str) -> dict[str, Any]:
-    """Options of a flag that is on or off: `--flag`, `--flag=true` and `--flag=false`, as of the real programs."""
+    """Return the options of a boolean flag that accepts `--flag`, `--flag=true` and `--flag=false`, as in
+    Kubernetes."""
     return {"type": bool, "is_flag": False, "flag_value": True, "default": default, "help": help}
 
 
 def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    """A list of names out of the known ones."""
+    """Parse a comma-separated list of known names."""
     found = tuple(word.strip() for word in text.split(",") if word.strip())
     for word in found:
         if word not in known:
@@ -32,7 +33,7 @@ def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def controllers(flag: str, text: str) -> tuple[str, ...]:
-    """The words of a choice of controllers, all of them known."""
+    """Parse a list of controllers as in --controllers. Raise CliError for an unknown one."""
     from sampan.controllers.manager import selected
     from sampan.controllers.selection import UnknownController
 
@@ -45,7 +46,7 @@ def controllers(flag: str, text: str) -> tuple[str, ...]:
 
 
 def switches(flag: str, text: str) -> dict[str, bool]:
-    """`key=true,key=false`."""
+    """Parse `KEY=true,KEY=false`."""
     found: dict[str, bool] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = pair.partition("=")
@@ -63,7 +64,7 @@ def address(flag: str, text: str) -> str:
 
 
 def network(flag: str, text: str) -> str:
-    """The network that services have addresses of, or one of each family."""
+    """Validate the service CIDR, or one CIDR per IP family."""
     from sampan.apiserver.registry.allocation.ranges import ServiceRanges
 
     try:
@@ -98,7 +99,7 @@ def tokens(flag: str, path: str | None) -> dict[str, User]:
 
 
 def users(flag: str, path: str | None) -> list[tuple[str, User]]:
-    """Read the passwords, or tokens, and users of a file."""
+    """Read a file with passwords or tokens and users."""
     if not path:
         return []
     try:
@@ -136,7 +137,7 @@ def audit_policy(flag: str, path: str | None) -> Policy | None:
 
 
 def writable(flag: str, path: str) -> str:
-    """A file that can be written to, now; "-" is none."""
+    """Check that a log file can be opened for writing; "-" is standard output."""
     from sampan.apiserver.audit.log import LogFile
     from sampan.machinery.clock import RealClock
 
@@ -150,7 +151,8 @@ def writable(flag: str, path: str) -> str:
 
 
 def output_file(flag: str, path: str) -> Path:
-    """A file to be written, in a directory that exists: one that does not is more likely a slip of the pen."""
+    """Check that a file can be written in an existing directory. A missing directory is an error, as it is probably a
+    typing mistake."""
     parent = Path(path).absolute().parent
     if not os.path.isdir(parent):
         raise CliError(f"{flag}: {path}: there is no directory {parent}")
@@ -162,7 +164,7 @@ def output_file(flag: str, path: str) -> Path:
 
 
 def authority(flag: str, path: str | None) -> Path | None:
-    """A file with certificates of authorities in PEM."""
+    """Check that a file contains CA certificates in PEM format."""
     found = file(flag, path)
     if found is not None:
         import ssl
@@ -177,7 +179,7 @@ def authority(flag: str, path: str | None) -> Path | None:
 def key_pair(
     certificate_flag: str, certificate: str | None, key_flag: str, key: str | None
 ) -> tuple[Path, Path] | None:
-    """A certificate and the key that belongs to it, in PEM; None if neither is given."""
+    """Check a certificate and its private key in PEM format. Return None if neither is given."""
     files = file(certificate_flag, certificate), file(key_flag, key)
     if files[0] is None and files[1] is None:
         return None
@@ -195,7 +197,7 @@ def key_pair(
 
 
 def file(flag: str, path: str | None) -> Path | None:
-    """A file that can be read."""
+    """Check that a file can be read."""
     if not path:
         return None
     if not os.access(path, os.R_OK):

@@ -1,4 +1,4 @@
-"""A cluster's own front proxy: by what servers of parts of the API know its API server, and whom they may believe."""
+"""The front proxy of a cluster, with which the API server authenticates to aggregated API servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sampan.cli.pki import PROXY_CA, PROXY_CLIENT, Pki
 
 
 def with_front_proxy(server: ServerConfig, pki: Pki) -> ServerConfig:
-    """Flags about it count: who has a CA or a certificate of their own is not given another beside it."""
+    """Add the front proxy settings of the cluster's own PKI, unless flags configure a front proxy CA or client
+    certificate."""
     if server.front_proxy is not None or server.proxy_client is not None:
         return server
     settings = FrontProxySettings(

@@ -1,4 +1,4 @@
-"""The flags that say who callers are and who decides what they may do, where these name files or services."""
+"""The flags of kube-apiserver for authentication and authorization through files and webhooks."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ _OF_MODES = ("authorization_mode", "authorization_webhook_config_file")
 
 
 def authentication(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of ServerConfig about who callers are."""
+    """Return the fields of ServerConfig for authentication."""
     found: dict[str, Any] = {"front_proxy": _front_proxy(given), "token_webhook": _token_webhook(given)}
     path = flags.file("--authentication-config", given["authentication_config"])
     issuer = _issuer(given)
@@ -193,7 +193,7 @@ def authentication(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of ServerConfig about who decides."""
+    """Return the fields of ServerConfig for authorization."""
     path = flags.file("--authorization-config", given["authorization_config"])
     if path is None:
         return {"authorization_modes": _modes(given)}
@@ -210,7 +210,7 @@ def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def authorization_names(given: Mapping[str, Any]) -> list[str]:
-    """The modes, wherever they are named."""
+    """Return the names of the authorization modes, from flags or from the configuration file."""
     return [mode if isinstance(mode, str) else WEBHOOK for mode in authorization(given)["authorization_modes"]]
 
 
@@ -298,7 +298,7 @@ def _version(flag: str, text: str) -> Literal["v1", "v1beta1"]:
 
 
 def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
-    """By the classic flags."""
+    """Return the issuer configured by the --oidc flags."""
     url, client = given["oidc_issuer_url"], given["oidc_client_id"]
     if bool(url) != bool(client):
         raise CliError("--oidc-issuer-url and --oidc-client-id: give both or neither")

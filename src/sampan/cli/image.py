@@ -1,4 +1,4 @@
-"""`sampan image`: the images that a cluster's nodes have."""
+"""`sampan image`: manage the images of a cluster."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 class _Images(ImageStore):
-    """Those of a cluster, which may be running."""
+    """The image store of a cluster, which may be running."""
 
     def __init__(self, where: ClusterDir) -> None:
         super().__init__(where.images)
         self._where = where
 
     def prune_unless_running(self) -> None:
-        """Of a running cluster only its kubelet knows what containers use."""
+        """Delete unused content unless the cluster is running: only its kubelet knows which images containers use."""
         lock = self._where.lock()
         if lock.acquire():
             self.prune()
@@ -35,7 +35,7 @@ class _Images(ImageStore):
 @cluster_options
 @click.pass_context
 def command(context: click.Context, data_dir: str | None, name: str) -> None:
-    """Load, fetch, list and remove the images that pods run."""
+    """Manage the images of a cluster: load, pull, list, remove and save them."""
     context.obj = _Images(cluster_dir(data_dir, name))
 
 
@@ -43,7 +43,10 @@ def command(context: click.Context, data_dir: str | None, name: str) -> None:
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
 @click.pass_obj
 def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
-    """Load images from archives of `docker save` or in the OCI layout."""
+    """Load images from archives.
+
+    The archives are those of `docker save` or in the OCI image layout.
+    """
     from sampan.runtimes.images.archives import load
 
     for path in paths:
@@ -70,7 +73,7 @@ def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
 def pull_command(
     store: ImageStore, name: str, plain_http: bool, mirrors: tuple[str, ...], auth_file: str | None
 ) -> None:
-    """Fetch an image from its registry."""
+    """Pull an image from its registry."""
     import asyncio
 
     from sampan.machinery.clock import RealClock
@@ -106,7 +109,7 @@ def pull_command(
 @click.option("-q", "--quiet", is_flag=True, help="Print image names only.")
 @click.pass_obj
 def list_command(store: ImageStore, quiet: bool) -> None:
-    """List the images."""
+    """List the images of the cluster."""
     from sampan.runtimes.images import host
 
     rows = [(host.NAME, "latest", "(this machine)", "-")]
@@ -129,7 +132,10 @@ def list_command(store: ImageStore, quiet: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @click.pass_obj
 def remove_command(store: _Images, names: tuple[str, ...]) -> None:
-    """Remove images by name or id. Of a running cluster the kubelet gives the room back in time."""
+    """Remove images by name or ID.
+
+    While the cluster is running, the disk space is freed later, by the image garbage collection of the kubelet.
+    """
     for name in names:
         try:
             store.remove(name)
@@ -144,7 +150,7 @@ def remove_command(store: _Images, names: tuple[str, ...]) -> None:
 @click.option("-o", "--output", required=True, metavar="F", help="Path of the archive to write.")
 @click.pass_obj
 def save_command(store: ImageStore, name: str, output: str) -> None:
-    """Write an image to an archive in the OCI layout."""
+    """Save an image to an archive in the OCI image layout."""
     from sampan.runtimes.images.archives import save
 
     try:

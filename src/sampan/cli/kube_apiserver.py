@@ -1,4 +1,4 @@
-"""`sampan kube-apiserver`: the API server alone, with the real one's flags."""
+"""`sampan kube-apiserver`: the API server as a separate process, with the flags of the Kubernetes component."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ from sampan.cli.up import server_names
 @click.option("--cert-dir", metavar="DIR", help="Directory for the certificates that the server generates.")
 @server_options(BIND_EVERYWHERE)
 def command(**given: Any) -> None:
-    """Run the API server alone. Without --etcd-servers its data are in memory."""
+    """Run the Kubernetes API server.
+
+    Without --etcd-servers all objects are kept in memory and lost when the process stops.
+    """
     set_up_logs(given["verbosity"])
     began = time.monotonic()
     scratch = TemporaryDirectory(prefix="sampan-certs-")
@@ -49,7 +52,7 @@ def command(**given: Any) -> None:
         )
 
         async def on_ready(cluster: Assembly) -> None:
-            scratch.cleanup()  # what it has is loaded, and no key is left behind if the process is killed
+            scratch.cleanup()  # everything is loaded, so delete the keys now, before the process may be killed
             port = cluster.server.secure_port or cluster.server.insecure_port
             click.echo(f"kube-apiserver is ready on port {port} ({time.monotonic() - began:.2f} s)")
 

@@ -1,4 +1,5 @@
-"""`sampan kube-controller-manager`: the control loops alone, with the real one's flags."""
+"""`sampan kube-controller-manager`: the controllers as a separate process, with the flags of the Kubernetes
+component."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ NAME = "kube-controller-manager"
 @node_controller_options
 @component_options(10257)
 def command(**given: Any) -> None:
-    """Run the controllers as a process of their own."""
+    """Run the Kubernetes controllers."""
     set_up_logs(given["verbosity"])
     names = flags.controllers("--controllers", given["controllers"])
     config = dataclasses.replace(controller_config(given), **node_controller_settings(given))

@@ -1,4 +1,4 @@
-"""`sampan kube-scheduler`: the scheduler as a process of its own, with the real one's flags."""
+"""`sampan kube-scheduler`: the scheduler as a separate process, with the flags of the Kubernetes component."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = "kube-scheduler"
 @scheduler_options("--config")
 @component_options(10259)
 def command(**given: Any) -> None:
-    """Run the scheduler as a process of its own."""
+    """Run the Kubernetes scheduler."""
     from sampan.scheduler.resource_metrics import RESOURCES
 
     set_up_logs(given["verbosity"])
@@ -59,7 +59,7 @@ def command(**given: Any) -> None:
 
 
 def _take_from_file(given: dict[str, Any], settings: SchedulerSettings) -> None:
-    """What the file says counts where no flag says otherwise."""
+    """Apply settings of the configuration file to flags that are not given on the command line."""
     context = click.get_current_context()
     told = settings.config.flags if settings.config is not None else {}
     silent = [name for name in told if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT]
@@ -86,7 +86,7 @@ def _page(desk: Desk) -> Any:
 
 
 def _resources(pods: Callable[[], Iterable[Pod]]) -> Any:
-    """One that does not lead knows of no pods, and says so."""
+    """Return the handler of /metrics/resources. A scheduler that is not the leader reports no pods."""
 
     async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
         from aiohttp import web

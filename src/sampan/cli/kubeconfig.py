@@ -1,4 +1,4 @@
-"""Kubeconfig files: written for a new cluster, and merged into a person's own on request."""
+"""Kubeconfig files: written for a new cluster, and merged into the user's own on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PARTS = ("clusters", "users", "contexts")
 
 
 def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:
-    """A kubeconfig for the cluster's administrator, complete in itself."""
+    """Return a self-contained kubeconfig for the administrator of a cluster."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -31,7 +31,7 @@ def admin_config(*, name: str, url: str, ca: bytes, certificate: bytes, key: byt
 
 
 def write(path: Path, config: dict[str, Any]) -> None:
-    import yaml  # after the server is ready: it does not wait for this
+    import yaml  # imported here, so that the start of the API server does not wait for it
 
     try:
         write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
@@ -40,7 +40,7 @@ def write(path: Path, config: dict[str, Any]) -> None:
 
 
 def merge(path: Path, config: dict[str, Any]) -> None:
-    """Add the cluster to a kubeconfig and make it the current one; what else is in there stays."""
+    """Add the cluster to a kubeconfig and make it the current context. Other entries are kept."""
     import yaml
 
     found: dict[str, Any] = {}

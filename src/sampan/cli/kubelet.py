@@ -1,4 +1,4 @@
-"""`sampan kubelet`: the agent of one node as a process of its own, with the real one's flags."""
+"""`sampan kubelet`: the kubelet as a separate process, with the flags of the Kubernetes component."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = "kubelet"
 
 
 class _WithFlagsFile(click.Command):
-    """What stands in the flags file comes before what stands on the command line, which thereby goes before it."""
+    """A command that prepends the flags of the flags file to the command line, which therefore overrides them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [*flags_file(), *args])
@@ -105,7 +105,10 @@ class _WithFlagsFile(click.Command):
     help="Log verbosity: 0 logs warnings and errors, 2 also normal operation, 4 everything.",
 )
 def command(**given: Any) -> None:
-    """Run the agent of this machine: registers it as a node, and runs the pods that are bound to it."""
+    """Run the Kubernetes kubelet.
+
+    It registers this machine as a node, and runs the pods that are bound to it.
+    """
     set_up_logs(given["verbosity"])
     found = settings(given, read_config(given["config"]))
     root = Path(given["root_dir"]).absolute()
@@ -118,7 +121,7 @@ def command(**given: Any) -> None:
 
 
 def _with_places(config: AgentConfig, runtime: Choice, given: Mapping[str, Any]) -> AgentConfig:
-    """Where pods' files and addresses are, as far as the runtime leaves that to Sampan."""
+    """Set the image directory and the pod CIDRs, if Sampan manages them for this runtime."""
     is_ours = runtime.runtime in (OCI, DOCKER) or given["network_plugin"] == "kubenet"
     return replace(
         config,

@@ -1,4 +1,4 @@
-"""Who a kubelet is to its API server: as its flags say, or by a certificate that it asks for and keeps valid."""
+"""The credentials of a kubelet: from its flags, or a certificate that it requests (TLS bootstrapping) and rotates."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _COMPONENT = "kubelet"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     access: Access
-    """At first."""
+    """The initial access to the API server."""
     folder: Path
-    """Where certificates are kept."""
+    """The directory of the kubelet's certificates."""
     bootstrap: Access | None = None
-    """By whose rights the first certificate is asked for."""
+    """The bootstrap credentials, with which the first certificate is requested."""
     present: KeyPair | None = None
-    """The node's own certificate, if it has one."""
+    """The client certificate of the node, if it has one."""
     kubeconfig: Path | None = None
-    """Written when the first certificate is there."""
+    """The kubeconfig to write once the first certificate is issued."""
     rotates: bool = False
     serving: bool = False
-    """The certificate of the kubelet's port is had from the cluster, too."""
+    """Whether the serving certificate is requested from the cluster, too (serverTLSBootstrap)."""
     serving_by_name: bool = False
-    """The cluster is asked for a certificate of the port that names the node only, which Sampan's controllers approve.
-    Until it is there the port shows one that the kubelet has signed itself."""
+    """Whether to request a serving certificate that contains only the node name, which Sampan's controllers approve.
+    Until it is issued, the port uses a self-signed certificate."""
 
     @property
     def is_nobody(self) -> bool:
-        """The first certificate is still to be had."""
+        """Whether the first certificate has not been issued yet."""
         return self.bootstrap is not None and self.present is None
 
 
@@ -80,8 +80,8 @@ def _path(text: str | None) -> Path | None:
 
 
 def _known(base: Identity, path: str, node: str, bootstrap: str | None) -> Identity | None:
-    """As the kubeconfig says, with the newest certificate that there is; None: that has ended, and another is to be
-    had."""
+    """Return the identity of the kubeconfig, with the newest certificate available. Return None if that has expired and
+    can be replaced through bootstrapping."""
     try:
         access = load(Path(path))
     except KubeconfigError:
@@ -118,7 +118,7 @@ def _kept(folder: Path, node: str) -> KeyPair | None:
 
 
 def _own(pair: KeyPair, node: str) -> KeyPair | None:
-    """Only a node's own certificate is the kubelet's to renew."""
+    """Return the pair if it is the certificate of the node: the kubelet rotates no other certificate."""
     return pair if common_name(pair.certificate) == f"system:node:{node}" else None
 
 
@@ -126,11 +126,11 @@ def _as(access: Access, pair: KeyPair) -> Access:
     return replace(access, client_cert_pem=pair.certificate, client_key_pem=pair.key)
 
 
-# -- while it runs ---------------------------------------------------------------------------------------------------
+# -- rotation --------------------------------------------------------------------------------------------------------
 
 
 async def keep_client_certificate(identity: Identity, kubelet: Kubelet, transport: HttpTransport) -> None:
-    """Until cancelled, or until there is nothing to do."""
+    """Request and rotate the client certificate until cancelled. Return at once if there is nothing to do."""
     if not identity.rotates and (identity.present is not None or identity.bootstrap is None):
         return
     store, has_own = CertificateStore(identity.folder, "kubelet-client"), identity.present is not None
@@ -186,7 +186,7 @@ async def keep_serving_certificate(identity: Identity, kubelet: Kubelet, context
 
 
 def _write(path: Path, access: Access, pair: Path) -> None:
-    """For the next start; the certificate is where it is renewed."""
+    """Write the kubeconfig for the next start. It refers to the file in which the certificate is rotated."""
     config = kubeconfig.admin_config(name="default", url=access.server, ca=access.ca_pem, certificate=b"", key=b"")
     files = {"client-certificate": str(pair), "client-key": str(pair)}
     config["users"] = [{"name": "default-auth", "user": files}]

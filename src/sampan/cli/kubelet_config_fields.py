@@ -1,4 +1,4 @@
-"""The fields of a KubeletConfiguration that Sampan knows and does not heed: people are told which of them they set."""
+"""The fields of KubeletConfiguration that Sampan accepts and ignores; the kubelet logs a warning if they are set."""
 
 from __future__ import annotations
 

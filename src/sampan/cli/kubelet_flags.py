@@ -1,4 +1,4 @@
-"""The flags of the kubelet, each with the field of KubeletConfiguration that says the same; flags go before fields."""
+"""The flags of the kubelet, each with its field in KubeletConfiguration. Flags override fields."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 @dataclass(frozen=True, slots=True)
 class _Row:
     flag: str
-    """Empty if only the configuration file has it."""
+    """The flag; empty if there is only a field."""
     field: str
-    """Of the configuration file; empty if it has none."""
+    """The field in the configuration file; empty if there is only a flag."""
     kind: str
     default: Any
     help: str
@@ -445,7 +445,7 @@ def _option(row: _Row) -> Callable[..., Any]:
 
 
 def settings(given: Mapping[str, Any], file: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Every setting by its flag, without the dashes before it, or by its field where it has no flag."""
+    """Return all settings by flag name without the leading dashes, or by field name if there is no flag."""
     found = {}
     for row in _ROWS:
         name = row.flag.removeprefix("--") or row.field
@@ -457,7 +457,7 @@ def settings(given: Mapping[str, Any], file: Mapping[str, Any] | None = None) ->
 
 
 def read_config(path: str | None) -> dict[str, Any] | None:
-    """A KubeletConfiguration; a field that the kubelet does not know is an error."""
+    """Read a KubeletConfiguration file. Raise CliError for unknown fields."""
     if not path:
         return None
     import yaml
@@ -479,8 +479,8 @@ def read_config(path: str | None) -> dict[str, Any] | None:
 
 
 def flags_file(path: Path = FLAGS_FILE) -> list[str]:
-    """Flags that stand in a file: as words, or as values of variables as packages of old had them. Comments are not
-    heeded."""
+    """Return the flags in a file: either words, or values of shell variables as in old packages. Comments are
+    skipped."""
     try:
         text = path.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""The kubelets' ports: what `sampan up` gives its nodes, and what the flags of `sampan kubelet` say."""
+"""The ports of kubelets: those of `sampan up`, and those defined by the flags of `sampan kubelet`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sampan.machinery.private_files import write_private
 _FILE = "kubelet-server.pem"
 
 MakePorts = Callable[[AgentConfig, list[str]], PortsConfig]
-"""For a node and its addresses."""
+"""A function that returns the ports of a node with these addresses."""
 
 
 def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renewals, *, address: str) -> MakePorts:
-    """Ports on `address`, with certificates of the cluster's own CA, which are renewed."""
+    """Return a function that creates ports on `address`, with certificates of the cluster's CA that are renewed."""
 
     def made(config: AgentConfig, addresses: list[str]) -> PortsConfig:
         path = config.root / "pki" / _FILE
@@ -39,7 +39,7 @@ def cluster_ports(ca: tuple[Path, Path], client_ca: Path | None, renewals: Renew
 
 @dataclass(slots=True, kw_only=True)
 class _Serving:
-    """A node's certificate: connections that are made after it was renewed see the new one."""
+    """The serving certificate of a node. After a renewal new connections use the new certificate."""
 
     ca: tuple[Path, Path]
     name: str
@@ -57,7 +57,7 @@ class _Serving:
 
 
 def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, now: float) -> float:
-    """When it ends."""
+    """Issue the certificate, and return its time of expiry."""
     from sampan.machinery import certificates
 
     signer = certificates.KeyPair(ca[0].read_bytes(), ca[1].read_bytes())
@@ -75,13 +75,14 @@ def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, n
 
 
 def flag_ports(found: Mapping[str, Any], config: AgentConfig, *, cluster_ca: bytes = b"") -> PortsConfig:
-    """As the flags, or the configuration file, of one kubelet say. Unless they say otherwise, callers are those whom
-    the authority vouches for that vouches for the API server: above all that server itself."""
+    """Return the ports defined by the flags or the configuration file of a kubelet. Unless they set a client CA,
+    clients are verified with the CA of the API server, which above all admits the API server itself."""
     certificate, key = found["tls-cert-file"], found["tls-private-key-file"]
     flags.key_pair("--tls-cert-file", certificate, "--tls-private-key-file", key)
     flags.authority("--client-ca-file", found["client-ca-file"])
     if found["rotate-server-certificates"] and not certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # nobody is served until the cluster has signed
+        # handshakes fail until the cluster has issued the certificate
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     else:
         context = tls_of(Path(certificate) if certificate else None, Path(key) if key else None, name=config.name)
     if found["client-ca-file"] or cluster_ca:

@@ -1,4 +1,4 @@
-"""The values of the kubelet's flags and fields, read by their kind."""
+"""Parsers for the values of the kubelet's flags and fields, by kind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _map(flag: str, said: Any, separator: str = "=") -> dict[str, str]:
 
 
 def _limits(flag: str, said: Any) -> dict[str, str]:
-    """memory.available<100Mi,…"""
+    """Parse eviction thresholds of the form memory.available<100Mi,…"""
     return _map(flag, said, "<") if isinstance(said, str) else _map(flag, said)
 
 

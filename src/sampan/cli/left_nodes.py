@@ -1,4 +1,4 @@
-"""What the nodes of a killed cluster have left running: it is ended when the cluster is told to be down."""
+"""Stop the containers that the nodes of a killed cluster have left running, as part of `sampan down`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def end_left_nodes(where: ClusterDir) -> list[str]:
-    """The names of the nodes of which something was left; CliError if that cannot be ended."""
+    """Return the names of the nodes of which something was stopped. Raise CliError if that fails."""
     from sampan.cli.node_runtime import RuntimeNote, left_runtime
     from sampan.cli.nodes_config import OCI
     from sampan.runtimes.contract import RuntimeFailure
@@ -46,7 +46,7 @@ def _is_left(folder: Path) -> bool:
 
 
 async def _end(folder: Path, note: RuntimeNote, images: Path) -> None:
-    """Take it over as its kubelet would, and end it all."""
+    """Take over the containers as the kubelet of the node would, and stop them."""
     from sampan.cli.node_runtime import RuntimePlaces, runtime_maker
     from sampan.cli.real_node_config import group_of
     from sampan.kubelet.agent.orphans import remove_folder

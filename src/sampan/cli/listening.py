@@ -1,7 +1,7 @@
-"""On which addresses `sampan up` listens.
+"""The addresses on which `sampan up` listens.
 
-A cluster on somebody's own machine is for that machine: the API server listens on the loopback addresses, and where
-there are real nodes also on the node's address, by which pods reach it. `--bind-address` replaces these.
+A cluster is meant for the local machine: the API server listens on the loopback addresses and, if there are real nodes,
+on the address of the node, through which pods reach it. `--bind-address` replaces these.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOPBACK, LOOPBACK_V6 = "127.0.0.1", "::1"
 
 
 def server_addresses(given: Mapping[str, Any], nodes: NodesConfig) -> list[str]:
-    """Where the secure port is served."""
+    """Return the addresses of the secure port."""
     if given["bind_address"]:
         return [flags.address("--bind-address", given["bind_address"])]
     addresses = [LOOPBACK, *([LOOPBACK_V6] if is_own(LOOPBACK_V6) else [])]
@@ -31,8 +31,8 @@ def server_addresses(given: Mapping[str, Any], nodes: NodesConfig) -> list[str]:
 
 
 def kubelet_address(given: Mapping[str, Any]) -> str:
-    """Where the kubelets of `sampan up` serve. The API server of the same process reaches them without a connection, so
-    that others have a way in only where --bind-address opens one."""
+    """Return the address on which the kubelets of `sampan up` listen. The API server of the same process calls them
+    directly, so that they are reachable from other machines only if --bind-address allows it."""
     return flags.address("--bind-address", given["bind_address"]) if given["bind_address"] else LOOPBACK
 
 
@@ -48,7 +48,8 @@ def is_own(address: str) -> bool:
 
 
 def certificate_names(given: Mapping[str, Any]) -> list[str]:
-    """The addresses, besides the loopback ones, under which clients may reach the server: its certificate has them."""
+    """Return the addresses other than loopback for the serving certificate, through which clients may reach the API
+    server."""
     names = [advertised(given), *own_addresses()]
     if given["bind_address"]:
         bound = ipaddress.ip_address(flags.address("--bind-address", given["bind_address"]))

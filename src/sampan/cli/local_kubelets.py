@@ -1,4 +1,5 @@
-"""Kubelets in the API server's own process, which it asks without HTTP: those of hollow nodes listen nowhere."""
+"""Kubelets in the process of the API server, which calls them without HTTP. Those of hollow nodes do not listen on a
+port."""
 
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class LocalKubelets:
-    """By the node's name. The nodes may come later."""
+    """Returns the kubelet server of a node by name. Nodes may be added later."""
 
     def __init__(
         self, *, clock: Clock, fleet: Callable[[], Fleet | None], real: Callable[[], RealNodes | None]
     ) -> None:
         self._clock, self._fleet, self._real = clock, fleet, real
         self._servers: dict[str, tuple[object, KubeletServer]] = {}
-        """With what each was made for."""
+        """Kubelet servers by node name, each with the object that it was created for."""
 
     def __call__(self, name: str) -> KubeletServer | None:
         fleet, nodes = self._fleet(), self._real()

@@ -1,4 +1,4 @@
-"""`sampan`: finds the subcommand and imports only that one."""
+"""`sampan`: the entry point, which imports only the invoked subcommand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports a subcommand when it is called, and shows whatever it raises in one line."""
+    """A group that imports a subcommand when it is invoked, and reports exceptions in one line."""
 
     def invoke(self, ctx: click.Context) -> Any:
         return guarded(lambda: click.Group.invoke(self, ctx))
@@ -53,7 +53,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sampan")
 def cli() -> None:
-    """A complete Kubernetes in one process."""
+    """Run Kubernetes clusters: a complete Kubernetes in one process."""
 
 
 def main() -> None:

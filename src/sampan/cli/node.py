@@ -1,8 +1,8 @@
-"""`sampan node`: nodes of a running cluster come and go.
+"""`sampan node`: add and remove nodes of a running cluster.
 
-The commands work through the API server, with the administrator's kubeconfig in the cluster's folder: a node is its
-Node object, and the cluster's process follows those. So there is no second way into the cluster that would need its own
-protection, what is asked for outlives a restart, and `kubectl` can do the same.
+The commands use the API server, with the administrator's kubeconfig in the data directory: a node is its Node object,
+which the process of the cluster watches. So there is no second entry to the cluster that needs protection, changes
+survive a restart, and `kubectl` can do the same.
 """
 
 from __future__ import annotations
@@ -93,7 +93,10 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: s
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @cluster_options
 def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
-    """Take nodes away, with all that runs on them; `kubectl drain` moves that first."""
+    """Remove nodes and stop all pods that run on them.
+
+    To move the pods to other nodes first, use `kubectl drain`.
+    """
     session = _open(data_dir, name)
     for each in names:
         _check(session, each)
@@ -105,7 +108,10 @@ def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @cluster_options
 def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
-    """Switch nodes off, as a power failure would: nobody is told, and what ran there is lost."""
+    """Stop nodes abruptly, as a power failure would.
+
+    The API server is not notified, and the containers of the nodes are lost.
+    """
     session = _open(data_dir, name)
     for each in names:
         _power(session, each, hollow_nodes.OFF)
@@ -116,7 +122,7 @@ def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @cluster_options
 def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
-    """Switch nodes on again; the containers that they have are restarted."""
+    """Start stopped nodes, which restart their containers."""
     session = _open(data_dir, name)
     for each in names:
         before = _renewed(session, each)
@@ -125,7 +131,7 @@ def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
         click.echo(f"node {each} is ready")
 
 
-# -- parts -----------------------------------------------------------------------------------------------------------
+# -- internals -------------------------------------------------------------------------------------------------------
 
 
 def _open(data_dir: str | None, name: str) -> Session:
@@ -147,7 +153,7 @@ def _power(session: Session, name: str, value: str | None) -> None:
 
 
 def _check(session: Session, name: str) -> None:
-    """Only nodes that the cluster's process runs are its to switch."""
+    """Raise CliError unless the process of the cluster runs the node."""
     if not _runtime_of(session.get(f"{_NODES}/{name}")):
         raise CliError(f"node {name} is not run by this cluster's process: it cannot be switched or taken away here")
 
@@ -158,7 +164,7 @@ def _runtime_of(node: dict[str, Any]) -> str:
 
 
 def _runtime(session: Session, wanted: str | None) -> str:
-    """Of nodes to come: what the cluster runs its real pods with, if it does."""
+    """Return the runtime of new nodes: the requested one, or else that of the cluster's real nodes if there are any."""
     found = {_runtime_of(item) for item in session.get(_NODES)["items"]} - {"", hollow_nodes.HOLLOW}
     if wanted == hollow_nodes.HOLLOW or (wanted is None and not found):
         return hollow_nodes.HOLLOW
@@ -173,7 +179,7 @@ def _free_names(session: Session, count: int) -> Sequence[str]:
 
 
 def _renewed(session: Session, name: str) -> str:
-    """When the node was last heard of."""
+    """Return the time of the node's last heartbeat."""
     found: list[dict[str, Any]] = session.get(_LEASES)["items"]
     return next((str(item["spec"].get("renewTime")) for item in found if item["metadata"]["name"] == name), "")
 

@@ -1,4 +1,4 @@
-"""The flags of the controllers about nodes and services: those of the real controller manager."""
+"""The flags of kube-controller-manager for the controllers of nodes and services."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _SERVICES: dict[str, dict[str, Any]] = {
 
 
 def range_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Those that `sampan up` has too."""
+    """Add the flags for pod CIDRs, which `sampan up` has, too."""
     return _with(_RANGES, command)
 
 
@@ -127,7 +127,7 @@ def node_controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def node_controller_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of ControllerConfig, from those of the flags that the command has."""
+    """Return fields of ControllerConfig for those flags that the command has."""
     found: dict[str, Any] = {_name(flag): given[_name(flag)] for flag in (_RANGES | _RATES) if _name(flag) in given}
     for flag in _TIMES:
         if _name(flag) in given:
@@ -139,7 +139,7 @@ def node_controller_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(settings: dict[str, Any]) -> None:
-    """What the controllers would stumble over once they run, told by the flag that it comes from."""
+    """Raise CliError for values that would fail once the controllers run."""
     from sampan.controllers.nodes.ipam import ranges_of
     from sampan.controllers.nodes.ranges import RangeError, network_of
 

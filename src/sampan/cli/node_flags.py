@@ -1,4 +1,4 @@
-"""The flags of `sampan up` about nodes, and what they mean."""
+"""The flags of `sampan up` for nodes, and their conversion to a NodesConfig."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def nodes_config(given: Mapping[str, Any], components: Sequence[str], where: Clu
 
 
 def usable(wanted: str, endpoint: str = "") -> tuple[Choice | None, str]:
-    """What can run pods here, and if nothing can, why and what to do."""
+    """Return the runtime that can run pods on this machine; if there is none, return the reason and a remedy."""
     from sampan.runtimes.choice import NoRuntime, chosen
 
     try:
@@ -96,7 +96,7 @@ def usable(wanted: str, endpoint: str = "") -> tuple[Choice | None, str]:
 
 
 def _stages(path: str | None) -> Path | None:
-    """Read here once, to tell what is wrong with it before anything starts."""
+    """Parse the stage file early, so that errors are reported before anything starts."""
     if not path:
         return None
     from sampan.runtimes.hollow.stages import StageError, read_stages

@@ -1,4 +1,4 @@
-"""What runs the pods of a real node, made by its name."""
+"""Create the runtime of a real node by its name."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePlaces:
-    """Where a node's runtime keeps what it has, and what becomes of that when the kubelet ends."""
+    """Where the runtime of a node keeps its data, and whether its pods outlive the kubelet."""
 
     node: str
     folder: Path
     images: Path
     endpoint: str = ""
-    """Of cri and docker, the socket."""
+    """The socket of cri and docker."""
     cluster_cidrs: Sequence[str] = ()
     makes_network: bool = True
-    """Of cri, whether Sampan tells the engine how to connect pods; else that is somebody else's business."""
+    """Whether Sampan configures the network of a CRI engine; otherwise its existing configuration is used."""
     ends: bool = False
-    """Everything that runs ends with the kubelet; else it goes on."""
+    """Whether all pods are stopped with the kubelet; otherwise they keep running."""
 
 
 class RuntimeNote(msgspec.Struct):
-    """Which runtime a node has, in its folder for as long as that may have something."""
+    """The runtime of a node. It is saved in the directory of the node as long as the runtime may have pods."""
 
     runtime: str
     endpoint: str = ""
 
 
 def left_runtime(folder: Path) -> RuntimeNote | None:
-    """What an earlier kubelet of the node of this folder may have left something in."""
+    """Return the runtime in which an earlier kubelet of this node may have left pods."""
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(_note(folder).read_bytes(), type=RuntimeNote)
     return None
@@ -167,14 +167,15 @@ _MAKERS: dict[str, Callable[[RuntimePlaces, Clock, Told], AbstractAsyncContextMa
 
 
 def _supply(places: RuntimePlaces) -> Supply:
-    """Engines are given what `sampan image load` has loaded, when a pod wants it."""
+    """Return the images that were loaded with `sampan image load`, which are passed to the engine when a pod uses
+    them."""
     from sampan.runtimes.images import ImageStore
 
     return Supply(folder=places.folder, store=ImageStore(places.images))
 
 
 async def _engine_network(places: RuntimePlaces) -> EngineNetwork:
-    """Described where the engine looks for it."""
+    """Return a network that is configured in the CNI directory of the engine."""
     from sampan.network.pods import BridgeConfig, CniNetwork, bridge_for
     from sampan.runtimes.cri import setting_of
 
@@ -189,7 +190,7 @@ async def _engine_network(places: RuntimePlaces) -> EngineNetwork:
 
 @asynccontextmanager
 async def _network(places: RuntimePlaces, clock: Clock) -> AsyncIterator[PodNetwork]:
-    """Of a machine that cannot have one, pods have only themselves to talk to."""
+    """Yield the pod network, or one with only loopback interfaces if this machine does not support it."""
     from sampan.network.pods import BridgeConfig, BridgeNetwork, bridge_for, lacking
 
     if missing := lacking():

@@ -1,7 +1,7 @@
-"""Nodes of earlier runs: hollow ones beside real ones are tainted, and `sampan up` says which nodes there are.
+"""Taint hollow nodes of earlier runs beside real nodes, and summarize the nodes for `sampan up`.
 
-A hollow node stays when the cluster is started with a real runtime. Pods that it took would look as if they ran, so it
-has a taint for as long as the cluster has real nodes. The taint is put before the scheduler starts.
+A hollow node is kept when the cluster is started with a real runtime. Pods bound to it would only seem to run, so it
+has a taint as long as the cluster has real nodes. The taint is added before the scheduler starts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMES_SHOWN = 3
 
 
 async def settle_hollow_taints(client: Client, config: NodesConfig) -> None:
-    """Taint hollow nodes where the cluster is to have real ones too, and take the taint off where it is not."""
+    """Add the taint to hollow nodes if the cluster has real nodes, and remove it otherwise."""
     nodes = (await client.of(Node).list()).items
     if not nodes:
         return
@@ -40,7 +40,7 @@ async def settle_hollow_taints(client: Client, config: NodesConfig) -> None:
 
 
 async def node_summary(client: Client, config: NodesConfig) -> str:
-    """One line for whoever starts the cluster: how many nodes of which runtime there are."""
+    """Return one line for the user who starts the cluster: the number of nodes of each runtime."""
     return summary((await client.of(Node).list()).items, config)
 
 

@@ -1,8 +1,7 @@
-"""The hollow nodes of a cluster in one process: who they are to the API server, and how they are started.
+"""The hollow nodes of a cluster in one process: their identities, and how they are started.
 
-One identity follows all pods and nodes and reports events; it has the rights of the cluster role of its name and no
-others. What a node writes it writes as system:node:NAME, so that the Node authorizer and
-NodeRestriction hold for it.
+One user watches all pods and nodes and creates events; a cluster role of the same name grants it nothing else. Each
+node writes as system:node:NAME, so that the Node authorizer and NodeRestriction apply to it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,8 @@ log = logging.getLogger(__name__)
 
 FLEET = User(FLEET_USER, groups=(AUTHENTICATED,))
 _WAITED_FOR = 100
-"""A cluster of at most so many nodes is ready when they are; of more they come one after the other."""
+"""Up to this number of nodes the start of the cluster waits until they are running; more nodes start in the
+background."""
 _PATIENCE_S = 30
 
 
@@ -50,7 +50,7 @@ def fleet_of(config: NodesConfig, *, transport: LoopbackTransport, clock: Clock,
 
 
 async def start_nodes(fleet: Fleet, config: NodesConfig) -> None:
-    """Until the nodes run, if there are not too many to wait for."""
+    """Wait until the nodes are running, unless there are too many."""
     if not 0 < config.hollow_count <= _WAITED_FOR:
         return
     try:

@@ -1,4 +1,4 @@
-"""What a cluster is told about its nodes."""
+"""The configuration of a cluster's nodes."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from sampan.cli.claims import Claims
 AUTO, CRI, DOCKER, HOLLOW, OCI, PROCESS = "auto", "cri", "docker", "hollow", "oci", "process"
 RUNTIMES = (AUTO, CRI, DOCKER, OCI, PROCESS, HOLLOW)
 _WITH_RANGES = (CRI, DOCKER, OCI)
-"""Pods of these have addresses of their own."""
+"""Runtimes whose pods have their own addresses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesConfig:
     count: int = 0
-    """How many nodes there are at least: node-0, node-1 and so on."""
+    """The minimum number of nodes: node-0, node-1 and so on."""
     runtime: str = HOLLOW
-    """What runs their pods."""
+    """The name of the runtime that runs the pods."""
     endpoint: str = ""
-    """Of a runtime that is somebody else's: its socket."""
+    """The socket of a container engine."""
     stages: Path | None = None
-    """What hollow pods do."""
+    """The stage file, which defines the behaviour of hollow pods."""
     has_events: bool = True
-    """Whether hollow nodes tell events."""
+    """Whether hollow nodes create events."""
     root: Path | None = None
-    """Where real nodes keep their data."""
+    """The directory with the data of real nodes."""
     images: Path | None = None
-    """Where the images of real nodes are, which they share."""
+    """The image directory that real nodes share."""
     has_pod_ranges: bool = False
-    """Each node is given a range of addresses for its pods."""
+    """Whether each node has a pod CIDR."""
     cluster_cidrs: Sequence[str] = ()
-    """Where all pods are."""
+    """The cluster CIDRs, from which the pod CIDRs are allocated."""
     about: str = ""
-    """What runs real nodes' pods, and why that, for whoever starts the cluster."""
+    """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""
-    """Why there is no real node although nobody said that there should be none."""
+    """A message about why there is no real node, if the user has not asked for none."""
 
     @property
     def hollow_count(self) -> int:
@@ -52,8 +52,8 @@ class NodesConfig:
 def with_pod_ranges(
     nodes: NodesConfig, settings: Mapping[str, Any], has_ipam: bool, claims: Claims
 ) -> tuple[NodesConfig, dict[str, Any]]:
-    """Real nodes of which Sampan makes the network need a range for their pods each: see that they are given one, where
-    the controller that does so runs (`has_ipam`), from a range that the cluster keeps unless it is told one."""
+    """Enable the allocation of pod CIDRs if the real nodes need them, that is, if Sampan provides their network. It
+    requires the node IPAM controller (`has_ipam`). The cluster CIDR is chosen and remembered unless it is set."""
     settings = dict(settings)
     if nodes.real_count and nodes.runtime in _WITH_RANGES and has_ipam and not settings.get("allocate_node_cidrs"):
         from sampan.cli.pod_range import pod_range

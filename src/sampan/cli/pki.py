@@ -1,5 +1,7 @@
-"""The keys and certificates of a cluster, kept in its folder and renewed before they expire. A CA that is renewed keeps
-its key: who trusts the old certificate believes what the new one signs."""
+"""The keys and certificates of a cluster, which are kept in its data directory and renewed before they expire.
+
+A renewed CA keeps its key, so that clients which trust the old CA certificate accept what the new one signs.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,29 @@ if TYPE_CHECKING:
 
 CA, SERVER, ADMIN, ACCOUNTS = "ca", "apiserver", "admin", "sa"
 KUBELET_CLIENT = "apiserver-kubelet-client"
-"""By which kubelets know the API server."""
+"""The client certificate with which the API server authenticates to kubelets."""
 KUBELET_CLIENT_USER = "kube-apiserver-kubelet-client"
-"""The common name of that certificate, as kubeadm has it. A role binding gives it the rights it needs."""
+"""The common name of that certificate, as in kubeadm. A role binding grants it the permissions that it needs."""
 PROXY_CA, PROXY_CLIENT = "front-proxy-ca", "front-proxy-client"
-"""Who vouches for those that name callers in headers, and by which servers of parts of the API know this one. The CA
-is another than that of users: no user's certificate names somebody else."""
+"""The CA of authenticating proxies, which pass user names in headers, and the client certificate with which the API
+server authenticates to aggregated API servers. This CA differs from that of users, so that no user can impersonate
+others with their certificate."""
 
 _SIGNED = {CA: (SERVER, ADMIN, KUBELET_CLIENT), PROXY_CA: (PROXY_CLIENT,)}
-"""By who signs it."""
+"""The certificates that each CA signs."""
 _SUBJECTS = {KUBELET_CLIENT: f"CN={KUBELET_CLIENT_USER}"}
-"""Subjects that differ from what earlier versions issued: there this certificate was one of system:masters."""
+"""Subjects that have changed: earlier versions issued this certificate for the group system:masters."""
 _CA_NAMES = {CA: "kubernetes", PROXY_CA: "front-proxy-ca"}
 
 
 class _Kept(msgspec.Struct):
-    """What is known of the files without reading certificates, which needs a slow import."""
+    """A summary of a certificate file, as parsing certificates requires a slow import."""
 
     expiry: float
     names: list[str] = []
     subject: str = ""
-    """The wanted subject where `_SUBJECTS` has one: a certificate with another is replaced at the next start."""
+    """The subject in `_SUBJECTS` at the time of issue. A certificate with another subject is replaced at the next
+    start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Pki:
         return self.folder / f"{name}.key"
 
     def ensure(self, *, names: Sequence[str], now: float) -> None:
-        """Make what is missing, about to expire, or does not name what the server is called (`names`)."""
+        """Create certificates that are missing, about to expire, or lack one of the server's `names`."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         kept = self._kept()
         called = sorted(names)
@@ -63,7 +67,7 @@ class Pki:
             self._make(bad, kept, called, now)
 
     def due(self) -> float:
-        """When the first certificate should be renewed."""
+        """Return the time at which the first certificate should be renewed."""
         return min((known.expiry for known in self._kept().values()), default=0) - BEFORE_S
 
     def _is_good(self, name: str, kept: dict[str, _Kept], now: float, wanted: Sequence[str] = ()) -> bool:
@@ -83,7 +87,7 @@ class Pki:
         write_private(self.folder / "kept.json", msgspec.json.encode(kept))
 
     def _make_signed(self, by: str, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
-        """What one CA signs, and itself."""
+        """Create a CA if necessary, and the certificates that it signs."""
         from sampan.machinery import certificates as made
 
         if by in bad:
@@ -113,7 +117,8 @@ class Pki:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPki:
-    """Renewed while the cluster runs. The server follows its files; `on_renewed` tells others."""
+    """Renews the PKI while the cluster runs. The API server reloads its files; `on_renewed` is called for other
+    users."""
 
     pki: Pki
     names: Sequence[str]

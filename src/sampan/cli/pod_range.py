@@ -1,5 +1,5 @@
-"""Which range a cluster with real nodes takes its pods' addresses from, unless told: one that no other cluster on the
-machine uses, and the same again at the next start, as the nodes keep what they were given."""
+"""Choose the cluster CIDR of a cluster with real nodes, unless it is set. It must not be in use by another cluster on
+the machine, and must be the same after a restart, as nodes keep their pod CIDRs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANGES = [f"10.{second}.0.0/16" for second in range(200, 256)]
 
 
 def pod_range(root: Path | None, claims: Claims) -> str:
-    """`root` is where the nodes keep their data, the range among it."""
+    """Return the cluster CIDR. It is saved in `root`, the directory with the data of the nodes."""
     file = root / _FILE if root is not None else None
     if file is not None and file.exists():
         kept = file.read_text().strip()
@@ -32,14 +32,14 @@ def pod_range(root: Path | None, claims: Claims) -> str:
 
 
 def candidates(identity: str) -> list[str]:
-    """All, but different clusters begin at different ones."""
+    """Return all CIDRs, starting at a position that depends on the cluster."""
     begin = int(hashlib.sha256(identity.encode()).hexdigest(), 16) % len(_RANGES)
     return _RANGES[begin:] + _RANGES[:begin]
 
 
 def own_range(identity: str) -> str:
-    """Of a node that is to take one itself: of those that no route of its machine leads to one that others, with other
-    names, are not likely to take."""
+    """Return a pod CIDR for a node that has to choose one itself. It conflicts with no route of the machine, and nodes
+    with other names are unlikely to choose the same."""
     from sampan.network.pods import free_range
 
     number = int(hashlib.sha256(f"{identity}/node".encode()).hexdigest(), 16) % _NODES
@@ -47,7 +47,7 @@ def own_range(identity: str) -> str:
 
 
 def node_range(cluster: str, number: int) -> str:
-    """Of a node that nobody gives one: the range of its number."""
+    """Return the pod CIDR of the node with that number, for nodes without IPAM."""
     return str(next(islice(IPv4Network(cluster).subnets(new_prefix=24), number, None)))
 
 

@@ -1,4 +1,4 @@
-"""What the kubelet of a real node of `sampan up` is told: where it keeps its data, where it is reached, who may run."""
+"""The configuration of the kubelets of `sampan up`: directories, ports, cgroups and limits."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sampan.kubelet.config import PORT
 from sampan.kubelet.hollow_nodes import NAME_PREFIX, RUNTIME
 
 _EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
-"""On somebody's own machine, whose disk is often rather full."""
+"""Low eviction thresholds, as the disk of a personal machine is often rather full."""
 _NAMED = 100
-"""The numbers of nodes with names of their own begin after these."""
+"""The first number for nodes whose names do not contain one."""
 
 
 def places_of(config: NodesConfig, folder: Path) -> RuntimePlaces:
@@ -34,7 +34,7 @@ def places_of(config: NodesConfig, folder: Path) -> RuntimePlaces:
 
 
 def number_of(name: str) -> int:
-    """That in its name; of others one that their name has by chance."""
+    """Return the number in the name of a node, or else one derived from a hash of its name."""
     end = name.removeprefix(NAME_PREFIX)
     if name.startswith(NAME_PREFIX) and end.isdecimal():
         return int(end)
@@ -42,7 +42,7 @@ def number_of(name: str) -> int:
 
 
 def group_of(root: Path, name: str) -> str:
-    """Below which a node of the cluster whose nodes are in `root` has its control groups."""
+    """Return the root cgroup of a node of the cluster whose nodes are in `root`."""
     mark = hashlib.blake2b(str(root).encode(), digest_size=4).hexdigest()
     return f"/sampan-{mark}-{name}"
 
@@ -69,13 +69,13 @@ def agent_config(config: NodesConfig, root: Path, name: str, claims: Claims) -> 
 
 
 def _port(wanted: int, claims: Claims) -> int:
-    """The usual one, or where another cluster of this machine has it, any that is free."""
+    """Return the default port, or any free one if another cluster of this machine uses it."""
     for number in (wanted, 0) if claims.take(f"port {wanted}") else (0,):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("0.0.0.0", number))
-            except (OSError, OverflowError):  # the number of a node may be beyond all ports
+            except (OSError, OverflowError):  # the port of a node with a high number may be out of range
                 continue
             return int(probe.getsockname()[1])
     return wanted

@@ -1,7 +1,7 @@
-"""The real nodes of a cluster in one process: each with a kubelet, folders, groups and a runtime of its own.
+"""The real nodes of a cluster in one process, each with its own kubelet, directories, cgroups and runtime.
 
-A node is its Node object, as with hollow ones: what has the annotation of this cluster's runtime is run, unless it is
-switched off; what is deleted ends with all that it runs.
+A node is its Node object, as with hollow nodes: a node with the annotation of this cluster's runtime is run unless it
+is stopped. If it is deleted, all of its pods are stopped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AT_A_TIME = 4
 
 
 class RealNodes:
-    """`run()` until cancelled: then everything that the nodes run ends."""
+    """Runs real nodes. `run()` returns only when it is cancelled, after stopping everything that the nodes run."""
 
     def __init__(
         self,
@@ -48,17 +48,17 @@ class RealNodes:
         claims: Claims,
         make_ports: MakePorts | None = None,
     ) -> None:
-        """`client` may follow all nodes, the others have a node's rights each. Without `make_ports` nobody looks in but
-        the API server of the same process."""
+        """`client` watches all nodes; those of `client_for` have the permissions of one node. Without `make_ports` only
+        the API server of the same process can reach the kubelets."""
         assert config.root is not None
         self._config, self._root, self._claims, self._make_ports = config, config.root, claims, make_ports
         self._client_for, self._clock, self._activity, self._recorder = client_for, clock, activity, recorder
         self._informers = InformerFactory(client=client, activity=activity)
         self._nodes = self._informers.of(Node)
         self._first = [f"{NAME_PREFIX}{number}" for number in range(config.real_count)]
-        """Those that there are to be at first, whether or not they have objects."""
+        """The initial nodes, which are run even before they have Node objects."""
         self._unseen = set(self._first)
-        """Of these, those that have never had one."""
+        """Initial nodes that have never had a Node object."""
         self._running: dict[str, tuple[Kubelet, asyncio.Task[None]]] = {}
         self._queue: WorkQueue[str] = WorkQueue(clock=clock, backoff=Backoff(0.1, 10), activity=activity)
         self._begun = asyncio.Event()
@@ -66,7 +66,7 @@ class RealNodes:
 
     @property
     def kubelets(self) -> list[Kubelet]:
-        """Of the nodes that run."""
+        """The kubelets of the running nodes."""
         return [kubelet for kubelet, _ in self._running.values()]
 
     async def run(self) -> None:
@@ -79,7 +79,7 @@ class RealNodes:
             await self._queue.serve(self._work, _AT_A_TIME)
 
     async def ready(self) -> None:
-        """Until they are registered, if that does not take too long."""
+        """Wait until the nodes are registered, up to a limit."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._begun.wait()
@@ -132,7 +132,7 @@ class RealNodes:
         self._running[name] = kubelet, self._group.create_task(self._live(kubelet))
 
     async def _stop(self, name: str) -> None:
-        """As if the machine were switched off: what it runs ends, and nobody is told."""
+        """Stop a node as a power failure would: its containers are stopped, and the API server is not notified."""
         _, task = self._running.pop(name)
         task.cancel()
         await asyncio.wait([task])

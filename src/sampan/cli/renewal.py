@@ -1,4 +1,4 @@
-"""Certificates of the cluster's own CA are renewed in time, while it runs."""
+"""Renew the certificates of the cluster's CA in time while the cluster runs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from sampan.machinery.clock import Clock
 log = logging.getLogger(__name__)
 
 BEFORE_S = 60 * 24 * 3600
-"""How long before they end certificates are renewed."""
+"""How long before their expiry certificates are renewed."""
 _LONGEST_S = 3600
 _RETRY_S = 300
 
 
 class Renewable(Protocol):
     def due(self) -> float:
-        """When it should be renewed, in seconds since the epoch."""
+        """Return the time of renewal in seconds since the epoch."""
 
     def renew(self, now: float) -> None:
-        """Make it anew and put it to use: some milliseconds in a year. `OSError` if that cannot be done now,
-        `ValueError` if what it is made from is of no use."""
+        """Issue the certificate again and start using it, which takes some milliseconds. Raise OSError if that fails
+        now, and ValueError if its CA is not usable."""
 
 
 class Renewals:
-    """`run()` until cancelled. What is added later is looked at within an hour; so is a wall clock that was set."""
+    """Renews certificates in `run()` until cancelled. The list is checked at least once per hour, so that additions and
+    changes of the wall clock are noticed."""
 
     def __init__(self) -> None:
         self._all: list[Renewable] = []
@@ -38,12 +39,12 @@ class Renewals:
             await clock.sleep(self._renewed(clock.now()))
 
     def _renewed(self, now: float) -> float:
-        """In how many seconds to look again. One that fails keeps no other from it."""
+        """Renew what is due, and return the seconds until the next check. A failure does not affect the others."""
         soonest = min((self._next(one, now) for one in self._all), default=now + _LONGEST_S)
         return min(max(soonest - now, _RETRY_S), _LONGEST_S)
 
     def _next(self, one: Renewable, now: float) -> float:
-        """When to look at it again; as soon as possible if it could not be renewed."""
+        """Renew a certificate if it is due, and return the time of the next check, which is `now` after a failure."""
         try:
             if one.due() <= now:
                 one.renew(now)

@@ -1,4 +1,4 @@
-"""The flags that every way of starting the scheduler has, and the configuration that they mean."""
+"""The flags of kube-scheduler and `sampan up` for the scheduler, and their conversion to a configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sampan.scheduler.config import SchedulerConfig
 
 POLICY_KEY = "policy.cfg"
-"""Where in a ConfigMap the policy is."""
+"""The key of the policy in a ConfigMap."""
 
 _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
@@ -53,13 +53,13 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerSettings:
     config: SchedulerConfig | None = None
-    """None: the default."""
+    """None means the default configuration."""
     policy_map: tuple[str, str] | None = None
-    """The namespace and name of the ConfigMap that has the policy."""
+    """The namespace and name of the ConfigMap with the policy."""
 
 
 def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`config_flag` is what the file with a KubeSchedulerConfiguration is given by."""
+    """Return a decorator that adds the flags. `config_flag` is the flag for a KubeSchedulerConfiguration file."""
     told = "A KubeSchedulerConfiguration (v1): profiles, plug-ins, arguments, extenders."
     own = ((config_flag, "scheduler_config"), {"metavar": "F", "help": told})
 
@@ -74,7 +74,8 @@ def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callab
 
 
 def scheduler_settings(config_flag: str, given: Mapping[str, Any]) -> SchedulerSettings:
-    """What cannot be is told here, before anything starts. Nothing of the scheduler is loaded without need."""
+    """Return the settings. Raise CliError for invalid ones before anything starts. The modules of the scheduler are
+    imported only if they are needed."""
     ways = {
         config_flag: given["scheduler_config"],
         "--algorithm-provider": given["algorithm_provider"],
@@ -103,7 +104,7 @@ def policy_config(text: str) -> SchedulerConfig:
 
 
 async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConfig:
-    """CliError for a policy that makes no sense; errors of the API as they are."""
+    """Read the policy in a ConfigMap. Raise CliError if it is invalid, and ApiError if it cannot be read."""
     from sampan.api.types.core_v1 import ConfigMap
 
     namespace, name = where
@@ -140,7 +141,7 @@ def _read(flag: str, path: str, parse: Callable[[str], SchedulerConfig]) -> Sche
 
 
 def _checked(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
-    """Plug-ins are made once to no purpose, so that arguments that they cannot use are told now."""
+    """Parse a configuration, and instantiate its plug-ins once, so that invalid arguments are reported now."""
     from sampan.scheduler.config_file import ConfigError
     from sampan.scheduler.plugin_args import ArgumentError
     from sampan.scheduler.policy.policy_file import PolicyError

@@ -1,4 +1,4 @@
-"""The flags that every way of starting the API server has, and what they mean."""
+"""The flags of kube-apiserver and `sampan up` for the API server, and their conversion to a ServerConfig."""
 
 from __future__ import annotations
 
@@ -312,11 +312,12 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 FEATURES: frozenset[str] = frozenset()
-"""Features that can be switched; a name that is not here is an error, never ignored."""
+"""The feature gates. An unknown name is an error."""
 
 
 def server_options(bind: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`bind` describes --bind-address, which is not the same for a server alone and for `sampan up`."""
+    """Return a decorator that adds the flags. `bind` describes --bind-address, which differs between kube-apiserver and
+    `sampan up`."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         options = (_OPTIONS[0], (("--bind-address",), bind), *_OPTIONS[1:])
@@ -329,7 +330,7 @@ def server_options(bind: dict[str, Any]) -> Callable[[Callable[..., Any]], Calla
 
 
 def server_config(given: Mapping[str, Any], *, tls: TlsFiles | None, addresses: Sequence[str] = ()) -> ServerConfig:
-    """`addresses` are those that the secure port is served on; without any, --bind-address."""
+    """Return the configuration. `addresses` are those of the secure port; the default is --bind-address."""
     bound, *others = addresses or [flags.address("--bind-address", given["bind_address"] or "127.0.0.1")]
     if not (given["secure_port"] or given["insecure_port"]):
         raise CliError("--secure-port: with 0 there must be an --insecure-port, or nobody could reach the server")
@@ -387,7 +388,8 @@ def _plugins(flag: str, text: str) -> tuple[str, ...]:
 
 
 def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence[str]) -> Configurations:
-    """Tried at once, so that what is wrong with them is told before anything starts."""
+    """Read the plug-in configurations and instantiate the plug-ins once, so that errors are reported before anything
+    starts."""
     flag = "--admission-control-config-file"
     try:
         found = read_configurations(Path(path)) if path else {}
@@ -414,7 +416,7 @@ def advertised(given: Mapping[str, Any]) -> str:
 
 
 def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
-    """Files with keys, which are read here once to tell what is wrong with them."""
+    """Check the key files by reading them once."""
     flag = "--service-account-key-file"
     found = tuple(file for path in paths if (file := flags.file(flag, path)) is not None)
     for path in found:
@@ -504,7 +506,7 @@ def _policies(given: Mapping[str, Any]) -> Sequence[AbacPolicy]:
 
 
 def _audit(given: Mapping[str, Any]) -> AuditConfig | None:
-    """As with the real server, nothing is written unless both files are named."""
+    """Return the audit configuration; as in Kubernetes there is none unless both files are set."""
     policy = flags.audit_policy("--audit-policy-file", given["audit_policy_file"])
     for flag in ("maxsize", "maxbackup", "maxage"):
         if given[f"audit_log_{flag}"] < 0:

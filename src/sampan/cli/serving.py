@@ -1,4 +1,4 @@
-"""Running a cluster until it is told to stop."""
+"""Run a cluster until it is signalled to stop."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sampan.machinery.clock import RealClock
 from sampan.machinery.descriptors import raise_descriptor_limit
 
 COLLECTED_AFTER = (20_000, 5, 500)
-"""New objects before the collector looks at them, and how often before it looks again at older ones. Seldom; and a look
-must not last while a large cluster is read, of which everything stays: 100,000 objects take it 15 ms."""
+"""The thresholds of Python's garbage collector. Collections are rare, and must stay short while a large cluster is
+loaded, whose objects all survive: a collection of 100,000 objects takes 15 ms."""
 _LEVELS = {0: logging.WARNING, 1: logging.WARNING, 2: logging.INFO, 3: logging.INFO}
 
 
@@ -33,7 +33,7 @@ def set_up_logs(verbosity: int) -> None:
 
 
 def serve(config: ClusterConfig, on_ready: Callable[[Assembly], Awaitable[None]]) -> None:
-    """Run the cluster until a signal to end."""
+    """Run the cluster until SIGINT or SIGTERM."""
     run_loop(_serve(config, on_ready))
 
 
@@ -49,8 +49,7 @@ def run_loop(work: Coroutine[Any, Any, None]) -> None:
 
 
 def leave() -> NoReturn:
-    """End a process that has served. The system takes its memory back at once; freeing the objects of a large cluster
-    one by one would take minutes."""
+    """Exit without freeing objects one by one, which would take minutes for a large cluster."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -97,6 +96,6 @@ def _listen_failure(error: ListenError) -> CliError:
 
 
 def _settle_memory() -> None:
-    """What start-up made lives for ever: keep the collector off it."""
+    """Exclude the objects created so far from garbage collection, as they live as long as the process."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The flags that say which CA signs the certificates that are asked for: one for all signers, or one for each."""
+"""The flags for the CA that signs CertificateSigningRequests: one for all signers, or one for each."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 
 def signing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of ControllerConfig about it."""
+    """Return the fields of ControllerConfig for signing."""
     start = "--cluster-signing"
     certificate, key = _pair(given, start)
     own = {name: pair for short, name in _SIGNERS.items() if all(pair := _pair(given, f"{start}-{short}"))}

@@ -1,4 +1,4 @@
-"""`sampan status`: the clusters of this machine's user."""
+"""`sampan status`: list the clusters of the current user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ _HEAD = ("NAME", "STATUS", "URL", "PID", "UP", "LISTENING", "COMPONENTS")
 @click.option("--data-dir", metavar="DIR", help="Show only the cluster with this data directory.")
 @click.option("--name", help="Show only the cluster with this name.")
 def command(data_dir: str | None, name: str | None) -> None:
-    """Show which clusters there are, whether they run, and on which addresses they listen."""
+    """List clusters, whether they are running, and the addresses on which they listen.
+
+    With --name or --data-dir the exit code is 1 unless the cluster is running.
+    """
     if data_dir is not None or name is not None:
         where = cluster_dir(data_dir, DEFAULT_NAME if name is None else name)
         if not where.is_cluster:
@@ -58,7 +61,8 @@ def _row(where: ClusterDir) -> tuple[str, ...]:
 
 
 def running(where: ClusterDir) -> Running | None:
-    """The note of the process that runs the cluster; None if none does, whatever an old note says."""
+    """Return the description of the running cluster, or None if it is not running, even if an old description is
+    left."""
     lock = where.lock()
     if lock.acquire():
         lock.release()

@@ -1,7 +1,7 @@
-"""Work that only one of several processes does at a time, in terms: led by a lease, standing by otherwise.
+"""Leader election for the controllers and the scheduler of `sampan up`.
 
-Where a process has nothing else to do it ends when its lease is lost. `sampan up` also serves the API, so it stands by
-again instead.
+A component that is a separate process exits when it loses its lease. `sampan up` also serves the API, so it becomes a
+candidate again instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TermsConfig:
 
 
 class Terms:
-    """`config` None: there is nobody else, the work is done at once and for ever."""
+    """Runs work while this process is the leader. If `config` is None, the work runs without leader election."""
 
     def __init__(self, *, config: TermsConfig | None, clock: Clock, metrics: Metrics) -> None:
         self._config, self._clock = config, clock
@@ -60,14 +60,14 @@ class Terms:
 
     @property
     def leads(self) -> Mapping[str, bool]:
-        """By lease, whether this process has it."""
+        """Whether this process is the leader, by name of the lease."""
         return {name: one.is_leader for name, one in self._electors.items()}
 
     async def run(self, name: str, client: Client, work: Callable[[], Awaitable[None]]) -> None:
-        """`work` is begun anew in every term."""
+        """Run `work` in each term of leadership, starting it again each time."""
         if self._config is None:
             return await work()
-        from sampan.machinery.leader_election import LeaderElector, LeadershipLost  # only where there are others
+        from sampan.machinery.leader_election import LeaderElector, LeadershipLost  # needed only with leader election
 
         while True:
             elector = self._electors[name] = LeaderElector(

@@ -1,4 +1,4 @@
-"""`sampan trace`: what the flight recorder has about an object, oldest first."""
+"""`sampan trace`: show the records of the flight recorder about an object, oldest first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ _RECORDS = "/debug/flightrecorder"
     help="Do not verify the certificate of the API server. This makes connections insecure.",
 )
 def command(words: tuple[str, ...], output: str, **given: Any) -> None:
-    """Show what happened to an object lately, and who did it: `trace pod/NAME`."""
+    """Show the recent history of an object: what was done to it, and by which component.
+
+    Example: `sampan trace pod/NAME`.
+    """
     if output not in ("", "json"):
         raise CliError(f"-o: there is no {output!r}; known is json")
     session = open_session(given)

@@ -1,4 +1,4 @@
-"""`sampan up`: a cluster in one process, in the foreground or detached."""
+"""`sampan up`: start a cluster in one process, in the foreground or detached."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ _SERVICE_NAMES = tuple("kubernetes" + end for end in ("", ".default", ".default.
 )
 @server_options(BIND_LOCALLY)
 def command(**given: Any) -> None:
-    """Start a cluster and keep it running until Ctrl-C or, with --detach, until `sampan down`."""
+    """Start a cluster.
+
+    It runs until Ctrl-C or, with --detach, until `sampan down`.
+    """
     began = time.monotonic()
     where = cluster_dir(given["data_dir"], given["name"])
     where.check()
@@ -95,13 +98,13 @@ def command(**given: Any) -> None:
 
 
 def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[[], None]) -> None:
-    """`undo` is called if the cluster does not come up."""
+    """Run the cluster in this process. `undo` is called if it fails to start."""
     lock = where.lock()
     if not lock.acquire(makes_file=True):
         raise CliError(_taken(where))
     is_up = False
     try:
-        where.remove_note()  # one that a killed process has left names a process that may be another by now
+        where.remove_note()  # the pid in the file of a killed process may belong to another process now
         set_up_logs(given["verbosity"])
         config = _config(where, given)
 
@@ -109,7 +112,7 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[
 
         async def on_ready(cluster: Assembly) -> None:
             nonlocal is_up
-            kept.append(cluster)  # so that its objects are not freed before the lock is released
+            kept.append(cluster)  # keep its objects from being freed before the lock is released
             nodes = await node_summary(cluster.client("up"), cluster.config.nodes)
             note = _note(where, given, cluster, nodes)
             write = partial(_write_kubeconfigs, where, given, note.url or note.insecure_url)
@@ -118,7 +121,7 @@ def _run(where: ClusterDir, given: dict[str, Any], began: float, undo: Callable[
             config.renewals.add(KeptPki(pki=Pki(where.pki), names=names, on_renewed=write))
             try:
                 where.write_note(note)
-            except OSError as error:  # a full disk: the cluster can run, and objects can be deleted
+            except OSError as error:  # if the disk is full, the cluster can run, and objects can be deleted
                 log.warning("cannot write the note of the running process in %s: %s", where.path, error.strerror)
             is_up = True
             _tell(note, time.monotonic() - began)
@@ -193,13 +196,13 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
 
 
 def _election(given: dict[str, Any], store: StoreConfig) -> TermsConfig | None:
-    """A store that others may use too calls for it."""
+    """Return the leader election settings. By default it is enabled for a store that other processes may share."""
     is_wanted = given["leader_elect"] if given["leader_elect"] is not None else bool(store.etcd_servers)
     return TermsConfig() if is_wanted else None
 
 
 def server_names(given: dict[str, Any], service_range: str) -> list[str]:
-    """The names and addresses that the server's certificate is for."""
+    """Return the names and addresses in the serving certificate."""
     service = first_address(flags.network("--service-cluster-ip-range", service_range))
     own = [*_SERVICE_NAMES, "localhost", socket.gethostname(), "127.0.0.1", "::1", service]
     return list(dict.fromkeys([*own, *certificate_names(given)]))
@@ -223,13 +226,13 @@ def _note(where: ClusterDir, given: dict[str, Any], cluster: Assembly, nodes: st
 
 
 def _reached_at(config: ServerConfig) -> str:
-    """The loopback address, unless --bind-address leaves it out."""
+    """Return the address in the URL of the API server: the loopback address, unless --bind-address excludes it."""
     bound = ipaddress.ip_address(config.bind_address)
     return "127.0.0.1" if bound.is_unspecified else str(bound)
 
 
 def _listening(cluster: Assembly) -> list[str]:
-    """Every address and port that others can connect to."""
+    """Return the addresses and ports on which the cluster listens."""
     server, config = cluster.server, cluster.server.config
     found = []
     if server.secure_port:

@@ -29,7 +29,8 @@ class NoRuntime(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The runtimes of this machine: the location of each usable one, and the reason why each other one is not usable."""
+    """The runtimes of this machine: the location of each usable one, and the reason why each other one is not
+    usable."""
 
     usable: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The path of the socket or program, and a description of the engine, by runtime name."""
@@ -97,7 +98,7 @@ async def chosen(wanted: str = AUTO, endpoint: str = "") -> Choice:
         return choose(await look(wanted), wanted)
     if wanted not in (AUTO, CRI, DOCKER):
         raise NoRuntime(f"{wanted} has no endpoint: only {CRI} and {DOCKER} have")
-    if not Path(endpoint.removeprefix("unix://")).exists():  # noqa: ASYNC240 - a look at one name
+    if not Path(endpoint.removeprefix("unix://")).exists():  # noqa: ASYNC240 - a single stat call
         raise NoRuntime(f"there is no {endpoint}")
     return choose(await look(wanted, order=(CRI, DOCKER), cri_sockets=[endpoint], docker_sockets=[endpoint]), wanted)
 
@@ -107,7 +108,7 @@ async def _first(ask: _Ask, sockets: Sequence[str], otherwise: str) -> tuple[str
     faults = []
     for path in sockets:
         place = path.removeprefix("unix://")
-        if not Path(place).exists():  # noqa: ASYNC240 - a look at one name
+        if not Path(place).exists():  # noqa: ASYNC240 - a single stat call
             continue
         try:
             async with asyncio.timeout(_PATIENCE_S):

@@ -88,7 +88,8 @@ NOTHING = PodReport()
 
 @dataclass(slots=True)
 class Usage:
-    """Resource usage of a container, or of the whole sandbox if `name` is empty. None means that the value is unknown."""
+    """Resource usage of a container, or of the whole sandbox if `name` is empty. None means that the value is
+    unknown."""
 
     name: str
     cpu_cores: float
@@ -227,7 +228,8 @@ class Runtime(Protocol):
     async def images(self) -> Sequence[ImageInfo]: ...
 
     async def pull_image(self, pod: Pod, container: Container, keyring: Keyring | None) -> Pulled:
-        """Pull the image of the container. The reason of a failure is ErrImagePull or InvalidImageName, among others."""
+        """Pull the image of the container. The reason of a failure is ErrImagePull or InvalidImageName, among
+        others."""
 
     async def remove_image(self, name: str) -> None: ...
 

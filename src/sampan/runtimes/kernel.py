@@ -70,7 +70,8 @@ class UserNamespace:
 
 
 def nobody_namespace() -> UserNamespace:
-    """Create a user namespace that maps only the user and group nobody. Raise OSError if the kernel does not allow it."""
+    """Create a user namespace that maps only the user and group nobody. Raise OSError if the kernel does not allow
+    it."""
     argv = ["unshare", "--user", "sh", "-c", "echo; read -r line"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:

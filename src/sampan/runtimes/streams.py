@@ -31,7 +31,8 @@ class ProcessStream(Protocol):
 
 
 async def collected(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, bytes, bytes]:
-    """Wait for the exit of the process, and return the exit code, stdout and stderr, of each no more than `most` bytes."""
+    """Wait for the exit of the process, and return the exit code, stdout and stderr, of each no more than `most`
+    bytes."""
     out: dict[int, bytearray] = {STDOUT: bytearray(), STDERR: bytearray()}
     try:
         while (piece := await stream.read()) is not None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yield all entries below the directory. Symbolic links are not followed, and unreadable directories are skipped."""
+    """Yield all entries below the directory. Symbolic links are not followed, and unreadable directories are
+    skipped."""
     places = [os.fspath(folder)]
     while places:
         try:

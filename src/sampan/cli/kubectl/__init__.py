@@ -1,7 +1,8 @@
-"""`sampan kubectl`: what kubectl does, for machines that have none; one file per command, the same output.
+"""`sampan kubectl`: the most common commands of kubectl with the same output, for machines without it.
 
-Commands are short-lived, so they speak to the server through the standard library's HTTP client and plain values:
-importing aiohttp and the types would take longer than most commands.
+There is one module per command (`staging/src/k8s.io/kubectl/pkg/cmd`). Commands are short-lived, so they use the HTTP
+client of the standard library and untyped values: importing aiohttp and the API types would take longer than most
+commands.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COMMANDS = {
 
 
 class Failure(CliError):
-    """As kubectl tells what went wrong on this side."""
+    """An error on the client side, printed in the format of kubectl."""
 
     def show(self, file: Any = None) -> None:
         click.echo(f"error: {self.message}", err=True)
@@ -65,7 +66,7 @@ class Commands(click.Group):
 
 
 def _as_click_reads(found: click.Command, words: list[str]) -> list[str]:
-    """Spellings of kubectl that click does not know: `-o=yaml`, and `--wait=false` of flags without a value."""
+    """Rewrite arguments that kubectl accepts and click does not: `-o=yaml`, and `--wait=false` for boolean flags."""
     switches = {name: param for param in found.params if getattr(param, "is_flag", False) for name in param.opts}
     end = words.index("--") if "--" in words else len(words)
     read: list[str] = []
@@ -94,7 +95,7 @@ def _as_click_reads(found: click.Command, words: list[str]) -> list[str]:
 @click.option("-n", "--namespace", metavar="NS", default="", help="Namespace of the objects.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
-    """Work with a cluster, as kubectl does."""
+    """Control a cluster with commands of kubectl."""
     ctx.obj = given
 
 

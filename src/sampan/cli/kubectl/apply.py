@@ -1,4 +1,4 @@
-"""`kubectl apply -f`: what was applied last, what is wanted now and what is there decide what changes."""
+"""`kubectl apply -f`: a three-way merge of the last applied, the wanted and the current configuration."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ _STRATEGIC, _MERGE = "application/strategic-merge-patch+json", "application/merg
 )
 @click.pass_obj
 def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
-    """Bring objects into the state that files describe."""
+    """Apply the configuration in files to objects.
+
+    Objects that do not exist are created.
+    """
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
     manifests = read_manifests(files, action="apply", recursive=recursive)
     kinds, refusals = Kinds(session), Refusals()
@@ -109,7 +112,7 @@ def _applying(kind: Kind, manifest: Manifest, namespace: str, patch: dict[str, A
 
 
 def _shown(kind: Kind, patch: dict[str, Any]) -> dict[str, Any]:
-    """The patch as it may be printed: of a secret without its data, which the annotation repeats."""
+    """Return the patch for printing. The data of a Secret are masked, also in the annotation that repeats them."""
     if (kind.group, kind.kind) != ("", "Secret"):
         return patch
     shown = {key: part for key, part in patch.items() if key not in ("data", "stringData")}
@@ -123,7 +126,7 @@ def _shown(kind: Kind, patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def annotated(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """The object with a note of itself, from which the next apply sees what was taken out."""
+    """Return the object with the last-applied annotation, by which the next apply detects removed fields."""
     metadata = dict(obj["metadata"])
     if namespace:
         metadata["namespace"] = namespace
@@ -134,7 +137,7 @@ def annotated(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def difference(wanted: dict[str, Any], current: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The patch that brings what is there to what is wanted, and its media type."""
+    """Return the patch from the current to the wanted object, and its media type."""
     from sampan.api import schemas
     from sampan.api.resource import GroupVersionKind
     from sampan.api.scheme import type_for

@@ -1,4 +1,4 @@
-"""`kubectl attach`."""
+"""`kubectl attach`: connect to the main process of a container."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sampan.cli.kubectl.session import open_session
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Connect to a container's own process: `attach POD -i`."""
+    """Attach to the main process of a running container, for example `attach POD -i`."""
     name, _ = pod_and_rest(words)
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
     pod = chosen_pod(session, name)

@@ -1,4 +1,4 @@
-"""Which pod and container of it a command means: NAME, pod/NAME, or something that selects pods, like deploy/NAME."""
+"""Select the pod and container of a command from NAME, pod/NAME, or an object that selects pods, like deploy/NAME."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def _expression(each: Mapping[str, Any]) -> str:
 
 
 def _rank(found: Mapping[str, Any]) -> tuple[bool, bool, str]:
-    """Those that run and are ready come first."""
+    """Return a sort key that puts pods which are running and ready first, and older ones before newer ones."""
     status = found.get("status") or {}
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
     return status.get("phase") != "Running", not ready, found["metadata"].get("creationTimestamp") or ""
 
 
 def container_names(found: Mapping[str, Any]) -> list[str]:
-    """Those that run beside each other first, as kubectl lists them."""
+    """Return the names of all containers in the order of kubectl: containers, ephemeral containers, init containers."""
     spec = found["spec"]
     every = (
         *(spec.get("containers") or ()),

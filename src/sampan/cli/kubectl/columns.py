@@ -1,4 +1,4 @@
-"""Texts with tabs, as columns: a cell is as wide as the widest above and below it, up to a line that has none there."""
+"""Align tab-separated cells in columns, as Go's text/tabwriter does. A column is a block of adjacent lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def aligned(lines: Sequence[str]) -> list[str]:
 
 
 def _measure(rows: Sequence[Sequence[str]], widths: list[list[int]], column: int, start: int, end: int) -> None:
-    """Find the width of a column in each run of lines that have it, and within those of the columns after it."""
+    """Compute the width of a column in each block of adjacent lines that have it, and recursively those of later
+    columns."""
     at = start
     while at < end:
         first = at

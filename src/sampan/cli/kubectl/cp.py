@@ -1,4 +1,4 @@
-"""`kubectl cp`: files to and from a container, by way of tar in both places."""
+"""`kubectl cp`: copy files to and from a container through tar at both ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Place:
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) -> None:
-    """Copy files: `cp FILE POD:PATH`, `cp NS/POD:PATH FOLDER`."""
+    """Copy files to or from a container, for example `cp FILE POD:PATH` or `cp NAMESPACE/POD:PATH DIRECTORY`.
+
+    The container must have a tar program.
+    """
     here, there = place(source), place(target)
     if bool(here.pod) == bool(there.pod):
         raise CliError("one of src or dest must be a local file specification")
@@ -59,7 +62,7 @@ def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) ->
 
 
 def place(text: str) -> Place:
-    """`path`, `pod:path` or `namespace/pod:path`; what begins like a path is one."""
+    """Parse `path`, `pod:path` or `namespace/pod:path`. Text that starts with a dot or slash is a local path."""
     name, colon, path = text.partition(":")
     if not colon or name.startswith((".", "/")) or "\\" in name:
         return Place(text)
@@ -101,7 +104,7 @@ def _fetch(session: Session, found: Mapping[str, Any], container: str, source: s
 
 
 def _unpack(tar: tarfile.TarFile, member: tarfile.TarInfo, prefix: str, target: Path) -> None:
-    """Nothing lands outside of the target, whatever the archive says; links are left out, as kubectl does."""
+    """Extract an entry. Entries outside of the target and links are skipped, as in kubectl."""
     name = posixpath.normpath(member.name.lstrip("/"))
     rest = posixpath.relpath(name, prefix)
     path = Path(os.path.normpath(target / rest)) if rest != "." else target

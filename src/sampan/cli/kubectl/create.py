@@ -1,4 +1,4 @@
-"""`kubectl create -f`."""
+"""`kubectl create -f`: create objects from files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sampan.cli.kubectl.session import Refusals, ServerError, open_session
 )
 @click.pass_obj
 def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
-    """Create objects from files."""
+    """Create objects from files or standard input."""
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
     manifests = read_manifests(files, action="create", recursive=recursive)
     kinds = Kinds(session)

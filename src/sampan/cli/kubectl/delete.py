@@ -1,4 +1,4 @@
-"""`kubectl delete`."""
+"""`kubectl delete`: delete objects by name, selector or file."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _FORCED = (
 )
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
-    """Delete objects: `delete pod a`, `delete pods -l app=web`, `delete -f file.yaml`."""
+    """Delete objects, for example `delete pod a`, `delete pods -l app=web` or `delete -f file.yaml`."""
     if not (words or files):
         raise CliError(_NOTHING)
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
@@ -103,7 +103,7 @@ class One:
     namespace: str
     name: str
     source: str = ""
-    """The file that names it."""
+    """The file that names the object; empty if the command line does."""
 
     @property
     def path(self) -> str:

@@ -1,4 +1,4 @@
-"""`kubectl describe`: kinds with a form of their own in that form, all others field by field."""
+"""`kubectl describe`: print some kinds in a layout of their own, all others field by field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managed
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namespace: str) -> None:
-    """Show objects in detail; one alone with its events."""
+    """Show details of objects, for example `describe pod a`.
+
+    The events of an object are included if it is the only one.
+    """
     if not words:
         raise CliError(
             'You must specify the type of resource to describe. Use "kubectl api-resources" for a complete list of '
@@ -58,7 +61,7 @@ def _objects(session: Session, kind: Kind, namespace: str, names: list[str], sel
 
 
 def describe(obj: dict[str, Any]) -> Iterator[str]:
-    """The object field by field, in lines whose columns are separated by tabs."""
+    """Yield the fields of an object as lines with tab-separated columns."""
     metadata = obj["metadata"]
     yield from heading(metadata)
     yield f"API Version:\t{obj['apiVersion']}"
@@ -89,7 +92,8 @@ def _text(value: Any) -> str:
 
 
 def title(field: str) -> str:
-    """`creationTimestamp` as `Creation Timestamp`; names with other signs in them stay."""
+    """Convert a field name to a title, such as `creationTimestamp` to `Creation Timestamp`. Names with other characters
+    are unchanged."""
     if not re.fullmatch(r"[A-Za-z-]+", field):
         return field
     words = _WORDS.findall(field)

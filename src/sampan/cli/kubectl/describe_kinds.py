@@ -1,7 +1,7 @@
-"""The kinds that kubectl describes in a form of their own, as it lays them out.
+"""The kinds that kubectl describes in a layout of their own.
 
-Data of secrets is never printed, only its size. kubectl makes an exception for tokens of service accounts; here there
-is none, because what a terminal shows ends up in logs.
+Only the sizes of values in Secrets are printed. kubectl also prints service account tokens; this command does not,
+because terminal output ends up in logs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOT_SHOWN = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
 Value = Mapping[str, Any]
 Describe = Callable[[Value, Session], Iterator[str]]
-"""Gives lines whose columns are separated by tabs."""
+"""A function that yields lines with tab-separated columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Form:
 
 
 def form_of(obj: Value) -> Form | None:
-    """None for a kind that is shown field by field."""
+    """Return the layout of the object's kind, or None for a kind that is printed field by field."""
     return _FORMS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))
 
 
@@ -46,14 +46,14 @@ def heading(metadata: Value, *, has_namespace: bool = True) -> Iterator[str]:
 
 
 def under(title: str, texts: Sequence[str]) -> Iterator[str]:
-    """A title with one text per line beside it."""
+    """Yield a title with one text per line beside it."""
     yield f"{title}:\t{texts[0] if texts else '<none>'}"
     yield from (f"\t{text}" for text in texts[1:])
 
 
 def _annotations(values: Mapping[str, str]) -> Iterator[str]:
-    """Long ones begin on a line of their own and are cut. That of the last apply repeats the object: with a secret's
-    data, if it is one."""
+    """Yield the annotations. Long ones start on a new line and are cut off. The last-applied annotation is omitted, as
+    it repeats the object, including the data of a Secret."""
     for key, text in sorted(values.items()):
         text = text.removesuffix("\n")
         if key in _NOT_SHOWN:
@@ -70,7 +70,7 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _size(encoded: Any) -> int:
-    """The number of bytes that base64 text stands for."""
+    """Return the number of bytes that a base64 text encodes."""
     try:
         return len(base64.b64decode(str(encoded or "")))
     except binascii.Error:
@@ -198,7 +198,7 @@ def _service_port(port: Value, slices: Sequence[Value]) -> Iterator[str]:
 
 
 def _endpoints(port: Value, slices: Sequence[Value]) -> str:
-    """At most three of those that are ready."""
+    """Return at most three ready endpoints."""
     if not slices:
         return "<none>"
     ready = []
@@ -325,7 +325,7 @@ def _template(template: Value) -> Iterator[str]:
 
 
 def _replica_sets(obj: Value, selector: str, session: Session) -> Iterator[str]:
-    """The new one has the deployment's revision; of the old ones those that still have pods are shown."""
+    """Yield the replica sets of the deployment. The new one has the revision of the deployment; all others are old."""
     metadata = obj["metadata"]
     path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/replicasets"
     found = session.get(path, {"labelSelector": selector})["items"] or []

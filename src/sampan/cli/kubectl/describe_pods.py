@@ -1,4 +1,4 @@
-"""How kubectl describes pods and the templates of pods: containers with their states, volumes, tolerations."""
+"""Describe pods and pod templates: containers with their states, volumes, tolerations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROBES = (("Liveness", "livenessProbe"), ("Readiness", "readinessProbe"), ("Sta
 
 
 def time_text(text: str | None) -> str:
-    """As Go's RFC 1123 with a numeric zone."""
+    """Format a time as Go's RFC 1123 with a numeric zone."""
     if not text:
         return "<unset>"
     return datetime.fromisoformat(text.replace("Z", "+00:00")).strftime("%a, %d %b %Y %H:%M:%S %z")
@@ -38,7 +38,8 @@ def optional_text(value: bool | None) -> str:
 def containers(
     title: str, found: Sequence[Value], statuses: Mapping[str, Value], pod: Value | None, indent: str
 ) -> Iterator[str]:
-    """`pod` is None for a template, whose containers have no state, and whose titles are indented."""
+    """Yield the lines of a list of containers. `pod` is None for a pod template, whose containers have no state and
+    whose titles are indented."""
     if not found:
         return
     yield f"{indent}{title}:"
@@ -170,7 +171,7 @@ def _environment(container: Value, pod: Value | None) -> Iterator[str]:
 
 
 def _field(pod: Value | None, path: str) -> str:
-    """Those of the metadata that are plain texts; kubectl looks up no others."""
+    """Return the value of a string field of the metadata; kubectl resolves no other fields."""
     part, _, name = path.partition(".")
     value = (pod or {}).get(part, {}).get(name) if part == "metadata" else None
     return value if isinstance(value, str) else ""

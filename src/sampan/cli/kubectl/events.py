@@ -1,4 +1,4 @@
-"""What happened to an object, as the end of its description."""
+"""The events of an object, which conclude its description."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _HEAD = ["Events:", "  Type\tReason\tAge\tFrom\tMessage", "  ----\t------\t----\
 
 
 def events_of(session: Session, obj: dict[str, Any]) -> list[str]:
-    """Lines whose columns are separated by tabs."""
+    """Return lines with tab-separated columns."""
     metadata = obj["metadata"]
     path = f"/api/v1/namespaces/{metadata.get('namespace') or 'default'}/events"
     found = session.get(path, {"fieldSelector": f"involvedObject.uid={metadata.get('uid', '')}"})

@@ -1,4 +1,4 @@
-"""`kubectl get`."""
+"""`kubectl get`: list objects in tables or in other formats."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ See 'kubectl get -h' for help and examples"""
 @click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
-    """Show one or many objects: `get pods`, `get pod/a svc/b`, `get deploy -A -l app=web`."""
+    """List objects, for example `get pods`, `get pod/a svc/b` or `get deploy -A -l app=web`."""
     if given["output"] not in _OUTPUTS:
         raise CliError(f'unable to match a printer suitable for the output format "{given["output"]}"')
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
@@ -70,7 +70,7 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
 
 
 class NoType(CliError):
-    """Nothing was said of what to get."""
+    """The command line names no resource type."""
 
     def __init__(self) -> None:
         super().__init__("Required resource not specified.")
@@ -144,7 +144,7 @@ class View:
         return [listed(self.session, target.kind, namespace, self.query() | with_metadata, accept=TABLE)]
 
     def _each(self, target: Target, query: dict[str, str], accept: str) -> list[dict[str, Any]]:
-        """Those of the named ones that are there; the others are told at the end."""
+        """Return the named objects that exist; errors for the others are reported at the end."""
         found = []
         for name in target.names:
             path = target.kind.object(self.namespace(target.kind), name)

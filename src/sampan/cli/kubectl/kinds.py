@@ -1,4 +1,4 @@
-"""Which resource a word on the command line means: po, pods, deployment.v1.apps, svc/name."""
+"""Resolve resource types on the command line, such as po, pods, deployment.v1.apps or svc."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Kind:
 
     @property
     def qualified(self) -> str:
-        """As kubectl prints it before a name: pod, deployment.apps."""
+        """The form that kubectl prints before a name: pod, deployment.apps."""
         return f"{self.singular}.{self.group}" if self.group else self.singular
 
     def collection(self, namespace: str) -> str:
-        """The path of all objects, of a namespace if one is given."""
+        """Return the path of the collection, in a namespace if one is given."""
         inside = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
         return f"{self.path}{inside}/{self.plural}"
 
@@ -38,11 +38,11 @@ class Kind:
 
 
 class NoSuchKind(CliError):
-    """The server has no such kind."""
+    """The API server does not serve this kind."""
 
 
 class Kinds:
-    """Built-in resources are known; others are asked of the server, once."""
+    """The known resource types: built-in ones, and those that the API server is asked for once if a type is unknown."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -57,7 +57,8 @@ class Kinds:
         self._has_asked = False
 
     def named(self, word: str) -> Kind:
-        """The resource of a word, which may end in .GROUP or .VERSION.GROUP."""
+        """Return the resource type of a name, which may end in .GROUP or .VERSION.GROUP. Raise CliError if there is
+        none."""
         name, _, rest = word.lower().partition(".")
         found = self._look(lambda kind, names: name in names and _fits(kind, rest))
         if found is None:
@@ -65,7 +66,7 @@ class Kinds:
         return found
 
     def of(self, api_version: str, kind: str) -> Kind:
-        """The resource of an object's apiVersion and kind."""
+        """Return the resource type of an object's apiVersion and kind. Raise NoSuchKind if there is none."""
         group, _, version = api_version.rpartition("/")
         found = self._look(lambda k, _: (k.group, k.version, k.kind) == (group, version, kind))
         if found is None:
@@ -99,7 +100,7 @@ class Kinds:
 
 
 def _fits(kind: Kind, rest: str) -> bool:
-    """Whether what follows a resource's name (GROUP, or VERSION.GROUP) means this one."""
+    """Whether the suffix of a resource name (GROUP or VERSION.GROUP) matches this type."""
     if not rest:
         return True
     version, _, group = rest.partition(".")

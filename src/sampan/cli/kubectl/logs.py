@@ -1,4 +1,4 @@
-"""`kubectl logs`."""
+"""`kubectl logs`: print the logs of containers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ POD or TYPE/NAME is a required argument for the logs command"""
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Show what a container wrote: `logs POD`, `logs deploy/web -f`, `logs -l app=web`."""
+    """Print the logs of containers, for example `logs POD`, `logs deploy/web -f` or `logs -l app=web`."""
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
     if not (words or given["selector"]):
         raise CliError(_USAGE)
@@ -69,7 +69,7 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
 
 
 def _sources(session: Session, words: tuple[str, ...], given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Paths, with what is said before their lines."""
+    """Yield the path of each log, and the prefix of its lines."""
     pods = pods_of(session, given["selector"]) if given["selector"] else [chosen_pod(session, words[0])]
     for pod in pods:
         if given["all_containers"]:
@@ -115,7 +115,7 @@ def _split(path: str, query: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 
 
 def _together(session: Session, sources: list[tuple[str, str]], query: Mapping[str, str], has_prefix: bool) -> None:
-    """Each has a connection of its own."""
+    """Follow several logs, each over a separate connection."""
     lock = threading.Lock()
 
     def follow(path: str, prefix: str) -> None:

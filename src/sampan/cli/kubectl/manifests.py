@@ -1,4 +1,4 @@
-"""Manifests: the objects in files, folders and standard input."""
+"""Read objects from files, directories and standard input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TURN_OFF = "if you choose to ignore these errors, turn validation off with --va
 class Manifest:
     value: dict[str, Any]
     source: str
-    """The file, or STDIN, as errors name it."""
+    """The path of the file, or STDIN, for error messages."""
 
     @property
     def api_version(self) -> str:
@@ -41,7 +41,7 @@ class Manifest:
 
 
 def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False) -> list[Manifest]:
-    """The objects in order; a List gives its items."""
+    """Return the objects in order, with Lists replaced by their items. Raise CliError if there are none."""
     found = [manifest for name in names for manifest in _of_name(name, recursive)]
     if not found:
         raise CliError(f"no objects passed to {action}")

@@ -1,4 +1,4 @@
-"""Where an object from a file goes: its kind, and its namespace."""
+"""The resource type and namespace of an object from a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kind_for(kinds: Kinds, manifest: Manifest) -> Kind:
 
 
 def namespace_for(kind: Kind, manifest: Manifest, session: Session, asked: str) -> str:
-    """Its own, or the session's; one that contradicts the command line is refused."""
+    """Return the namespace of the object, or else that of the session. Raise CliError if it contradicts --namespace."""
     if not kind.is_namespaced:
         return ""
     own = manifest.namespace

@@ -1,4 +1,4 @@
-"""`kubectl port-forward`."""
+"""`kubectl port-forward`: forward local ports to a pod."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sampan.machinery.multiplex.spdy import SpdyConnection
 from sampan.machinery.multiplex.tunnel import Tunnel
 
 Ports = list[tuple[int, int]]
-"""Local and remote."""
+"""Pairs of a local and a remote port."""
 
 
 @click.command("port-forward")
@@ -35,7 +35,7 @@ Ports = list[tuple[int, int]]
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Ports of this machine lead to ports of a pod: `port-forward POD 8080:80`, `port-forward svc/web :80`."""
+    """Forward local ports to a pod, for example `port-forward POD 8080:80` or `port-forward svc/web :80`."""
     name, texts = pod_and_rest(words)
     if not texts:
         raise CliError("TYPE/NAME and list of ports are required for port-forward")
@@ -116,7 +116,7 @@ async def _listen(listening: AsyncExitStack, forwarding: Forwarding, local: int,
         try:
             server = await asyncio.start_server(join, host, local)
         except OSError as fault:
-            if place and host == "::1":  # a machine without IPv6
+            if place and host == "::1":  # the machine has no IPv6
                 continue
             raise CliError(f"unable to listen on port {local}: {fault.strerror or fault}") from None
         await listening.enter_async_context(server)

@@ -1,4 +1,4 @@
-"""Tables, objects and names on the terminal, as kubectl prints them."""
+"""Print tables and objects in the formats of kubectl."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def table_lines(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> Iterable[str]:
-    """Lines of columns that are as wide as their widest cell. `widths`, if given, is what earlier rows had, and is
-    widened."""
+    """Return lines with columns as wide as their widest cell. `widths` are the widths of earlier rows, which are
+    updated."""
     if not rows:
         return []
     count = max(len(row) for row in rows)

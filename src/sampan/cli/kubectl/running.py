@@ -1,4 +1,4 @@
-"""A process of a container on this terminal: what exec and attach share."""
+"""Run a process of a container on this terminal, for exec and attach."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Query = Sequence[tuple[str, str]]
 
 
 def run(session: Session, path: str, query: Query, *, has_stdin: bool, has_tty: bool) -> None:
-    """Until it has ended; its code is the command's."""
+    """Run the process until it exits, and exit with its exit code."""
     if has_tty and not terminal.is_terminal():
         click.echo("Unable to use a TTY - input is not a terminal or the right kind of file", err=True)
         has_tty = False

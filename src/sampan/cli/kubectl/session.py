@@ -1,4 +1,4 @@
-"""A connection to an API server for the length of one command, and how its refusals are told."""
+"""A connection to the API server for the duration of a command, and the format of its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIMEOUT_S = 60
 
 
 class ServerError(click.ClickException):
-    """A refusal of the server, told as kubectl tells it."""
+    """An error response of the API server, printed in the format of kubectl."""
 
     def __init__(self, error: errors.ApiError) -> None:
         super().__init__(error.message)
@@ -33,7 +33,7 @@ class ServerError(click.ClickException):
         click.echo(self.text, err=True)
 
     def about(self, what: str) -> ServerError:
-        """The same with what was being done in front of the message."""
+        """Prefix the message with the operation that failed, and return the error."""
         self.error.status["message"] = f"{what}: {self.error.message}"
         return self
 
@@ -50,7 +50,8 @@ class ServerError(click.ClickException):
 
 
 class Refusals:
-    """Of a command that goes on after one: they are told at the end, and it fails."""
+    """Collected errors of a command that continues after an error. They are printed at the end, and the command
+    fails."""
 
     def __init__(self) -> None:
         self._errors: list[ServerError] = []
@@ -103,7 +104,7 @@ class Session:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> Any:
-        """The answer's JSON value; a refusal is raised, a warning printed."""
+        """Send a request and return the decoded response. Print warnings. Raise ServerError for an error response."""
         answer = self._open(method, path, query, body, content_type, accept)
         data = answer.read()
         _warn(answer)
@@ -112,7 +113,7 @@ class Session:
         return msgspec.json.decode(data)
 
     def lines(self, path: str, query: Mapping[str, str], *, accept: str = JSON) -> Iterator[Any]:
-        """The events of a watch as they come."""
+        """Yield the events of a watch as they arrive."""
         answer = self._open("GET", path, query, None, JSON, accept)
         if answer.status >= 400:
             raise ServerError(_failure(answer.status, answer.read()))
@@ -120,7 +121,7 @@ class Session:
             yield msgspec.json.decode(line)
 
     def pieces(self, path: str, query: Mapping[str, str], *, is_lines: bool = False) -> Iterator[bytes]:
-        """A log as it comes, however long nothing does; in whole lines if that is asked for."""
+        """Yield the data of a log as it arrives, without a timeout; in complete lines if `is_lines` is set."""
         self._patience_s = None
         self.close()
         answer = self._open("GET", path, query, None, JSON, "*/*")
@@ -130,10 +131,10 @@ class Session:
             yield piece
 
     def another(self) -> Session:
-        """A connection of its own to the same server."""
+        """Return a session with a separate connection to the same server."""
         return Session(self._access, self.namespace)
 
-    # -- for connections that are no requests ------------------------------------------------------------------------
+    # -- for connections other than requests -------------------------------------------------------------------------
 
     def place(self) -> tuple[str, int, ssl.SSLContext | None]:
         is_plain = self._url.scheme == "http"
@@ -143,7 +144,7 @@ class Session:
         return self._url.path.rstrip("/") + quote(path, safe="/:@")
 
     def identity(self) -> list[tuple[str, str]]:
-        """Headers that say who is asking."""
+        """Return the headers for authentication."""
         return list(self._access.headers())
 
     def _open(
@@ -162,7 +163,7 @@ class Session:
             return self._connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             raise CliError(f"cannot reach the server {self._access.server}: {error}") from None
-        except ValueError as error:  # a token or name that no header can have
+        except ValueError as error:  # a token or name that is not valid in a header
             raise CliError(f"cannot send the request to {self._access.server}: {error}") from None
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -195,8 +196,8 @@ def _warn(answer: http.client.HTTPResponse) -> None:
 
 
 def open_session(given: Mapping[str, Any]) -> Session:
-    """As the flags, $KUBECONFIG, ~/.kube/config or a running cluster of this user say, in that order. It is closed when
-    the command ends."""
+    """Open a session with the access that the flags, $KUBECONFIG, ~/.kube/config or this user's cluster define, in this
+    order. It is closed when the command ends."""
     session = _opened(given)
     click.get_current_context().call_on_close(session.close)
     return session

@@ -1,4 +1,4 @@
-"""A WebSocket to the API server, for commands that talk with something in a container."""
+"""WebSockets to the API server, for commands that stream data to and from containers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def _refusal(refused: upgrading.NotUpgraded) -> Exception:
 
 
 async def standard_input() -> AsyncIterator[bytes]:
-    """What comes on it, read beside the loop by a thread that nobody waits for."""
+    """Yield the data of standard input. It is read by a daemon thread, which may block forever without delaying the
+    exit."""
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[bytes](maxsize=16)
     room = threading.Semaphore(16)
 

@@ -1,4 +1,4 @@
-"""What a command is about: the words after it, as kinds and names; and the objects they mean."""
+"""Parse the arguments of a command as resource types and names, and list the objects."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SEPARATE = (
 class Target:
     kind: Kind
     names: list[str] = field(default_factory=list)
-    """Empty: all of the kind."""
+    """Names of objects; empty means all objects of the type."""
 
 
 def targets(kinds: Kinds, words: Sequence[str]) -> list[Target]:
-    """`pods`, `pod a b`, `pods,svc`, `pod/a svc/b`."""
+    """Parse arguments of the forms `pods`, `pod a b`, `pods,svc` and `pod/a svc/b`."""
     if any("/" in word for word in words):
         return [_slashed(kinds, word) for word in words]
     types, *names = words
@@ -42,7 +42,7 @@ def _slashed(kinds: Kinds, word: str) -> Target:
 
 
 def listed(session: Session, kind: Kind, namespace: str, query: Mapping[str, str], *, accept: str = JSON) -> Any:
-    """The answer to a list; a refusal says what was looked for."""
+    """Return the response to a list request. An error includes the resource type and the selectors."""
     try:
         return session.get(kind.collection(namespace), query, accept=accept)
     except ServerError as error:

@@ -1,4 +1,4 @@
-"""The terminal in raw mode while something in a container has it, and its size as it changes."""
+"""Raw mode of the terminal for interactive sessions, and changes of its size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def is_terminal() -> bool:
 
 @contextmanager
 def raw() -> Iterator[None]:
-    """Every key goes through as it is; afterwards everything is as before."""
+    """Switch the terminal to raw mode for the duration of the block."""
     import termios
     import tty
 
@@ -30,7 +30,7 @@ def raw() -> Iterator[None]:
 
 
 async def sizes() -> AsyncIterator[tuple[int, int]]:
-    """The present one, and each that follows."""
+    """Yield the current size of the terminal, and then each new one."""
     changed, loop = asyncio.Event(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, changed.set)
     try:

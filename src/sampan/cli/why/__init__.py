@@ -1,7 +1,7 @@
-"""`sampan why`: why a pod is pending, or why it is where it is, and what it waits for next.
+"""`sampan why`: explain why a pod is pending or where it is bound, and what it waits for.
 
-`asking` gets the scheduler's explanation, `verdicts` turns it into tables, `waiting_for` tells what a pod that has a
-node still lacks, `members` finds the pods of a workload. Servers' answers are plain values, as in `sampan kubectl`.
+`asking` requests the explanation of the scheduler, `verdicts` formats it as tables, `waiting_for` lists what a bound
+pod still lacks, and `members` finds the pods of a workload. Responses are untyped values, as in `sampan kubectl`.
 """
 
 from sampan.cli.why.command import command

@@ -1,7 +1,7 @@
-"""Who knows why: the scheduler inside the API server's process, one on its own port, or else we ourselves.
+"""Get an explanation from the scheduler: in the process of the API server, on its own port, or else simulated here.
 
-Without a scheduler that can be asked, one is made here that looks at the cluster through the API and decides nothing.
-It has the default profile, and knows nothing of what was decided before.
+If no scheduler is reachable, one is created here that reads the cluster through the API and binds nothing. It has the
+default profile, and does not know earlier decisions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHY = "/debug/scheduler/why"
 
 
 def explained(session: Session, pod: Mapping[str, Any], *, is_there: bool, scheduler: str, limit: int) -> Any:
-    """About a pod that there is, or one that might come."""
+    """Return the explanation for an existing pod, or for one that does not exist yet."""
     server = _at(session, scheduler) if scheduler else session
     try:
         return _asked(server, pod, is_there, limit)
@@ -40,7 +40,8 @@ def _asked(server: Session, pod: Mapping[str, Any], is_there: bool, limit: int) 
 
 
 def _at(session: Session, url: str) -> Session:
-    """As the same user, whose token the scheduler has the API server look at; its certificate is its own."""
+    """Return a session with the port of a scheduler as the same user. The scheduler has the token reviewed by the API
+    server; its self-signed certificate is not verified."""
     access = Access(server=url, is_insecure=True, token=session.access.token, token_file=session.access.token_file)
     found = Session(access, session.namespace)
     click.get_current_context().call_on_close(found.close)

@@ -1,4 +1,4 @@
-"""The command itself."""
+"""The command `sampan why`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ _ENDED = ("Succeeded", "Failed")
     help="Do not verify the certificate of the API server. This makes connections insecure.",
 )
 def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **given: Any) -> None:
-    """Tell why a pod is pending, or why it is where it is: `why pod/NAME`, `why deployment/NAME`, `why -f pod.yaml`."""
+    """Explain why a pod is pending, or why it runs on its node.
+
+    Examples: `sampan why pod/NAME`, `sampan why deployment/NAME`, `sampan why -f pod.yaml`.
+    """
     if output not in ("", "wide", "json"):
         raise CliError(f"-o: there is no {output!r}; known are wide, json")
     if bool(words) == bool(files):
@@ -74,7 +77,7 @@ class Teller:
         self._session, self._output, self._scheduler = session, output, scheduler
         self._told = 0
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    # -- existing objects --------------------------------------------------------------------------------------------
 
     def there(self, words: Sequence[str]) -> None:
         words = ("pod", *words) if len(words) == 1 and "/" not in words[0] else words
@@ -89,7 +92,7 @@ class Teller:
                     self._members(found, f"{target.kind.qualified}/{name}")
 
     def _members(self, obj: Mapping[str, Any], name: str) -> None:
-        """Of a workload: all pods in a line each, and more of the first that is not well."""
+        """Print one line for each pod of a workload, and the explanation for the first one that is not healthy."""
         pods = sorted(pods_of(self._session, obj), key=lambda pod: str(pod["metadata"]["name"]))
         if self._output == "json":
             for pod in pods:
@@ -121,10 +124,10 @@ class Teller:
             click.echo(f"  {line}")
         self._tell(told)
 
-    # -- what might come ---------------------------------------------------------------------------------------------
+    # -- objects that do not exist yet -------------------------------------------------------------------------------
 
     def might_come(self, manifests: Iterable[Manifest]) -> None:
-        """Of those that have pods; files have services and other things beside them."""
+        """Explain the manifests that have pods; others, such as services, are skipped."""
         without = []
         for manifest in manifests:
             pod = _pod_in(manifest)
@@ -150,7 +153,8 @@ class Teller:
         self._tell(told)
 
     def _as_made(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
-        """As the server would make it: with defaults, a priority, tolerations. Nothing is kept."""
+        """Return the pod as the API server would create it, with defaults, priority and tolerations, through a dry
+        run."""
         metadata = dict(pod.get("metadata") or {})
         name = metadata.pop("name", "") or "pod"
         body = {**pod, "metadata": {**metadata, "namespace": namespace, "generateName": f"{name}-"}}
@@ -165,7 +169,7 @@ class Teller:
             made = body | {"metadata": body["metadata"] | {"name": name, "uid": "none"}}
         return made
 
-    # -- parts -------------------------------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------------------------------
 
     def _explained(self, pod: Mapping[str, Any], *, is_there: bool) -> Any:
         limit = _LIMIT if self._output != "wide" else _WIDE_LIMIT
@@ -218,7 +222,7 @@ def _first(pod: Mapping[str, Any]) -> str:
 
 
 def _pod_in(manifest: Manifest) -> dict[str, Any] | None:
-    """A Pod, or that of a workload's template; None of what has no pods."""
+    """Return a Pod, or the pod of a workload's template; None for a kind without pods."""
     if manifest.kind == "Pod":
         return manifest.value
     spec = manifest.value.get("spec") or {}

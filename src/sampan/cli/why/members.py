@@ -12,7 +12,7 @@ Object = Mapping[str, Any]
 
 
 def selector_text(obj: Object) -> str:
-    """The label selector of the object's pods, as a query has it."""
+    """Return the label selector of the object's pods in the syntax of a query parameter."""
     selector = obj.get("spec", {}).get("selector")
     if not selector:
         kind = obj.get("kind", "it")
@@ -44,7 +44,7 @@ def pods_of(session: Session, obj: Object) -> list[dict[str, Any]]:
 
 
 def complaints(obj: Object) -> list[str]:
-    """What the object's own conditions speak of."""
+    """Return the conditions of the object that report a problem."""
     bad = {
         "ReplicaFailure": "True",
         "Progressing": "False",

@@ -1,4 +1,4 @@
-"""A scheduler's explanation as lines: what was decided, each node's verdicts, the scores."""
+"""Format the explanation of the scheduler: its decision, the filter results and the scores of nodes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sampan.api.ages import human
 from sampan.cli.kubectl.printing import table_lines
 
 Explained = Mapping[str, Any]
-"""`sampan.scheduler.explain.report.Explanation` as JSON."""
+"""`sampan.scheduler.explain.report.Explanation` decoded from JSON."""
 
 _MOST_NODES = 20
-"""In the short form."""
+"""The maximum number of nodes in the default output."""
 
 
 def lines(told: Explained, *, is_wide: bool) -> list[str]:
@@ -34,7 +34,7 @@ def lines(told: Explained, *, is_wide: bool) -> list[str]:
     return found + (_matrix(told, shown) if is_wide else [])
 
 
-# -- what happened ---------------------------------------------------------------------------------------------------
+# -- decision --------------------------------------------------------------------------------------------------------
 
 
 def _decided(told: Explained) -> list[str]:
@@ -80,7 +80,8 @@ def _heading(told: Explained) -> str:
 
 
 def _scores(told: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
-    """Weighted; plug-ins that score all nodes alike are left out of the short form."""
+    """Return a table of weighted scores. In the default output plug-ins that give all nodes the same score are
+    omitted."""
     columns = [(one["plugin"], one["weight"]) for one in nodes[0].get("scores", [])]
     if not is_wide and len(nodes) > 1:
         columns = [column for column in columns if len({_score(node, column[0]) for node in nodes}) > 1]
@@ -102,7 +103,7 @@ def _marked(told: Explained, name: str) -> str:
 
 
 def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
-    """Nodes of which the same is to be told share their lines, but for the wide form."""
+    """Return a table of rejections. In the default output nodes with the same rejections share a row."""
     rows = [["NODE", "REFUSED BY", "BECAUSE", *(["EVICTING PODS"] * is_wide)]]
     told: dict[str, list[Mapping[str, Any]]] = {}
     for node in nodes:
@@ -130,7 +131,7 @@ def _left_out(told: Explained, shown: int, is_wide: bool) -> list[str]:
 
 
 def _matrix(told: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Every filter's verdict on every node."""
+    """Return a table with the result of each filter for each node."""
     filters = told.get("filters", [])
     if not filters or not nodes:
         return []

@@ -1,4 +1,4 @@
-"""What a pod that has a node still lacks, from its status, its events and its claims."""
+"""What a bound pod still lacks, from its status, its events and its claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FINE = ("Ready", "PodReadyToStartContainers")
 
 
 def state_of(pod: Object) -> str:
-    """In a word or two."""
+    """Return a short description of the pod's state."""
     status, metadata = pod.get("status", {}), pod["metadata"]
     if metadata.get("deletionTimestamp"):
         return "Terminating"
@@ -30,7 +30,7 @@ def is_well(pod: Object) -> bool:
 
 
 def missing(pod: Object, events: Sequence[Object] = (), claims: Sequence[Object] = ()) -> list[str]:
-    """One line each; empty if nothing is known to be missing."""
+    """Return one line for each missing prerequisite; empty if none is known."""
     if pod["metadata"].get("deletionTimestamp"):
         return _going(pod)
     found = [*_claims(claims), *_containers(pod), *_gates(pod)]
@@ -89,7 +89,7 @@ def _gates(pod: Object) -> list[str]:
 
 
 def _warnings(events: Sequence[Object]) -> list[str]:
-    """The last of each reason; what the scheduler said is told by itself."""
+    """Return the last warning event of each reason, except those of the scheduler, which are reported separately."""
     last = {one.get("reason", ""): one for one in events if one.get("type") == "Warning"}
     return [
         f"{reason}: {one.get('message', '').strip()}" for reason, one in last.items() if reason != "FailedScheduling"

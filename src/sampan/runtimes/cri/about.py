@@ -40,7 +40,8 @@ async def ask_setting(client: CriClient) -> CriSetting:
 
 
 async def _told_systemd(client: CriClient) -> bool | None:
-    """Return whether the cgroup driver is systemd, or None if the runtime does not report it (containerd before 2.0)."""
+    """Return whether the cgroup driver is systemd, or None if the runtime does not report it (containerd before
+    2.0)."""
     try:
         return int((await client.runtime("RuntimeConfig")).linux.cgroup_driver) == 0
     except CriError as fault:

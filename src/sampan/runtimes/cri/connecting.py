@@ -49,7 +49,8 @@ class Connecting:
         raise RuntimeFailure("NetworkPluginNotReady", "the engine does not take up the network's configuration")
 
     async def _tell(self, cidrs: str) -> None:
-        """Send the pod CIDRs to the engine, which inserts them if it generates its CNI configuration from a template."""
+        """Send the pod CIDRs to the engine, which inserts them if it generates its CNI configuration from a
+        template."""
         cri = self._client.schema
         config = cri.RuntimeConfig(network_config=cri.NetworkConfig(pod_cidr=cidrs))
         try:

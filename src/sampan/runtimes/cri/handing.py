@@ -45,7 +45,8 @@ class ImageHand:
         self._channel, self._clock = channel, clock
 
     async def give(self, bundle: Bundle) -> None:
-        """Load an image. A lease protects its content from garbage collection until the image that refers to it exists."""
+        """Load an image. A lease protects its content from garbage collection until the image that refers to it
+        exists."""
         lease = f"sampan-{secrets.token_hex(8)}"
         until = {"containerd.io/gc.expire": times.format_time(self._clock.now() + _LEASE_S)}
         try:

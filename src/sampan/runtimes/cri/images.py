@@ -56,7 +56,8 @@ class CriImages(EngineImages):
     # -- images supplied by Sampan -----------------------------------------------------------------------------------
 
     async def give_pause(self, name: str) -> bool:
-        """Load the built-in pause image under the name of the runtime's sandbox image. Return whether that is possible."""
+        """Load the built-in pause image under the name of the runtime's sandbox image. Return whether that is
+        possible."""
         if self._hand is None or not pause.is_made_here():
             return False
         return await self._give(pause.bundle(str(parse_reference(name)))) is not None

@@ -84,8 +84,8 @@ class Shown:
     @cached_property
     def hiding(self) -> Path:
         """A layer that also hides the files that are not world-readable at the time of the first access, and
-        directories that are private by custom. It is used for file systems that do not support mounts without owners.
-        """
+        directories that are private by custom. It is used for file systems that do not support mounts without
+        owners."""
         return _kept(self.layers, _near_the_top(self.source), dict(_private(self.source)))
 
 

@@ -89,7 +89,8 @@ def read_index(data: bytes) -> Index:
 
 
 def read_manifest(data: bytes) -> Manifest:
-    """Parse a manifest. Raise BadImage also for invalid digests and sizes, as they become parts of paths and requests."""
+    """Parse a manifest. Raise BadImage also for invalid digests and sizes, as they become parts of paths and
+    requests."""
     manifest = _read(data, Manifest, "a manifest")
     for part in (manifest.config, *manifest.layers):
         _check(part)

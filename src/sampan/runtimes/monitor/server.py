@@ -392,7 +392,8 @@ def _has_more(file: int) -> bool:
 
 
 def become_subreaper() -> None:
-    """Make this process the parent of orphaned descendants, so that it can reap containers whose launcher has exited."""
+    """Make this process the parent of orphaned descendants, so that it can reap containers whose launcher has
+    exited."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become a sub-reaper")

@@ -1,4 +1,5 @@
-"""Image volumes: the image is mounted below the container's directory, and bind-mounted read-only into the container."""
+"""Image volumes: the image is mounted below the container's directory, and bind-mounted read-only into the
+container."""
 
 from __future__ import annotations
 

@@ -90,7 +90,8 @@ class OciImages:
         return image.config.run, rootfs.mount_layers(self._store.lower_layers(image), folder)
 
     def with_volumes(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> ContainerConfig:
-        """Return the configuration with image volumes replaced by bind mounts. The call blocks, so run it in a thread."""
+        """Return the configuration with image volumes replaced by bind mounts. The call blocks, so run it in a
+        thread."""
         if not any(mount.image for mount in config.mounts):
             return config
 

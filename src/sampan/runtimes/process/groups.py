@@ -14,7 +14,8 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def members(leader: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield the pid and the fields of /proc/PID/stat after the name, for each process of the session with that leader."""
+    """Yield the pid and the fields of /proc/PID/stat after the name, for each process of the session with that
+    leader."""
     for name in os.listdir("/proc"):
         if not name.isdecimal():
             continue
