@@ -80,8 +80,8 @@ def _path(text: str | None) -> Path | None:
 
 
 def _known(base: Identity, path: str, node: str, bootstrap: str | None) -> Identity | None:
-    """Return the identity of the kubeconfig, with the newest certificate available. Return None if that has expired and
-    can be replaced through bootstrapping."""
+    """Return the identity of the kubeconfig, with the newest certificate available. Return None if there is no valid
+    certificate and bootstrapping can request one."""
     try:
         access = load(Path(path))
     except KubeconfigError:

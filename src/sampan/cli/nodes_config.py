@@ -38,7 +38,7 @@ class NodesConfig:
     about: str = ""
     """A message about the runtime of real nodes and why it was chosen."""
     note: str = ""
-    """A message about why there is no real node, if the user has not asked for none."""
+    """A message about why there is no real node, unless the user has disabled them."""
 
     @property
     def hollow_count(self) -> int:

@@ -17,7 +17,7 @@ _HEAD = ("NAME", "STATUS", "URL", "PID", "UP", "LISTENING", "COMPONENTS")
 @click.option("--data-dir", metavar="DIR", help="Show only the cluster with this data directory.")
 @click.option("--name", help="Show only the cluster with this name.")
 def command(data_dir: str | None, name: str | None) -> None:
-    """List clusters, whether they are running, and the addresses on which they listen.
+    """List clusters with their state and addresses.
 
     With --name or --data-dir the exit code is 1 unless the cluster is running.
     """

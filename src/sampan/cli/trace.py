@@ -32,9 +32,13 @@ _RECORDS = "/debug/flightrecorder"
     help="Do not verify the certificate of the API server. This makes connections insecure.",
 )
 def command(words: tuple[str, ...], output: str, **given: Any) -> None:
-    """Show the recent history of an object: what was done to it, and by which component.
+    """Show the recent history of an object.
 
-    Example: `sampan trace pod/NAME`.
+    For each recorded action it shows what was done, by which component, and the outcome.
+
+    \b
+    Example:
+      sampan trace pod/NAME
     """
     if output not in ("", "json"):
         raise CliError(f"-o: there is no {output!r}; known is json")

@@ -60,7 +60,8 @@ class Security:
     """None means that the image's user is used."""
     group: int | None = None
     username: str = ""
-    """The user name to run as, set if the image's user is a name and the kubelet wants it kept."""
+    """The user of the image, set if the pod sets a group but no user: runtimes take a group without a user for one of
+    root."""
     supplemental_groups: Sequence[int] = ()
     supplemental_policy: Literal["Merge", "Strict"] = "Merge"
     """Whether the groups of the user in the image's /etc/group are added (Merge) or ignored (Strict)."""
@@ -165,7 +166,7 @@ class ContainerConfig:
     """Fully qualified names of CDI (Container Device Interface) devices."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Include the hash of the container's spec, by which a restarted kubelet detects that the spec has changed."""
+    """Annotations, among them the hash of the container's spec, by which a restarted kubelet detects a changed spec."""
     log_path: Path
     """The log file of the container, written in the CRI log format."""
     has_stdin: bool = False

@@ -22,7 +22,13 @@ from sampan.cli.kubectl.session import open_session
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Attach to the main process of a running container, for example `attach POD -i`."""
+    """Attach to the main process of a running container.
+
+    \b
+    Examples:
+      sampan kubectl attach POD
+      sampan kubectl attach POD -c CONTAINER -i -t
+    """
     name, _ = pod_and_rest(words)
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
     pod = chosen_pod(session, name)

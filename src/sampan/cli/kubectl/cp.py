@@ -43,9 +43,14 @@ class Place:
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) -> None:
-    """Copy files to or from a container, for example `cp FILE POD:PATH` or `cp NAMESPACE/POD:PATH DIRECTORY`.
+    """Copy files to or from a container.
 
     The container must have a tar program.
+
+    \b
+    Examples:
+      sampan kubectl cp FILE POD:PATH
+      sampan kubectl cp NAMESPACE/POD:PATH DIRECTORY
     """
     here, there = place(source), place(target)
     if bool(here.pod) == bool(there.pod):

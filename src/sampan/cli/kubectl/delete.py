@@ -72,7 +72,14 @@ _FORCED = (
 )
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
-    """Delete objects, for example `delete pod a`, `delete pods -l app=web` or `delete -f file.yaml`."""
+    """Delete objects by name, label selector or file.
+
+    \b
+    Examples:
+      sampan kubectl delete pod NAME
+      sampan kubectl delete pods -l app=web
+      sampan kubectl delete -f FILE
+    """
     if not (words or files):
         raise CliError(_NOTHING)
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))

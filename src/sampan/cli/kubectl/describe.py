@@ -27,9 +27,14 @@ _SHOWN_ABOVE = frozenset({"name", "namespace", "labels", "annotations", "managed
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], words: tuple[str, ...], selector: str, namespace: str) -> None:
-    """Show details of objects, for example `describe pod a`.
+    """Show details of objects.
 
     The events of an object are included if it is the only one.
+
+    \b
+    Examples:
+      sampan kubectl describe pod NAME
+      sampan kubectl describe deployments -l app=web
     """
     if not words:
         raise CliError(

@@ -23,7 +23,13 @@ from sampan.cli.kubectl.session import open_session
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Run a command in a container, for example `exec POD -- ls -l` or `exec -it deploy/web -- sh`."""
+    """Run a command in a container.
+
+    \b
+    Examples:
+      sampan kubectl exec POD -- ls -l
+      sampan kubectl exec -it deploy/web -- sh
+    """
     name, command_words = pod_and_rest(words)
     if not command_words:
         raise CliError("you must specify at least one command for the container")

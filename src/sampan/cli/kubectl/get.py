@@ -48,7 +48,14 @@ See 'kubectl get -h' for help and examples"""
 @click.option("--ignore-not-found", is_flag=True, help="Treat an object that does not exist as success.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, ...], **given: Any) -> None:
-    """List objects, for example `get pods`, `get pod/a svc/b` or `get deploy -A -l app=web`."""
+    """List objects.
+
+    \b
+    Examples:
+      sampan kubectl get pods
+      sampan kubectl get pod/a svc/b -o yaml
+      sampan kubectl get deploy -A -l app=web
+    """
     if given["output"] not in _OUTPUTS:
         raise CliError(f'unable to match a printer suitable for the output format "{given["output"]}"')
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))

@@ -42,7 +42,8 @@ class NoSuchKind(CliError):
 
 
 class Kinds:
-    """The known resource types: built-in ones, and those that the API server is asked for once if a type is unknown."""
+    """The known resource types: the built-in ones and, after the first lookup of an unknown type, those of API
+    discovery."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

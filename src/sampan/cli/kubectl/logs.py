@@ -48,7 +48,14 @@ POD or TYPE/NAME is a required argument for the logs command"""
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Print the logs of containers, for example `logs POD`, `logs deploy/web -f` or `logs -l app=web`."""
+    """Print the logs of containers.
+
+    \b
+    Examples:
+      sampan kubectl logs POD
+      sampan kubectl logs deploy/web -f
+      sampan kubectl logs -l app=web --all-containers
+    """
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
     if not (words or given["selector"]):
         raise CliError(_USAGE)

@@ -35,7 +35,13 @@ Ports = list[tuple[int, int]]
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Forward local ports to a pod, for example `port-forward POD 8080:80` or `port-forward svc/web :80`."""
+    """Forward local ports to a pod.
+
+    \b
+    Examples:
+      sampan kubectl port-forward POD 8080:80
+      sampan kubectl port-forward svc/web :80
+    """
     name, texts = pod_and_rest(words)
     if not texts:
         raise CliError("TYPE/NAME and list of ports are required for port-forward")

@@ -29,7 +29,13 @@ Value = Mapping[str, Any]
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
 @click.pass_obj
 def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> None:
-    """Show the CPU and memory usage of nodes or pods, for example `top nodes` or `top pods -A`."""
+    """Show the CPU and memory usage of nodes or pods.
+
+    \b
+    Examples:
+      sampan kubectl top nodes
+      sampan kubectl top pods -A
+    """
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
     kind, name = words[0], words[1] if len(words) > 1 else ""
     if kind in ("node", "nodes", "no"):

@@ -59,7 +59,11 @@ _ENDED = ("Succeeded", "Failed")
 def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **given: Any) -> None:
     """Explain why a pod is pending, or why it runs on its node.
 
-    Examples: `sampan why pod/NAME`, `sampan why deployment/NAME`, `sampan why -f pod.yaml`.
+    \b
+    Examples:
+      sampan why pod/NAME
+      sampan why deployment/NAME
+      sampan why -f pod.yaml
     """
     if output not in ("", "wide", "json"):
         raise CliError(f"-o: there is no {output!r}; known are wide, json")

@@ -81,8 +81,8 @@ class DockerImages(EngineImages):
 
 
 def _path(name: str) -> str:
-    """Return the path of an image in the engine's API. The name comes from a pod, so it is checked and quoted lest it
-    lead to another part of the API."""
+    """Return the path of an image in the engine's API. The name comes from a pod, so it is checked and quoted: it must
+    not lead to another part of the API."""
     if not all(part.strip(".") for part in name.split("/")):
         raise DockerError("InvalidImageName", 404, f"{name[:200]!r} is not the name of an image")
     return f"/images/{quote(name, safe='/:@')}"

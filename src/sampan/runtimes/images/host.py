@@ -114,7 +114,7 @@ def info() -> ImageInfo:
 
 
 def bundle(root: HostRoot) -> Bundle:
-    """Return the base layer as an image for engines, in which the machine's directories are mounted as volumes."""
+    """Return the base layer as an image for engines, into which they mount the directories of the machine."""
     run = CONFIG.run
     return bundles.made(f"{NAME}:latest", {"Env": run.env, "Cmd": run.cmd, "WorkingDir": run.working_dir}, _layer(root))
 

@@ -80,8 +80,8 @@ class Registry:
             raise RegistryError(f"{self.host}: {fault or type(fault).__name__}") from fault
 
     async def _request(self, path: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
-        """Send a request and follow redirects, of which the number is limited. Credentials are sent only to the
-        registry itself, never to another host that it redirects to."""
+        """Send a request and follow redirects, of which the number is limited. The Authorization header is sent only to
+        the registry itself, never to another host that it redirects to."""
         url = URL(self._base + path)
         for _ in range(limits.REGISTRY_REDIRECTS + 1):
             is_own = _origin(url) == self._origin

@@ -23,8 +23,8 @@ _PATIENCE_S = 60.0
 
 
 def find_programs() -> dict[str, str]:
-    """Return the paths of the programs by name, the preferred one first: crun, which is faster, unless the cgroups are
-    in hybrid mode."""
+    """Return the paths of the programs by name, the preferred one first: crun, which has less overhead, unless the
+    cgroups are in hybrid mode."""
     names = ("runc", "crun") if _HYBRID.exists() else ("crun", "runc")
     return {name: found for name in names if (found := shutil.which(name)) is not None}
 

@@ -83,8 +83,7 @@ _ARCHITECTURES: Final = {
     "arm64": ("SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"),
 }
 _PERSONALITIES: Final = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
-"""The allowed arguments of personality(): PER_LINUX and PER_LINUX32, each also with ADDR_NO_RANDOMIZE, and the
-query."""
+"""The allowed arguments of personality(): PER_LINUX and PER_LINUX32, each also with the flag UNAME26, and the query."""
 _NEW_NAMESPACES: Final = 0x7E020000
 """The flags of clone() that create namespaces: CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _AF_VSOCK: Final = 40
