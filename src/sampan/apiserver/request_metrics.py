@@ -47,18 +47,26 @@ class _Counted:
 class RequestMetrics:
     def __init__(self, *, metrics: Metrics) -> None:
         self._total = metrics.counter(
-            "apiserver_request_total", "Requests by what they did and what came of it.", (*_REQUEST, "code")
+            "apiserver_request_total", "Requests by verb, resource, scope and response code.", (*_REQUEST, "code")
         )
         self._duration = metrics.histogram(
-            "apiserver_request_duration_seconds", "How long requests took, watches aside.", _REQUEST
+            "apiserver_request_duration_seconds",
+            "Duration of requests, without watches and other long-running requests.",
+            _REQUEST,
         )
-        self._sizes = metrics.histogram("apiserver_response_sizes", "Bytes of answers.", _LONG, _SIZES)
-        self._long = metrics.gauge("apiserver_longrunning_requests", "Watches and streams that are open.", _LONG)
+        self._sizes = metrics.histogram("apiserver_response_sizes", "Size of responses in bytes.", _LONG, _SIZES)
+        self._long = metrics.gauge(
+            "apiserver_longrunning_requests", "Long-running requests in progress, such as watches.", _LONG
+        )
         self._in_flight = metrics.gauge(
-            "apiserver_current_inflight_requests", "Requests under way, long ones aside.", ("request_kind",)
+            "apiserver_current_inflight_requests",
+            "Requests in progress, without long-running requests.",
+            ("request_kind",),
         )
-        self._events = metrics.counter("apiserver_watch_events_total", "Events sent to watchers.", _RESOURCE)
-        self._event_bytes = metrics.counter("apiserver_watch_events_bytes_total", "Bytes of them.", _RESOURCE)
+        self._events = metrics.counter("apiserver_watch_events_total", "Watch events sent to clients.", _RESOURCE)
+        self._event_bytes = metrics.counter(
+            "apiserver_watch_events_bytes_total", "Bytes of watch events sent to clients.", _RESOURCE
+        )
         self._kept: dict[tuple[str, ...], _Counted] = {}
         self.mutating = self._in_flight.labels("mutating")
         self.read_only = self._in_flight.labels("readOnly")

@@ -27,13 +27,20 @@ def export_storage(metrics: Metrics, registry: Registry) -> None:
     sizes = "Bytes of the objects in the watch cache."
     metrics.function("apiserver_resource_size_estimate_bytes", sizes, each(lambda stats: stats.item_bytes), _LABELS)
     for name, help, value, kind in (
-        ("watch_cache_capacity", "Events that the watch cache remembers.", lambda s: s.history_events, "gauge"),
-        ("watch_cache_resource_version", "The version that the watch cache is at.", lambda s: s.revision, "gauge"),
-        ("terminated_watchers_total", "Watchers that were cut off.", lambda s: s.cut_off, "counter"),
-        ("init_events_total", "How often the watch cache was filled.", lambda s: s.fills, "counter"),
+        ("watch_cache_capacity", "Events in the history of the watch cache.", lambda s: s.history_events, "gauge"),
+        ("watch_cache_resource_version", "Current resource version of the watch cache.", lambda s: s.revision, "gauge"),
+        (
+            "terminated_watchers_total",
+            "Watchers terminated because they were too slow.",
+            lambda s: s.cut_off,
+            "counter",
+        ),
+        ("init_events_total", "Number of times that the watch cache was filled.", lambda s: s.fills, "counter"),
     ):
         metrics.function(f"apiserver_{name}", help, each(value), _LABELS, kind)
-    metrics.function("apiserver_registered_watchers", "Watchers at this time.", each(lambda s: s.watchers), _LABELS)
+    metrics.function(
+        "apiserver_registered_watchers", "Registered watchers by resource.", each(lambda s: s.watchers), _LABELS
+    )
 
 
 def _qualified(registry: Registry) -> Callable[[], Iterator[Sample]]:

@@ -214,7 +214,7 @@ async def _lead(config: ComponentConfig, component: Component, work: Work) -> No
     elector = LeaderElector(client=component.client(config.name), clock=component.clock, config=config.election)
     component.metrics.function(
         "leader_election_master_status",
-        "Whether this process leads.",
+        "Whether this process is the leader (1) or not (0).",
         lambda: (((config.name,), float(elector.is_leader)),),
         ("name",),
     )

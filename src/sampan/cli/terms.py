@@ -53,7 +53,7 @@ class Terms:
         if config is not None:
             metrics.function(
                 "leader_election_master_status",
-                "Whether this process leads.",
+                "Whether this process is the leader (1) or not (0).",
                 lambda: (((name,), float(one.is_leader)) for name, one in self._electors.items()),
                 ("name",),
             )

@@ -14,17 +14,17 @@ _VALUES: Sequence[tuple[str, str, str, Callable[[ControllerRunner], float]]] = (
     (
         "workqueue_queue_duration_seconds_sum",
         "counter",
-        "How long keys waited for a worker.",
+        "Total time that keys waited in the work queue.",
         lambda runner: runner.queue.stats.waited_s,
     ),
     (
         "workqueue_work_duration_seconds_sum",
         "counter",
-        "How long workers were at it.",
+        "Total time that workers spent on keys.",
         lambda runner: runner.stats.busy_s,
     ),
-    ("sampan_reconcile_total", "counter", "Keys that were seen to.", lambda runner: runner.stats.reconciles),
-    ("sampan_reconcile_errors_total", "counter", "Those that failed.", lambda runner: runner.stats.errors),
+    ("sampan_reconcile_total", "counter", "Reconciled keys.", lambda runner: runner.stats.reconciles),
+    ("sampan_reconcile_errors_total", "counter", "Reconciliations that failed.", lambda runner: runner.stats.errors),
 )
 
 

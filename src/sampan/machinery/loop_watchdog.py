@@ -79,13 +79,13 @@ class LoopWatchdog:
         self.longest_s = 0.0
         counted = metrics.counter(
             "sampan_loop_stalls_total",
-            "Times that the event loop did not run for 250 ms, because it computed (cpu) or waited (wait).",
+            "Stalls of the event loop of at least 250 ms, spent computing (cpu) or waiting (wait).",
             ("cause",),
         )
         self._computing, self._waiting = counted.labels("cpu"), counted.labels("wait")
         metrics.function(
             "sampan_loop_stall_max_cpu_seconds",
-            "The most CPU time that one stall of the event loop took.",
+            "Longest CPU time of one stall of the event loop.",
             lambda: self.longest_s,
         )
 

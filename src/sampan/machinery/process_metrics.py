@@ -19,12 +19,16 @@ _LAG_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 def export_process(metrics: Metrics) -> None:
     """Export the standard process metrics, under the names that every Prometheus client uses."""
-    metrics.function("process_cpu_seconds_total", "Processor time used.", _cpu_s, kind="counter")
-    metrics.function("process_start_time_seconds", "When the process began.", lambda: _STARTED)
-    metrics.function("process_resident_memory_bytes", "Memory in use.", lambda: _memory()[0])
-    metrics.function("process_virtual_memory_bytes", "Memory mapped.", lambda: _memory()[1])
-    metrics.function("process_open_fds", "Open files.", _open_files)
-    metrics.function("process_max_fds", "Files that may be open.", _most_files)
+    metrics.function(
+        "process_cpu_seconds_total", "User and system CPU time of the process in seconds.", _cpu_s, kind="counter"
+    )
+    metrics.function(
+        "process_start_time_seconds", "Start time of the process in seconds since the Unix epoch.", lambda: _STARTED
+    )
+    metrics.function("process_resident_memory_bytes", "Resident memory in bytes.", lambda: _memory()[0])
+    metrics.function("process_virtual_memory_bytes", "Virtual memory in bytes.", lambda: _memory()[1])
+    metrics.function("process_open_fds", "Number of open file descriptors.", _open_files)
+    metrics.function("process_max_fds", "Largest number of open file descriptors.", _most_files)
 
 
 def _cpu_s() -> float:
@@ -69,10 +73,14 @@ class LoopLag:
     ) -> None:
         self._interval_s, self._on_beat = interval_s, on_beat
         self._lag = metrics.histogram(
-            "sampan_loop_lag_seconds", "How late the event loop came to what was due.", buckets=_LAG_BUCKETS
+            "sampan_loop_lag_seconds", "Delay of the event loop in running scheduled calls.", buckets=_LAG_BUCKETS
         ).labels()
         self.worst_s = 0.0
-        metrics.function("sampan_loop_lag_max_seconds", "The longest that it ever was late.", lambda: self.worst_s)
+        metrics.function(
+            "sampan_loop_lag_max_seconds",
+            "Largest delay of the event loop since the process started.",
+            lambda: self.worst_s,
+        )
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -28,67 +28,77 @@ class SchedulerMetrics:
         self.scheduler: Scheduler | None = None
         """The running scheduler that gauges report on."""
         self._attempts = made.counter(
-            "scheduler_schedule_attempts_total", "Attempts to place pods.", ("result", "profile")
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by result and profile.",
+            ("result", "profile"),
         )
         self._attempt_s = made.histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "How long an attempt took, with the binding if it came to that.",
+            "Duration of a scheduling attempt, including binding.",
             ("result", "profile"),
             doubling(0.001, 2, 15),
         )
         self._deciding_s = made.histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "Time spent on a decision.", (), doubling(0.001, 2, 15)
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Duration of the scheduling algorithm.",
+            (),
+            doubling(0.001, 2, 15),
         ).labels()
         self._tries = made.histogram(
-            "scheduler_pod_scheduling_attempts", "Attempts until a pod was placed.", (), doubling(1, 2, 5)
+            "scheduler_pod_scheduling_attempts", "Number of attempts until a pod was scheduled.", (), doubling(1, 2, 5)
         ).labels()
         self._waited_s = made.histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "From a pod's entry into the queue until it was placed.",
+            "Time from a pod's entry into the scheduling queue until it was scheduled.",
             ("attempts",),
             doubling(0.01, 2, 20),
         )
         self._after_flush = made.counter(
-            "scheduler_pod_scheduled_after_flush_total", "Pods placed after they had waited long without an event."
+            "scheduler_pod_scheduled_after_flush_total",
+            "Pods scheduled after they were flushed from the unschedulable pods by timeout.",
         ).labels()
         self._incoming = made.counter(
             "scheduler_queue_incoming_pods_total",
-            "Pods that came into a queue, by what brought them.",
+            "Pods added to a scheduling queue, by queue and event.",
             ("queue", "event"),
         )
-        self.binding = made.gauge("scheduler_goroutines", "Tasks that are under way.", ("operation",)).labels("binding")
+        self.binding = made.gauge("scheduler_goroutines", "Running tasks by operation.", ("operation",)).labels(
+            "binding"
+        )
         self.permit_waits = made.histogram(
             "scheduler_permit_wait_duration_seconds",
-            "How long pods waited for permission.",
+            "Time that pods waited at the Permit extension point.",
             ("result",),
             doubling(0.001, 2, 15),
         )
         self.evaluations = made.counter(
             "scheduler_plugin_evaluation_total",
-            "How often plug-ins had a say in attempts, counted in every 32nd.",
+            "Plugin evaluations, counted in every 32nd scheduling attempt.",
             ("plugin", "extension_point", "profile"),
         )
-        self.preemptions = made.counter("scheduler_preemption_attempts_total", "Attempts to make room.").labels()
+        self.preemptions = made.counter("scheduler_preemption_attempts_total", "Preemption attempts.").labels()
         self.victims = made.histogram(
-            "scheduler_preemption_victims", "Pods evicted to make room, at a time.", (), doubling(1, 2, 7)
+            "scheduler_preemption_victims", "Number of victims of a preemption.", (), doubling(1, 2, 7)
         ).labels()
         self.points = made.histogram(
             "scheduler_framework_extension_point_duration_seconds",
-            "How long all plug-ins of a point took; before binding of every 32nd attempt.",
+            "Duration of an extension point; before binding measured in every 32nd attempt.",
             ("extension_point", "status", "profile"),
             doubling(0.0001, 2, 12),
         )
         self.plugins = made.histogram(
             "scheduler_plugin_execution_duration_seconds",
-            "How long a plug-in took; before binding of every 32nd attempt.",
+            "Duration of a plugin; before binding measured in every 32nd attempt.",
             ("plugin", "extension_point", "status"),
             doubling(0.00001, 1.5, 20),
         )
-        made.function("scheduler_pending_pods", "Pods that wait, by queue.", self._pending, ("queue",))
-        made.function("scheduler_cache_size", "Nodes and pods that are known.", self._cache, ("type",))
+        made.function("scheduler_pending_pods", "Pending pods by queue.", self._pending, ("queue",))
+        made.function(
+            "scheduler_cache_size", "Nodes, pods and assumed pods in the scheduler cache.", self._cache, ("type",)
+        )
         made.function(
             "scheduler_unschedulable_pods",
-            "Pods that wait because a plug-in refused them.",
+            "Unschedulable pods by the plugin that rejected them.",
             self._unschedulable,
             ("plugin", "profile"),
         )

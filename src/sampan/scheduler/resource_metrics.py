@@ -17,8 +17,8 @@ _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-stor
 _ENDED = ("Succeeded", "Failed")
 _TURN_S = 0.01
 _FAMILIES: tuple[tuple[str, str, Callable[[PodSpec], Amounts]], ...] = (
-    ("kube_pod_resource_request", "What pods ask for, by pod and resource.", effective_requests),
-    ("kube_pod_resource_limit", "What pods may use, by pod and resource.", effective_limits),
+    ("kube_pod_resource_request", "Resources requested by pods, by pod and resource.", effective_requests),
+    ("kube_pod_resource_limit", "Resource limits of pods, by pod and resource.", effective_limits),
 )
 
 

@@ -89,8 +89,12 @@ class AuditLog:
         self._waiting: deque[Entry] = deque()
         self._bytes = 0
         self._filled = asyncio.Event()
-        self._events = metrics.counter("apiserver_audit_event_total", "Audit events taken for the log.").labels()
-        self._lost = metrics.counter("apiserver_audit_error_total", "Audit events lost.", ("plugin",)).labels("log")
+        self._events = metrics.counter(
+            "apiserver_audit_event_total", "Audit events accepted for the audit log."
+        ).labels()
+        self._lost = metrics.counter(
+            "apiserver_audit_error_total", "Audit events that could not be written.", ("plugin",)
+        ).labels("log")
 
     def put(self, entry: Entry) -> None:
         if len(self._waiting) >= _MOST_ENTRIES or self._bytes + entry.size > _MOST_BYTES:

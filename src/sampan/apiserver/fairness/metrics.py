@@ -9,15 +9,25 @@ from sampan.apiserver.fairness.level import Level
 from sampan.machinery.metrics import Metrics, Sample
 
 _VALUES: Sequence[tuple[str, str, str, Callable[[Level], float]]] = (
-    ("current_executing_requests", "gauge", "Calls that are carried out.", lambda level: level.executing),
-    ("current_executing_seats", "gauge", "Seats that they have.", lambda level: level.taken),
-    ("current_inqueue_requests", "gauge", "Calls that wait for seats.", lambda level: level.waiting),
-    ("current_inqueue_seats", "gauge", "Seats that they wait for.", lambda level: level.wanted),
-    ("current_limit_seats", "gauge", "Seats of the level, with what is lent and borrowed.", lambda level: level.seats),
-    ("nominal_limit_seats", "gauge", "Seats when nobody borrows.", lambda level: level.limits.seats),
-    ("lower_limit_seats", "gauge", "Seats that are never lent.", lambda level: level.limits.least),
-    ("dispatched_requests_total", "counter", "Calls that got seats.", lambda level: level.dispatched),
-    ("rejected_requests_total", "counter", "Calls that were refused.", lambda level: level.refused),
+    ("current_executing_requests", "gauge", "Requests in execution.", lambda level: level.executing),
+    ("current_executing_seats", "gauge", "Seats occupied by executing requests.", lambda level: level.taken),
+    ("current_inqueue_requests", "gauge", "Requests waiting in queues.", lambda level: level.waiting),
+    ("current_inqueue_seats", "gauge", "Seats that queued requests need.", lambda level: level.wanted),
+    (
+        "current_limit_seats",
+        "gauge",
+        "Current seats of the priority level, with lending and borrowing.",
+        lambda level: level.seats,
+    ),
+    (
+        "nominal_limit_seats",
+        "gauge",
+        "Seats of the priority level without borrowing.",
+        lambda level: level.limits.seats,
+    ),
+    ("lower_limit_seats", "gauge", "Seats that the priority level never lends.", lambda level: level.limits.least),
+    ("dispatched_requests_total", "counter", "Requests dispatched to execution.", lambda level: level.dispatched),
+    ("rejected_requests_total", "counter", "Requests rejected by flow control.", lambda level: level.refused),
 )
 
 

@@ -97,9 +97,13 @@ class AgentView:
         metrics = Metrics()
         export_process(metrics)
         export_volumes(metrics, lambda: self._collector.latest)
-        metrics.function("kubelet_node_name", "The node's name. The count is always 1.", self._name, ("node",))
-        metrics.function("kubelet_running_pods", "Pods with a sandbox that runs.", self._sandboxes)
-        metrics.function("kubelet_running_containers", "Containers by state.", self._containers, ("container_state",))
+        metrics.function(
+            "kubelet_node_name", "The name of the node as a label; the value is always 1.", self._name, ("node",)
+        )
+        metrics.function("kubelet_running_pods", "Pods with a running sandbox.", self._sandboxes)
+        metrics.function(
+            "kubelet_running_containers", "Containers on the node by state.", self._containers, ("container_state",)
+        )
         return metrics
 
     def _name(self) -> list[tuple[tuple[str, ...], float]]:
