@@ -64,7 +64,7 @@ class Applied:
     def _applied(self, live: dict[str, Any] | None, kept: Any) -> Any:
         if self._value is None:
             self._value, self._repeated = read(self._call.body)
-        found = self._managers.apply(
+        result = self._managers.apply(
             live,
             self._value,
             kept,
@@ -73,13 +73,13 @@ class Applied:
             now=self._now,
         )
         complain(self._call, self._repeated, self._options.field_validation)
-        return found
+        return result
 
     def _object(self, value: dict[str, Any]) -> Any:
         try:
             return self._codec.from_value(value)[0]
-        except json_codec.DecodeError as fault:
-            why = restoring.retold(value, self._codec.schema, str(fault))
+        except json_codec.DecodeError as error:
+            why = restoring.retold(value, self._codec.schema, str(error))
             title = self._managers.title(self._value or {})
             text = f"failed to convert new object ({title}) to proper version: {why}"
             raise errors.unexpected(text) from None
@@ -119,8 +119,8 @@ def _read_yaml(body: bytes) -> tuple[dict[str, Any], list[str]]:
         value, repeated = yaml.decode(body)
     except yaml.YamlTooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
-    except yaml.YamlError as fault:
-        raise errors.bad_request(f"error decoding YAML: {_CONVERTING}: {fault}") from None
+    except yaml.YamlError as yaml_error:
+        raise errors.bad_request(f"error decoding YAML: {_CONVERTING}: {yaml_error}") from None
     if not isinstance(value, dict | None):
         why = f"json: cannot unmarshal {kind_of_value(value)} into {_INTO}"
         raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")

@@ -44,29 +44,29 @@ def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
     """Return the object in the body, which must be of the codec's kind. Unknown and duplicate fields are rejected,
     reported as warnings or ignored, according to `validation` (Strict, Warn, Ignore)."""
     body, repeated = _as_json(call, media_type(call), codec.kind.kind)
-    wanted = codec.kind
+    expected = codec.kind
     try:
         obj, strict = codec.parse(body)
     except json_codec.BodyTooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
-    except json_codec.DecodeError as fault:
-        kind = _declared_kind(body, wanted)
-        raise (_refusal(kind, wanted) or errors.bad_request(f"{_subject(kind, wanted)}: {fault}")) from None
-    if obj.kind != wanted.kind or obj.apiVersion != wanted.api_version:
-        kind = _declared_kind(body, wanted)
-        if refusal := _refusal(kind, wanted):
+    except json_codec.DecodeError as decode_error:
+        kind = _declared_kind(body, expected)
+        raise (_refusal(kind, expected) or errors.bad_request(f"{_subject(kind, expected)}: {decode_error}")) from None
+    if obj.kind != expected.kind or obj.apiVersion != expected.api_version:
+        kind = _declared_kind(body, expected)
+        if refusal := _refusal(kind, expected):
             raise refusal
-        obj.kind, obj.apiVersion = wanted.kind, wanted.api_version
+        obj.kind, obj.apiVersion = expected.kind, expected.api_version
     if repeated or strict:
-        _complain(call, repeated, strict, validation, _subject(wanted, wanted))
+        _complain(call, repeated, strict, validation, _subject(expected, expected))
     return obj
 
 
 def _refusal(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiError | None:
     """Return the error for a body whose kind is not the expected one, or None if the kind is acceptable."""
     if kind != wanted and is_same_kind(kind, wanted):
-        there, here = kind.api_version, wanted.api_version
-        text = f"the API version in the data ({there}) does not match the expected API version ({here})"
+        actual, expected = kind.api_version, wanted.api_version
+        text = f"the API version in the data ({actual}) does not match the expected API version ({expected})"
         return errors.bad_request(text)
     why = _mismatch(kind, wanted)
     return errors.bad_request(f"{_subject(kind, wanted)}: {why}") if why else None
@@ -89,16 +89,16 @@ def read_delete_options(call: Call) -> dict[str, Any]:
         _, kind = json_codec.read_kind(body)
     except json_codec.BodyTooLargeError as error:
         raise errors.request_entity_too_large(str(error)) from None
-    except json_codec.DecodeError as fault:
-        raise errors.bad_request(f"couldn't get version/kind; json parse error: {fault}") from None
+    except json_codec.DecodeError as decode_error:
+        raise errors.bad_request(f"couldn't get version/kind; json parse error: {decode_error}") from None
     if kind not in ("", "DeleteOptions"):
         why = f'no kind {gotext.quote(kind)} is registered for version "v1" in scheme {gotext.quote(_OPTIONS_SCHEME)}'
         raise errors.bad_request(why)
     try:
-        found, _ = json_codec.decode(body, DeleteOptions)
-    except json_codec.DecodeError as fault:
-        raise errors.bad_request(str(fault)) from None
-    value: dict[str, Any] = json_codec.to_value(found)
+        options, _ = json_codec.decode(body, DeleteOptions)
+    except json_codec.DecodeError as decode_error:
+        raise errors.bad_request(str(decode_error)) from None
+    value: dict[str, Any] = json_codec.to_value(options)
     return value
 
 
@@ -109,8 +109,8 @@ def _complain(call: Call, repeated: list[str], strict: list[str], validation: st
         faults = [_yaml().strict_message(repeated), *strict] if repeated else strict
         raise errors.bad_request(f"{subject}: strict decoding error: {', '.join(faults)}")
     if validation == "Warn":
-        for fault in (*repeated, *strict):
-            call.warn(fault)
+        for message in (*repeated, *strict):
+            call.warn(message)
 
 
 def _subject(kind: GroupVersionKind, wanted: GroupVersionKind) -> str:
@@ -127,15 +127,15 @@ def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
             value, faults = yaml_codec.decode(call.body)
         except yaml_codec.YamlTooLargeError as error:
             raise errors.request_entity_too_large(str(error)) from None
-        except yaml_codec.YamlError as fault:
-            raise unrecognized(wanted, str(fault), call.body) from None
+        except yaml_codec.YamlError as codec_error:
+            raise unrecognized(wanted, str(codec_error), call.body) from None
         return json_codec.encode(value), faults
     from sampan.api.codec import protobuf as protobuf_codec
 
     try:
         return json_codec.encode(protobuf_codec.decode(call.body)), []
-    except protobuf_codec.ProtobufError as fault:
-        raise unrecognized(wanted, str(fault), call.body) from None
+    except protobuf_codec.ProtobufError as codec_error:
+        raise unrecognized(wanted, str(codec_error), call.body) from None
 
 
 def _yaml() -> Any:
@@ -148,8 +148,8 @@ def _yaml() -> Any:
 def _declared_kind(body: bytes, default: GroupVersionKind) -> GroupVersionKind:
     try:
         api_version, kind = json_codec.read_kind(body)
-    except json_codec.DecodeError as fault:
-        raise unrecognized(default.kind, f"couldn't get version/kind; json parse error: {fault}", body) from None
+    except json_codec.DecodeError as error:
+        raise unrecognized(default.kind, f"couldn't get version/kind; json parse error: {error}", body) from None
     if api_version.count("/") > 1:
         raise unrecognized(default.kind, f"unexpected GroupVersion string: {api_version}", body)
     return _completed(api_version, kind, default)

@@ -115,17 +115,17 @@ class SystemObjects:
         endpoints = self._peek("", "v1", "Endpoints", _NAME, "default")
         subsets = (endpoints.subsets or ()) if endpoints is not None else ()
         ours = [subset for subset in subsets if self._has_port(subset.ports)]
-        found = [each.ip for subset in ours for each in subset.addresses or ()]
-        if self._address not in found:
-            await _follow(self._pipeline, _ENDPOINTS, _endpoints([*found, self._address], self._port))
+        addresses = [endpoint.ip for subset in ours for endpoint in subset.addresses or ()]
+        if self._address not in addresses:
+            await _follow(self._pipeline, _ENDPOINTS, _endpoints([*addresses, self._address], self._port))
         part = self._peek("discovery.k8s.io", "v1", "EndpointSlice", _NAME, "default")
         members = (part.endpoints or ()) if part is not None and self._has_port(part.ports) else ()
-        found = [address for each in members for address in each.addresses or ()]
-        if self._address not in found:
-            await _follow(self._pipeline, _SLICES, _endpoint_slice([*found, self._address], self._port))
+        addresses = [address for endpoint in members for address in endpoint.addresses or ()]
+        if self._address not in addresses:
+            await _follow(self._pipeline, _SLICES, _endpoint_slice([*addresses, self._address], self._port))
 
     def _has_port(self, ports: Sequence[Any] | None) -> bool:
-        return [each.port for each in ports or ()] == [self._port]
+        return [port.port for port in ports or ()] == [self._port]
 
     async def _ensure_namespaces(self) -> None:
         await _ensure(self._pipeline, [("/api/v1/namespaces", {"metadata": {"name": name}}) for name in NAMESPACES])

@@ -54,8 +54,8 @@ class Query:
         return key in self._values
 
     def get(self, key: str, default: str = "") -> str:
-        found = self._values.get(key)
-        return found[0] if found else default
+        values = self._values.get(key)
+        return values[0] if values else default
 
     def all(self, key: str) -> list[str]:
         return self._values.get(key, [])

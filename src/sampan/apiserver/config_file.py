@@ -19,7 +19,7 @@ class ConfigFault(ValueError):
 
 def refuse(faults: Sequence[FieldError]) -> None:
     """Raise a `ConfigFault` that reports all errors, if there are any."""
-    texts = [str(fault) for fault in faults]
+    texts = [str(error) for error in faults]
     if texts:
         raise ConfigFault(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
@@ -31,24 +31,24 @@ def read_config(path: Path, form: type[Content], *, group: str, versions: Sequen
     try:
         text = path.read_text(encoding="utf-8")
         value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as fault:
-        raise ConfigFault(f"cannot be read: {fault.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise ConfigFault(f"cannot be read: {fault}") from None
+    except OSError as error:
+        raise ConfigFault(f"cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigFault(f"cannot be read: {error}") from None
     _check_kind(value, group, versions, kind)
     try:
         return msgspec.convert(value, form)
-    except msgspec.ValidationError as fault:
-        raise ConfigFault(_told(fault)) from None
+    except msgspec.ValidationError as error:
+        raise ConfigFault(_told(error)) from None
 
 
 def _check_kind(value: Any, group: str, versions: Sequence[str], kind: str) -> None:
-    known = [f"{group}/{version}" for version in versions]
+    api_versions = [f"{group}/{version}" for version in versions]
     if not isinstance(value, dict):
-        raise ConfigFault(f"want a {kind} of {known[0]}")
-    if value.get("kind") != kind or value.get("apiVersion") not in known:
-        found = f"a {value.get('kind')} of {value.get('apiVersion')}"
-        raise ConfigFault(f"want a {kind} of {' or '.join(known)}, not {found}")
+        raise ConfigFault(f"want a {kind} of {api_versions[0]}")
+    if value.get("kind") != kind or value.get("apiVersion") not in api_versions:
+        actual = f"a {value.get('kind')} of {value.get('apiVersion')}"
+        raise ConfigFault(f"want a {kind} of {' or '.join(api_versions)}, not {actual}")
 
 
 def _told(fault: msgspec.ValidationError) -> str:

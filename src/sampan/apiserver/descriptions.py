@@ -42,8 +42,8 @@ class _File(msgspec.Struct, rename={"definitions": "$defs"}):
 @cache
 def of_definition(name: str) -> Definition:
     """Return the descriptions of a definition such as `io.k8s.api.core.v1.Pod`."""
-    found = _texts().get(name)
-    return msgspec.json.decode(found, type=Definition) if found is not None else Definition()
+    text = _texts().get(name)
+    return msgspec.json.decode(text, type=Definition) if text is not None else Definition()
 
 
 def are_installed() -> bool:
@@ -58,8 +58,8 @@ def of_field(kind: GroupVersionKind, path: str) -> str:
         name, way = _META, []
     for step in way:
         name = _definition_below(name, step)
-    found = of_definition(name).properties.get(field)
-    return found.description if found is not None else ""
+    field_text = of_definition(name).properties.get(field)
+    return field_text.description if field_text is not None else ""
 
 
 def _definition_of(kind: GroupVersionKind) -> str:
@@ -81,16 +81,16 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 @cache
 def _texts() -> Mapping[str, msgspec.Raw]:
     """Return the raw definitions by name. The file is large, so each definition is decoded when it is needed."""
-    found = find_spec(_PACKAGE)  # find_spec does not import the package, which would load much more than its data
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec(_PACKAGE)  # find_spec does not import the package, which would load much more than its data
+    if spec is None or not spec.submodule_search_locations:
         return {}
     try:
-        data = Path(found.submodule_search_locations[0], _FILE).read_bytes()
+        data = Path(spec.submodule_search_locations[0], _FILE).read_bytes()
         return msgspec.json.decode(data, type=_File).definitions
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.MsgspecError) as fault:
-        log.warning("cannot read the field descriptions in package %s: %s", _PACKAGE, fault)
+    except (OSError, msgspec.MsgspecError) as error:
+        log.warning("cannot read the field descriptions in package %s: %s", _PACKAGE, error)
         return {}
 
 

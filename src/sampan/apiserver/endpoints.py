@@ -242,10 +242,10 @@ class Endpoints:
         return self.registry.codec_of(resource)
 
     def strategy(self, call: Call) -> Strategy:
-        found = self.registry.served(_resource(call)).view(call.subresource)
-        if found is None:
+        strategy = self.registry.served(_resource(call)).view(call.subresource)
+        if strategy is None:
             raise errors.generic(405)
-        return found
+        return strategy
 
     def context(self, call: Call, dry_run: bool) -> Context:
         return Context(

@@ -63,8 +63,8 @@ def _encryption(present: Encryption, path: Path, clock: Clock) -> FollowedFile[E
     def read(path: Path) -> Encryption:
         try:
             return read_encryption_config(path)
-        except EncryptionConfigError as fault:
-            raise ConfigFault(str(fault)) from None
+        except EncryptionConfigError as error:
+            raise ConfigFault(str(error)) from None
 
     return FollowedFile(path, read=read, use=present.replace, clock=clock)
 

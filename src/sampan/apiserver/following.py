@@ -44,8 +44,8 @@ class FollowedFile(Generic[Content]):
         self._seen = now
         try:
             self._use(self._read(self._path))
-        except (OSError, ValueError) as fault:  # ConfigFault is a ValueError
-            log.error("cannot reload %s, keeping the previous contents: %s", self._path, fault)
+        except (OSError, ValueError) as error:  # ConfigFault is a ValueError
+            log.error("cannot reload %s, keeping the previous contents: %s", self._path, error)
             return
         log.info("reloaded %s", self._path)
 

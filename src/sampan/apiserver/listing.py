@@ -21,22 +21,22 @@ def selection(call: Call) -> Selection:
     query = call.query
     try:
         by_label = labels.parse(query.get("labelSelector")) if query.get("labelSelector") else None
-    except labels.SelectorError as fault:
-        raise errors.bad_request(str(fault)) from None
+    except labels.SelectorError as error:
+        raise errors.bad_request(str(error)) from None
     by_field = _field_terms(call, query.get("fieldSelector")) if query.get("fieldSelector") else ()
     return Selection(namespace=call.namespace, name=call.name, labels=by_label, fields=by_field)
 
 
 def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
     try:
-        found = fields.parse(text)
-        found.check(_selectable(call.resource))
-    except fields.FieldSelectorError as fault:
-        raise errors.bad_request(str(fault)) from None
-    names = [value for field, value in found.exact() if field == "metadata.name"]
+        selector = fields.parse(text)
+        selector.check(_selectable(call.resource))
+    except fields.FieldSelectorError as error:
+        raise errors.bad_request(str(error)) from None
+    names = [value for field, value in selector.exact() if field == "metadata.name"]
     if call.name and any(name != call.name for name in names):
         raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
-    return found.terms
+    return selector.terms
 
 
 def _selectable(resource: Resource | None) -> list[str] | None:
@@ -48,7 +48,7 @@ def _selectable(resource: Resource | None) -> list[str] | None:
 
 def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
     query = call.query
-    found = list_options.defaulted(
+    options = list_options.defaulted(
         list_options.Options(
             is_watch=is_watch,
             resource_version=query.get("resourceVersion"),
@@ -57,33 +57,33 @@ def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
             send_initial_events=query.flag("sendInitialEvents") if "sendInitialEvents" in query else None,
         )
     )
-    if faults := list_options.faults(found):
+    if faults := list_options.faults(options):
         raise errors.invalid("ListOptions", "", faults, group="meta.k8s.io")
-    return found
+    return options
 
 
 def list_query(call: Call) -> ListQuery:
     query = call.query
     if not query:
         return ListQuery(Selection(namespace=call.namespace))
-    found = checked_options(call, is_watch=False)
+    options = checked_options(call, is_watch=False)
     number(query.get("timeoutSeconds"))
     return ListQuery(
         selection=selection(call),
-        resource_version=found.resource_version,
-        match=found.match,
+        resource_version=options.resource_version,
+        match=options.match,
         limit=number(query.get("limit")),
-        continue_token=found.continue_token,
+        continue_token=options.continue_token,
     )
 
 
 def watch_query(call: Call) -> WatchQuery:
-    found = checked_options(call, is_watch=True)
+    options = checked_options(call, is_watch=True)
     timeout = number(call.query.get("timeoutSeconds"))
     return WatchQuery(
         selection=selection(call),
-        resource_version=found.resource_version,
-        send_initial_events=found.send_initial_events,
+        resource_version=options.resource_version,
+        send_initial_events=options.send_initial_events,
         allow_bookmarks=call.query.flag("allowWatchBookmarks"),
         timeout_s=timeout if timeout > 0 else _WATCH_LEAST_S * (1 + _CHANCE.random()),
     )

@@ -70,8 +70,8 @@ class LoopbackTransport:
             raise errors.bad_request("the request is no watch")
         try:
             watcher = await answer.watcher.__aenter__()
-        except Exception as fault:
-            raise _told(fault, call) from fault
+        except Exception as error:
+            raise _told(error, call) from error
         try:
             shown = _Shown(self._pipeline.endpoints, answer.resource)
             yield _LoopbackEvents(watcher, call, shown, codec)
@@ -98,14 +98,14 @@ class LoopbackTransport:
             return await self._pipeline.serve_as(call)
         except errors.ApiError:
             raise
-        except Exception as fault:
-            raise _told(fault, call) from fault
+        except Exception as error:
+            raise _told(error, call) from error
 
 
 def _told(fault: Exception, call: Call) -> errors.ApiError:
     """Return the API error for an exception of the server."""
-    if (known := translated(fault, call)) is not None:
-        return known
+    if (api_error := translated(fault, call)) is not None:
+        return api_error
     if isinstance(fault, CacheError):  # for example a watcher that was too slow; the client may retry
         return errors.service_unavailable(str(fault))
     log.error("%s %s", call.method, call.path, exc_info=fault)
@@ -252,8 +252,8 @@ class _LoopbackEvents:
             events: list[CacherEvent] = await self._watcher.__anext__()
         except StopAsyncIteration:
             raise
-        except Exception as fault:
-            raise _told(fault, self._call) from fault
+        except Exception as error:
+            raise _told(error, self._call) from error
         shown, codec = self._shown, self._codec
         return [_LoopbackEvent(event.type, event.item, shown, codec) for event in events]
 

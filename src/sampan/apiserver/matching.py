@@ -41,13 +41,13 @@ def drop_repeated_owners(call: Call, obj: Any, *, is_after_admission: bool = Fal
     owners: list[OwnerReference] = obj.metadata.ownerReferences
     if len(owners) < 2:
         return
-    seen: set[bytes] = set()
+    encoded_owners: set[bytes] = set()
     kept: list[OwnerReference] = []
     repeated: list[OwnerReference] = []
     for owner in owners:
         text = msgspec.json.encode(owner)
-        (repeated if text in seen else kept).append(owner)
-        seen.add(text)
+        (repeated if text in encoded_owners else kept).append(owner)
+        encoded_owners.add(text)
     if repeated:
         when = " after mutating admission happens" if is_after_admission else ""
         call.warn(_TWICE.format(when, ", ".join(owner.uid for owner in repeated)))

@@ -58,8 +58,8 @@ class Clause:
     @property
     def conversion(self) -> tuple[str, str, str] | None:
         """The kind, group and version to convert to. Naming any of them requests a conversion."""
-        wanted = {key for key, _ in self.parameters} & {"as", "g", "v"}
-        return (self.get("as"), self.get("g"), self.get("v")) if wanted else None
+        keys = {key for key, _ in self.parameters} & {"as", "g", "v"}
+        return (self.get("as"), self.get("g"), self.get("v")) if keys else None
 
 
 def clauses(accept: str) -> tuple[Clause, ...]:
@@ -69,8 +69,8 @@ def clauses(accept: str) -> tuple[Clause, ...]:
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _clauses(accept: str) -> tuple[Clause, ...]:
-    found = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
-    return tuple(sorted(found, key=lambda clause: (-clause.quality, clause.media.endswith("/*"))))
+    parsed_clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
+    return tuple(sorted(parsed_clauses, key=lambda clause: (-clause.quality, clause.media.endswith("/*"))))
 
 
 def _clause(part: str) -> Clause | None:
@@ -114,18 +114,18 @@ def negotiate(accept: str, *, is_custom: bool = False, has_tables: bool = True) 
     if not accept or accept == JSON:
         return PLAIN
     offered, kinds = CUSTOM_FORMS if is_custom else OBJECT_FORMS, _ANYTHING if has_tables else _METADATA
-    found = _negotiated(accept, offered, kinds)
-    if found is None:
+    form = _negotiated(accept, offered, kinds)
+    if form is None:
         raise errors.not_acceptable(OBJECT_FORMS)
-    return found
+    return form
 
 
 def negotiate_plain(accept: str, offered: tuple[str, ...] = OBJECT_FORMS) -> Form:
     """Return the form of a response that cannot be converted, such as discovery or a review."""
-    found = _negotiated(accept, offered, _NOTHING) if accept else PLAIN
-    if found is None:
+    form = _negotiated(accept, offered, _NOTHING) if accept else PLAIN
+    if form is None:
         raise errors.not_acceptable(offered)
-    return found
+    return form
 
 
 def form_of_error(accept: str) -> Form:

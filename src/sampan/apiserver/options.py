@@ -49,8 +49,8 @@ _DEFAULT = WriteOptions()
 
 
 def _checked_apply(query: Query, options: WriteOptions) -> WriteOptions:
-    fault = FieldError.required(Path("fieldManager"), "is required for apply patch")
-    raise errors.invalid("PatchOptions", "", [fault], group=_META_GROUP)
+    error = FieldError.required(Path("fieldManager"), "is required for apply patch")
+    raise errors.invalid("PatchOptions", "", [error], group=_META_GROUP)
 
 
 def _manager_faults(manager: str) -> list[FieldError]:

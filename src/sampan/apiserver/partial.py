@@ -52,12 +52,12 @@ def of_list(result: ListResult, form: Form, size: int = 256 << 10) -> Iterator[b
 
 
 def list_metadata(result: ListResult) -> dict[str, Any]:
-    found: dict[str, Any] = {"resourceVersion": str(result.revision)}
+    metadata: dict[str, Any] = {"resourceVersion": str(result.revision)}
     if result.continue_token:
-        found["continue"] = result.continue_token
+        metadata["continue"] = result.continue_token
     if result.remaining is not None:
-        found["remainingItemCount"] = result.remaining
-    return found
+        metadata["remainingItemCount"] = result.remaining
+    return metadata
 
 
 def check(form: Form, resource: Resource, *, is_list: bool) -> None:

@@ -70,8 +70,8 @@ class Patch:
                 self._read()
             assert self._apply is not None
             patched = self._apply(current)
-        except patch.PatchError as fault:
-            raise fault.as_api_error() from None
+        except patch.PatchError as error:
+            raise error.as_api_error() from None
         self.resets_managers = resets.in_value(patched)
         obj, unknown = self._decoded(patched)
         self._complain([*self._strict, *unknown], patched)
@@ -83,11 +83,11 @@ class Patch:
             self._value, repeated = json_codec.decode_any(self._body)
         except json_codec.BodyTooLargeError as error:
             raise errors.request_entity_too_large(str(error)) from None
-        except json_codec.DecodeError as fault:
-            raise errors.bad_request(str(fault) if is_strategic else f"error decoding patch: {fault}") from None
+        except json_codec.DecodeError as problem:
+            raise errors.bad_request(str(problem) if is_strategic else f"error decoding patch: {problem}") from None
         if self._media == JSON_PATCH:
             operations = patch.check_json_patch(self._value)
-            self._strict = [*patch.unknown_parts(operations), *(f"json patch {fault}" for fault in repeated)]
+            self._strict = [*patch.unknown_parts(operations), *(f"json patch {problem}" for problem in repeated)]
             self._apply = lambda current: patch.apply_json_patch(current, operations)
             return
         self._strict = repeated
@@ -101,9 +101,9 @@ class Patch:
     def _decoded(self, patched: Value) -> tuple[Any, list[str]]:
         try:
             obj, unknown = self._codec.from_value(patched)
-        except json_codec.DecodeError as fault:
+        except json_codec.DecodeError as error:
             is_strategic = self._media == STRATEGIC_PATCH
-            why = restoring.retold(patched, self._codec.schema, str(fault)) if is_strategic else str(fault)
+            why = restoring.retold(patched, self._codec.schema, str(error)) if is_strategic else str(error)
             raise self._invalid(patched, why) from None
         if other := kind_fault(obj.apiVersion, obj.kind, self._codec.kind):
             raise self._invalid(patched, other)
@@ -115,8 +115,8 @@ class Patch:
             return
         if self._validation == "Strict":
             raise self._invalid(patched, f"strict decoding error: {', '.join(faults)}")
-        for fault in faults:
-            self._warn(fault)
+        for message in faults:
+            self._warn(message)
 
     def _invalid(self, patched: Value, why: str) -> errors.ApiError:
         """Return the error for an invalid result. It shows a strategic patch itself, otherwise the result."""

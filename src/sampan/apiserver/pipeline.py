@@ -82,8 +82,8 @@ class Pipeline:
         call.trail = trail
         try:
             answer = await self._act(call)
-        except BaseException as fault:
-            trail.failed(fault)
+        except BaseException as error:
+            trail.failed(error)
             raise
         trail.answered(answer)
         return answer
@@ -111,11 +111,11 @@ class Pipeline:
         if call.trail is None:
             await self._authorizer.check(call)
             return
-        asked = attributes_of(call)
-        decision = await self._authorizer.decide(asked)
+        attributes = attributes_of(call)
+        decision = await self._authorizer.decide(attributes)
         call.trail.decided(decision)
         if decision.verdict is not Verdict.ALLOWED:
-            raise refused(asked, decision)
+            raise refused(attributes, decision)
 
     async def _recorded(self, call: Call, recorder: FlightRecorder) -> Answer:
         """Serve a write and record its outcome in the flight recorder."""

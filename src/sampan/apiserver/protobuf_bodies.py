@@ -18,15 +18,15 @@ class ProtobufBodies:
         from sampan.api.codec import protobuf
 
         key = (resource.gvk.api_version, item.key, item.revision)
-        found = self._kept.pop(key, None)
-        if found is None:
+        body = self._kept.pop(key, None)
+        if body is None:
             value = json_codec.read_any(shown(resource, item))
-            found = protobuf.encode_body(resource.gvk.api_version, resource.kind, value)
-            self._size += len(found)
+            body = protobuf.encode_body(resource.gvk.api_version, resource.kind, value)
+            self._size += len(body)
             while self._size > self._most and self._kept:
                 self._size -= len(self._kept.pop(next(iter(self._kept))))
-        self._kept[key] = found
-        return found
+        self._kept[key] = body
+        return body
 
 
 __all__ = ["ProtobufBodies"]

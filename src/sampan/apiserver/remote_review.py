@@ -55,10 +55,10 @@ class RemoteReviewer:
         for attempt in range(1, self._patience.attempts + 1):
             try:
                 return _status(await self._send(body), str(review["kind"]))
-            except (ConnectionFailed, errors.ApiError, AccessError, TimeoutError) as fault:
-                if attempt == self._patience.attempts or not _is_passing(fault):
-                    log.warning("webhook %s failed: %s", self._access.server, fault or "timeout")
-                    raise ReviewFailed(str(fault) or "timeout") from fault
+            except (ConnectionFailed, errors.ApiError, AccessError, TimeoutError) as error:
+                if attempt == self._patience.attempts or not _is_passing(error):
+                    log.warning("webhook %s failed: %s", self._access.server, error or "timeout")
+                    raise ReviewFailed(str(error) or "timeout") from error
             await asyncio.sleep(pause_s * (1 + _CHANCE.random() * _JITTER))
             pause_s *= _GROWTH
         raise ReviewFailed("was not asked")
@@ -81,8 +81,8 @@ class RemoteReviewer:
 def _status(body: bytes, kind: str) -> dict[str, Any]:
     try:
         review = msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as fault:
-        raise ReviewFailed(f"the answer is not a {kind}: {fault}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ReviewFailed(f"the answer is not a {kind}: {error}") from None
     if review.get("kind", kind) != kind:
         raise ReviewFailed(f"the answer is a {review['kind']}, not a {kind}")
     status = review.get("status")

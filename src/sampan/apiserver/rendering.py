@@ -145,8 +145,8 @@ class Renderer:
 
     def _in_table_order(self, resource: Resource, items: list[Item]) -> list[Item]:
         order = self._registry.served(resource).strategy.table_order
-        found = [(order(self.stored(resource, item)), item) for item in items[:1]]
-        if not found or found[0][0] is None:
+        ranked = [(order(self.stored(resource, item)), item) for item in items[:1]]
+        if not ranked or ranked[0][0] is None:
             return items
         return sorted(items, key=lambda item: order(self.stored(resource, item)))
 

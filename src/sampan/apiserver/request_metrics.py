@@ -74,19 +74,19 @@ class RequestMetrics:
 
     def done(self, call: Call, code: int, seconds: float, size: int) -> None:
         """Record a finished request, other than a watch."""
-        found = self._find(call)
-        counter = found.codes.get(code)
+        series = self._find(call)
+        counter = series.codes.get(code)
         if counter is None:
-            counter = found.codes[code] = self._total.labels(*found.labels, str(code))
+            counter = series.codes[code] = self._total.labels(*series.labels, str(code))
         counter.value += 1
-        found.duration.observe(seconds)
-        found.size.observe(size)
+        series.duration.observe(seconds)
+        series.size.observe(size)
 
     @contextmanager
     def watching(self, call: Call) -> Iterator[WatchCount]:
         """Record a watch that lasts as long as the block."""
-        found = self._find(call)
-        verb, _, *rest = found.labels
+        series = self._find(call)
+        verb, _, *rest = series.labels
         open_now = self._long.labels(verb, *rest)
         open_now.inc()
         try:
@@ -94,7 +94,7 @@ class RequestMetrics:
             yield WatchCount(self._events.labels(*resource), self._event_bytes.labels(*resource))
         finally:
             open_now.dec()
-            self._total.labels(*found.labels, "200").inc()
+            self._total.labels(*series.labels, "200").inc()
 
     def _find(self, call: Call) -> _Counted:
         resource, verb = call.resource, _verb(call)
@@ -103,13 +103,13 @@ class RequestMetrics:
             path = call.path if call.path in _KNOWN_PATHS else ""
             labels = (verb, "", "", "", "", path, "", _APISERVER)
         else:
-            place = (resource.group, resource.version, resource.plural, call.subresource)
-            labels = (verb, dry_run, *place, _scope(call), _APISERVER)
-        found = self._kept.get(labels)
-        if found is None:
+            target = (resource.group, resource.version, resource.plural, call.subresource)
+            labels = (verb, dry_run, *target, _scope(call), _APISERVER)
+        series = self._kept.get(labels)
+        if series is None:
             sizes = self._sizes.labels(verb, *labels[2:])
-            found = self._kept[labels] = _Counted(labels, self._duration.labels(*labels), sizes)
-        return found
+            series = self._kept[labels] = _Counted(labels, self._duration.labels(*labels), sizes)
+        return series
 
 
 class WatchCount:

@@ -16,8 +16,8 @@ _NUMBERS = ("integer", "number")
 def retold(value: Any, schema: Schema, fault: str) -> str:
     """Return the message for the first value of a wrong type. `fault`, the error of the JSON decoder, is used only for
     types with their own unmarshaller (a quantity, a time)."""
-    found = _below(value, schema, gotypes.name_of(schema))
-    return found or re.sub(r"Go struct field \S+ of type", "Go value of type", fault)
+    message = _below(value, schema, gotypes.name_of(schema))
+    return message or re.sub(r"Go struct field \S+ of type", "Go value of type", fault)
 
 
 def _below(value: Any, schema: Schema, go_type: str) -> str | None:
@@ -38,12 +38,12 @@ _READ_THEMSELVES = frozenset({"quantity", "date-time", "micro-time", "int-or-str
 def _struct(value: Any, schema: Schema) -> str | None:
     if not isinstance(value, dict):
         return f"cannot restore struct from: {_KINDS[type(value)]}"
-    found = (
+    messages = (
         _below(value[key], child, gotypes.type_of(schema.name, key, child))
         for key, child in schema.properties.items()
         if key in value
     )
-    return next((text for text in found if text), None)
+    return next((text for text in messages if text), None)
 
 
 def _map(value: Any, child: Schema, go_type: str) -> str | None:

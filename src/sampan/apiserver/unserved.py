@@ -115,7 +115,7 @@ class UnservedDefinitions:
 
     async def _mark(self, definition: Any, message: str) -> None:
         conditions = definition.status.conditions or ()
-        if definition.metadata.deletionTimestamp or any(each.type == _ESTABLISHED for each in conditions):
+        if definition.metadata.deletionTimestamp or any(other.type == _ESTABLISHED for other in conditions):
             return
         condition = {
             "type": _ESTABLISHED,
@@ -124,7 +124,7 @@ class UnservedDefinitions:
             "reason": "NotServed",
             "message": message,
         }
-        others = [msgspec.to_builtins(each) for each in conditions]
+        others = [msgspec.to_builtins(other) for other in conditions]
         path = f"/apis/{_EXTENSIONS}/v1/customresourcedefinitions/{definition.metadata.name}/status"
         call = Call(
             method="PATCH",

@@ -32,9 +32,9 @@ class AlwaysPullImages:
         pod: Pod = attributes.obj
         if not has_new_images(attributes.old, pod):
             return
-        faults = [str(FieldError.not_supported(field, found, [_ALWAYS])) for field, found in _others(pod)]
+        faults = [str(FieldError.not_supported(field, policy, [_ALWAYS])) for field, policy in _others(pod)]
         if faults:
-            texts = [attributes.refusal(fault).message for fault in faults]
+            texts = [attributes.refusal(message).message for message in faults]
             refusal = attributes.refusal(faults[0])
             refusal.status["message"] = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
             raise refusal
@@ -43,8 +43,8 @@ class AlwaysPullImages:
 def has_new_images(old: Pod | None, new: Pod) -> bool:
     if old is None:
         return True
-    known = {container.image for _, container, _ in containers_of(old.spec)}
-    return any(container.image not in known for _, container, _ in containers_of(new.spec))
+    old_images = {container.image for _, container, _ in containers_of(old.spec)}
+    return any(container.image not in old_images for _, container, _ in containers_of(new.spec))
 
 
 def _others(pod: Pod) -> Iterator[tuple[str, str]]:

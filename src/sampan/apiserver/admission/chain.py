@@ -70,11 +70,11 @@ class AdmissionChain:
     def _for(self, attributes: Attributes) -> tuple[list[Any], list[Any]]:
         resource = attributes.resource
         key = (attributes.operation, resource.group, resource.plural, attributes.subresource)
-        found = self._picked.get(key)
-        if found is None:
+        callables = self._picked.get(key)
+        if callables is None:
             mine = [p for p in self._plugins if p.handles(attributes.operation, resource, attributes.subresource)]
-            found = self._picked[key] = (
+            callables = self._picked[key] = (
                 [plugin.admit for plugin in mine if hasattr(plugin, "admit")],
                 [plugin.validate for plugin in mine if hasattr(plugin, "validate")],
             )
-        return found
+        return callables

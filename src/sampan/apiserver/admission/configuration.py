@@ -19,14 +19,14 @@ def read_configurations(path: Path) -> dict[str, Mapping[str, Any]]:
     content = _read(path)
     if content.get("kind") != "AdmissionConfiguration":
         raise ConfigurationError(f"{path}: kind must be AdmissionConfiguration")
-    found = {}
+    configurations = {}
     for row in content.get("plugins") or ():
         if not isinstance(row, Mapping) or not row.get("name"):
             raise ConfigurationError(f"{path}: every one of the plugins must have a name")
         other = row.get("path")
         part = _read(path.parent / str(other)) if other else row.get("configuration") or {}
-        found[str(row["name"])] = placed(part, path.parent)
-    return found
+        configurations[str(row["name"])] = placed(part, path.parent)
+    return configurations
 
 
 def placed(part: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
@@ -42,10 +42,10 @@ def _read(path: Path) -> Mapping[str, Any]:
 
     try:
         content = yaml.safe_load(path.read_text())
-    except OSError as fault:
-        raise ConfigurationError(f"{path}: {fault.strerror or fault}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as fault:
-        raise ConfigurationError(f"{path}: {' '.join(str(fault).split())}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{path}: {' '.join(str(error).split())}") from None
     if not isinstance(content, Mapping):
         raise ConfigurationError(f"{path}: is not an object")
     return content

@@ -19,6 +19,6 @@ class DefaultStorageClass:
         if names_class(claim):
             return
         store = attributes.registry.store_of("storage.k8s.io", "v1", "StorageClass")
-        found = lookup.newest(kind for kind in await lookup.everything(store) if is_default(kind.metadata))
-        if found is not None:
-            claim.spec.storageClassName = found.metadata.name
+        storage_class = lookup.newest(kind for kind in await lookup.everything(store) if is_default(kind.metadata))
+        if storage_class is not None:
+            claim.spec.storageClassName = storage_class.metadata.name

@@ -18,7 +18,9 @@ class DefaultTolerationSeconds:
 
     async def admit(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
-        missing = [taint for taint in _TAINTS if not any(_says(found, taint) for found in pod.spec.tolerations)]
+        missing = [
+            taint for taint in _TAINTS if not any(_says(toleration, taint) for toleration in pod.spec.tolerations)
+        ]
         pod.spec.tolerations += [
             Toleration(key=taint, operator="Exists", effect="NoExecute", tolerationSeconds=_STAY_S) for taint in missing
         ]

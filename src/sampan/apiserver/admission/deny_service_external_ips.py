@@ -14,6 +14,6 @@ class DenyServiceExternalIPs:
 
     async def validate(self, attributes: Attributes) -> None:
         service: Service = attributes.obj
-        known = attributes.old.spec.externalIPs if attributes.old is not None else ()
-        if not set(service.spec.externalIPs) <= set(known):
+        old_ips = attributes.old.spec.externalIPs if attributes.old is not None else ()
+        if not set(service.spec.externalIPs) <= set(old_ips):
             raise attributes.refusal("Use of external IPs is denied by admission control")

@@ -16,8 +16,8 @@ class ExtendedResourceToleration:
     async def admit(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
         containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
-        asked = {name for container in containers for name in container.resources.requests if is_extended(name)}
-        if not asked:
+        requested = {name for container in containers for name in container.resources.requests if is_extended(name)}
+        if not requested:
             return
         tolerated = {
             toleration.key
@@ -25,5 +25,5 @@ class ExtendedResourceToleration:
             if toleration == Toleration(key=toleration.key, operator="Exists", effect="NoSchedule")
         }
         pod.spec.tolerations += [
-            Toleration(key=name, operator="Exists", effect="NoSchedule") for name in sorted(asked - tolerated)
+            Toleration(key=name, operator="Exists", effect="NoSchedule") for name in sorted(requested - tolerated)
         ]

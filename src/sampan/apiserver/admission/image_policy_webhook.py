@@ -45,9 +45,9 @@ class ImagePolicyWebhook:
         question = msgspec.json.encode(spec_of(pod, attributes), order="deterministic")
         try:
             status = await self._status(question, attributes.registry.clock.now())
-        except (ConnectionFailed, errors.ApiError, msgspec.DecodeError) as fault:
+        except (ConnectionFailed, errors.ApiError, msgspec.DecodeError) as error:
             if not self._allows_by_default:
-                raise attributes.refusal(str(fault)) from fault
+                raise attributes.refusal(str(error)) from error
             pod.metadata.annotations[FAILED_OPEN] = "true"
             return
         if not status.get("allowed"):
@@ -101,8 +101,8 @@ def _access(policy: Mapping[str, Any]) -> Access:
         raise ConfigurationError("ImagePolicyWebhook: imagePolicy.kubeConfigFile: is missing")
     try:
         return kubeconfig.load(Path(path))
-    except (kubeconfig.KubeconfigError, OSError) as fault:
-        raise ConfigurationError(f"ImagePolicyWebhook: {fault}") from None
+    except (kubeconfig.KubeconfigError, OSError) as error:
+        raise ConfigurationError(f"ImagePolicyWebhook: {error}") from None
 
 
 def _kept_s(policy: Mapping[str, Any], name: str, otherwise: int) -> int:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 async def find(store: Store, namespace: str, name: str) -> Any | None:
     """Return the object, shared and read-only. It may be slightly stale, but None means that it certainly does not
     exist."""
-    found = store.peek(namespace, name)
-    return found if found is not None else await find_now(store, namespace, name)
+    obj = store.peek(namespace, name)
+    return obj if obj is not None else await find_now(store, namespace, name)
 
 
 async def find_now(store: Store, namespace: str, name: str) -> Any | None:

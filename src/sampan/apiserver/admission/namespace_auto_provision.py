@@ -23,8 +23,8 @@ class NamespaceAutoProvision:
         store = registry.store_of("", "v1", "Namespace")
         if attributes.dry_run or await lookup.find(store, "", attributes.namespace) is not None:
             return
-        wanted = Namespace(metadata=ObjectMeta(name=attributes.namespace))
-        store.strategy.default(wanted)
+        namespace = Namespace(metadata=ObjectMeta(name=attributes.namespace))
+        store.strategy.default(namespace)
         now = times.format_time(registry.clock.now())
         with suppress(errors.AlreadyExists):
-            await store.create(Context(registry=registry, user=attributes.user, now=now), wanted)
+            await store.create(Context(registry=registry, user=attributes.user, now=now), namespace)

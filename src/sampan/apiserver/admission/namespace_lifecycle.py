@@ -44,8 +44,8 @@ class NamespaceLifecycle:
     async def _namespace(self, attributes: Attributes) -> Namespace | None:
         store, name = attributes.registry.store_of("", "v1", "Namespace"), attributes.namespace
         find = lookup.find_now if name in self._deleted else lookup.find
-        found: Namespace | None = await find(store, "", name)
-        return found
+        namespace: Namespace | None = await find(store, "", name)
+        return namespace
 
 
 def _is_namespace(resource: Resource) -> bool:

@@ -20,13 +20,13 @@ class NodeDeclaredFeatureValidator:
         node_name, old = pod.spec.nodeName, attributes.old
         if not node_name or pod.metadata.generation == old.metadata.generation:
             return
-        wanted = needed(pod, old)
-        if not wanted:
+        features = needed(pod, old)
+        if not features:
             return
         node: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node_name)
         if node is None:
             raise attributes.refusal(f'node "{node_name}" not found')
-        if missing := [feature for feature in wanted if feature not in node.status.declaredFeatures]:
+        if missing := [feature for feature in features if feature not in node.status.declaredFeatures]:
             listed = ", ".join(missing)
             raise attributes.refusal(
                 f'pod update requires features {listed} which are not available on node "{node_name}"'
@@ -35,11 +35,11 @@ class NodeDeclaredFeatureValidator:
 
 def needed(pod: Pod, old: Pod) -> list[str]:
     """Return the features that a node must declare for the update."""
-    found = [POD_LEVEL] if pod.spec.resources != old.spec.resources else []
+    features = [POD_LEVEL] if pod.spec.resources != old.spec.resources else []
     pairs = zip(old.spec.initContainers, pod.spec.initContainers, strict=False)
     if any(was.resources != now.resources for was, now in pairs if not _is_sidecar(was)):
-        found.append(INIT_CONTAINERS)
-    return found
+        features.append(INIT_CONTAINERS)
+    return features
 
 
 def _is_sidecar(container: Container) -> bool:

@@ -39,8 +39,8 @@ class OwnerReferencesPermissionEnforcement:
 
 
 def _owners(obj: Any) -> list[OwnerReference]:
-    found: list[OwnerReference] = obj.metadata.ownerReferences
-    return found
+    owners: list[OwnerReference] = obj.metadata.ownerReferences
+    return owners
 
 
 def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference]) -> list[OwnerReference]:
@@ -51,7 +51,7 @@ def newly_blocking(old: Sequence[OwnerReference], new: Sequence[OwnerReference])
 
 async def _require_deletion(attributes: Attributes) -> None:
     resource = attributes.resource
-    asked = Asked(
+    request = Asked(
         attributes.user,
         "delete",
         "",
@@ -62,7 +62,7 @@ async def _require_deletion(attributes: Attributes) -> None:
         attributes.namespace,
         attributes.name,
     )
-    decision = await decide(attributes, asked)
+    decision = await decide(attributes, request)
     if decision.verdict is not Verdict.ALLOWED:
         why = f"cannot set an ownerRef on a resource you can't delete: {decision.reason}, {_NO_ERROR}"
         raise attributes.refusal(why)
@@ -83,8 +83,8 @@ async def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> 
     for resource in resources:
         namespace = attributes.namespace if resource.namespaced else ""
         group, version, plural = resource.group, resource.version, resource.plural
-        asked = Asked(attributes.user, "update", "", group, version, plural, "finalizers", namespace, owner.name)
-        decision = await decide(attributes, asked)
+        request = Asked(attributes.user, "update", "", group, version, plural, "finalizers", namespace, owner.name)
+        decision = await decide(attributes, request)
         if decision.verdict is not Verdict.ALLOWED:
             start = (
                 "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
@@ -94,6 +94,6 @@ async def _require_finalizers(attributes: Attributes, owner: OwnerReference) -> 
 
 def _resources(attributes: Attributes, owner: OwnerReference) -> Iterator[Resource]:
     group, _, version = owner.apiVersion.rpartition("/")
-    found = attributes.registry.scheme.by_kind(group, version, owner.kind)
-    if found is not None:
-        yield found
+    resource = attributes.registry.scheme.by_kind(group, version, owner.kind)
+    if resource is not None:
+        yield resource

@@ -32,8 +32,8 @@ async def _may_grow(attributes: Attributes, class_name: str) -> bool:
     if not class_name:
         return False
     store = attributes.registry.store_of("storage.k8s.io", "v1", "StorageClass")
-    found: StorageClass | None = await lookup.find(store, "", class_name)
-    return found is not None and bool(found.allowVolumeExpansion)
+    storage_class: StorageClass | None = await lookup.find(store, "", class_name)
+    return storage_class is not None and bool(storage_class.allowVolumeExpansion)
 
 
 def _size(claim: PersistentVolumeClaim) -> Quantity:

@@ -117,10 +117,10 @@ def default_plugins(
     disabled: Collection[str] = (), enabled: Collection[str] = (), configurations: Configurations | None = None
 ) -> list[Plugin]:
     """Return the enabled plugins: the default ones and `enabled`, without `disabled`."""
-    told = configurations or {}
-    check_names((*enabled, *disabled, *told))
+    settings = configurations or {}
+    check_names((*enabled, *disabled, *settings))
     is_on = {name: name in enabled or name not in OFF for name in PLUGINS}
-    return [_made(name, told.get(name)) for name in PLUGINS if is_on[name] and name not in disabled]
+    return [_made(name, settings.get(name)) for name in PLUGINS if is_on[name] and name not in disabled]
 
 
 def _made(name: str, configuration: Mapping[str, Any] | None) -> Plugin:

@@ -37,9 +37,9 @@ class PodNodeSelector:
 
     async def admit(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
-        wanted = await self._wanted(attributes)
-        _refuse_conflict(attributes, wanted, pod.spec.nodeSelector)
-        pod.spec.nodeSelector = {**wanted, **pod.spec.nodeSelector}
+        selector = await self._wanted(attributes)
+        _refuse_conflict(attributes, selector, pod.spec.nodeSelector)
+        pod.spec.nodeSelector = {**selector, **pod.spec.nodeSelector}
         await self.validate(attributes)
 
     async def validate(self, attributes: Attributes) -> None:
@@ -59,13 +59,13 @@ class PodNodeSelector:
 
 def labels_of(text: str) -> dict[str, str]:
     """Return the labels in `a=b,c=d`."""
-    found = {}
+    labels = {}
     for part in text.split(",") if text else ():
         key, equals, value = part.partition("=")
         if not equals:
             raise errors.internal_error(f"invalid selector: {part}")
-        found[key.strip()] = value.strip()
-    return found
+        labels[key.strip()] = value.strip()
+    return labels
 
 
 def _refuse_conflict(attributes: Attributes, one: Mapping[str, str], other: Mapping[str, str]) -> None:

@@ -33,11 +33,14 @@ class PodResizeValidator:
 
 
 def _missing(pod: Pod, node: Node) -> list[str]:
-    asked, zero = effective_requests(pod.spec), Quantity()
-    there = {name: parse(text) for name, text in node.status.allocatable.items()}
-    rows = [(name, asked.get(name, zero), there.get(name, zero), scale) for name, scale in (("cpu", -3), ("memory", 0))]
+    requests, zero = effective_requests(pod.spec), Quantity()
+    allocatable = {name: parse(text) for name, text in node.status.allocatable.items()}
+    rows = [
+        (name, requests.get(name, zero), allocatable.get(name, zero), scale)
+        for name, scale in (("cpu", -3), ("memory", 0))
+    ]
     return [
-        f"{name}, requested: {wanted.scaled_value(scale)}, allocatable: {found.scaled_value(scale)}"
-        for name, wanted, found, scale in rows
-        if wanted > found
+        f"{name}, requested: {request.scaled_value(scale)}, allocatable: {capacity.scaled_value(scale)}"
+        for name, request, capacity, scale in rows
+        if request > capacity
     ]

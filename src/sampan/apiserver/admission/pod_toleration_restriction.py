@@ -34,8 +34,8 @@ class PodTolerationRestriction:
         try:
             default = msgspec.convert(config.get("default") or [], list[Toleration])
             return cls(default=default, allowed=msgspec.convert(config.get("whitelist") or [], list[Toleration]))
-        except msgspec.ValidationError as fault:
-            raise ConfigurationError(f"PodTolerationRestriction: {fault}") from None
+        except msgspec.ValidationError as error:
+            raise ConfigurationError(f"PodTolerationRestriction: {error}") from None
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         is_pod = resource.plural == "pods" and resource.group == ""
@@ -45,8 +45,8 @@ class PodTolerationRestriction:
         pod: Pod = attributes.obj
         extra: list[Toleration] = []
         if attributes.operation == "CREATE":
-            given = tolerations_in(await _namespace(attributes), DEFAULTS)
-            extra += self._default if given is None else given
+            defaults = tolerations_in(await _namespace(attributes), DEFAULTS)
+            extra += self._default if defaults is None else defaults
         if qos_class(pod.spec) != BEST_EFFORT:
             extra.append(Toleration(key=_PRESSURE, operator="Exists", effect="NoSchedule"))
         if extra:
@@ -55,21 +55,21 @@ class PodTolerationRestriction:
 
     async def validate(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
-        given = tolerations_in(await _namespace(attributes), ALLOWED)
-        allowed = self._allowed if given is None else given
+        namespace_tolerations = tolerations_in(await _namespace(attributes), ALLOWED)
+        allowed = self._allowed if namespace_tolerations is None else namespace_tolerations
         cover = TolerationCover(allowed or ())
         if allowed and not all(map(cover.covers, pod.spec.tolerations)):
-            whose = "cluster" if given is None else "namespace"
+            scope = "cluster" if namespace_tolerations is None else "namespace"
             start = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
-            raise errors.unexpected(f"{start} {whose} whitelist")
+            raise errors.unexpected(f"{start} {scope} whitelist")
 
 
 async def _namespace(attributes: Attributes) -> Namespace:
     store = attributes.registry.store_of("", "v1", "Namespace")
-    found: Namespace | None = await lookup.find(store, "", attributes.namespace)
-    if found is None:
+    namespace: Namespace | None = await lookup.find(store, "", attributes.namespace)
+    if namespace is None:
         raise errors.not_found("namespaces", attributes.namespace)
-    return found
+    return namespace
 
 
 def tolerations_in(namespace: Namespace, annotation: str) -> list[Toleration] | None:
@@ -79,5 +79,5 @@ def tolerations_in(namespace: Namespace, annotation: str) -> list[Toleration] | 
         return None if text is None else []
     try:
         return msgspec.json.decode(text, type=list[Toleration])
-    except (msgspec.DecodeError, RecursionError) as fault:
-        raise errors.unexpected(str(fault)) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise errors.unexpected(str(error)) from None

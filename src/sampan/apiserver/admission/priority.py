@@ -29,9 +29,9 @@ class Priority:
     async def validate(self, attributes: Attributes) -> None:
         if attributes.resource.plural != "priorityclasses" or not attributes.obj.globalDefault:
             return
-        found = await _default_class(attributes)
-        if found is not None and (attributes.operation == "CREATE" or found.metadata.name != attributes.name):
-            name = found.metadata.name
+        default = await _default_class(attributes)
+        if default is not None and (attributes.operation == "CREATE" or default.metadata.name != attributes.name):
+            name = default.metadata.name
             raise attributes.refusal(f"PriorityClass {name} is already marked as default. Only one default can exist")
 
 
@@ -45,14 +45,14 @@ def _keep_priority(pod: Pod, old: Pod) -> None:
 
 async def _give_priority(attributes: Attributes, pod: Pod) -> None:
     spec = pod.spec
-    found = await _class_of(attributes, spec.priorityClassName)
-    spec.priorityClassName = found.metadata.name
+    priority_class = await _class_of(attributes, spec.priorityClassName)
+    spec.priorityClassName = priority_class.metadata.name
     start = "priority admission controller computed"
-    if spec.priority not in (None, found.value):
+    if spec.priority not in (None, priority_class.value):
         why = f"the integer value of priority ({spec.priority}) must not be provided in pod spec"
-        raise attributes.refusal(f"{why}; {start} {found.value} from the given PriorityClass name")
-    spec.priority = found.value
-    policy = found.preemptionPolicy
+        raise attributes.refusal(f"{why}; {start} {priority_class.value} from the given PriorityClass name")
+    spec.priority = priority_class.value
+    policy = priority_class.preemptionPolicy
     if policy is None:
         return
     if spec.preemptionPolicy not in (None, policy):
@@ -65,14 +65,14 @@ async def _class_of(attributes: Attributes, name: str) -> PriorityClass:
     if not name:
         return await _default_class(attributes) or _NO_CLASS
     store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
-    found: PriorityClass | None = await lookup.find(store, "", name)
-    if found is None:
+    priority_class: PriorityClass | None = await lookup.find(store, "", name)
+    if priority_class is None:
         raise attributes.refusal(f"no PriorityClass with name {name} was found")
-    return found
+    return priority_class
 
 
 async def _default_class(attributes: Attributes) -> PriorityClass | None:
     """Return the default class; the one with the lowest value if there are several."""
     store = attributes.registry.store_of(_GROUP, "v1", "PriorityClass")
-    classes = (found for found in await lookup.everything(store) if found.globalDefault)
-    return min(classes, key=lambda found: found.value, default=None)
+    classes = (priority_class for priority_class in await lookup.everything(store) if priority_class.globalDefault)
+    return min(classes, key=lambda priority_class: priority_class.value, default=None)

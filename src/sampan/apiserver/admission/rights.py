@@ -21,7 +21,7 @@ async def may_for_signer(attributes: Attributes, verb: str, signer: str) -> bool
     """Whether the user has permission for the signer, or for its whole domain."""
     names = (signer, f"{signer.partition('/')[0]}/*")
     for name in names:
-        asked = Asked(attributes.user, verb, "", "certificates.k8s.io", "*", "signers", name=name)
-        if await is_allowed(attributes, asked):
+        request = Asked(attributes.user, verb, "", "certificates.k8s.io", "*", "signers", name=name)
+        if await is_allowed(attributes, request):
             return True
     return False

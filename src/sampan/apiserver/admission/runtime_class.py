@@ -27,21 +27,21 @@ class RuntimeClassAdmission:
 
     async def admit(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
-        found = await _class_of(attributes, pod)
-        if found is None:
+        runtime_class = await _class_of(attributes, pod)
+        if runtime_class is None:
             return
-        if found.overhead is not None:
-            if pod.spec.overhead and not _same(found.overhead.podFixed, pod.spec.overhead):
+        if runtime_class.overhead is not None:
+            if pod.spec.overhead and not _same(runtime_class.overhead.podFixed, pod.spec.overhead):
                 raise attributes.refusal(_MISMATCH)
-            pod.spec.overhead = dict(found.overhead.podFixed)
-        if found.scheduling is not None:
-            _steer(attributes, pod, found.scheduling)
+            pod.spec.overhead = dict(runtime_class.overhead.podFixed)
+        if runtime_class.scheduling is not None:
+            _steer(attributes, pod, runtime_class.scheduling)
 
     async def validate(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
-        found = await _class_of(attributes, pod)
-        if found is not None and found.overhead is not None:
-            if not _same(found.overhead.podFixed, pod.spec.overhead):
+        runtime_class = await _class_of(attributes, pod)
+        if runtime_class is not None and runtime_class.overhead is not None:
+            if not _same(runtime_class.overhead.podFixed, pod.spec.overhead):
                 raise attributes.refusal(_MISMATCH)
         elif pod.spec.overhead:
             why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
@@ -53,10 +53,10 @@ async def _class_of(attributes: Attributes, pod: Pod) -> RuntimeClass | None:
     if name is None:
         return None
     store = attributes.registry.store_of("node.k8s.io", "v1", "RuntimeClass")
-    found: RuntimeClass | None = await lookup.find(store, "", name)
-    if found is None:
+    runtime_class: RuntimeClass | None = await lookup.find(store, "", name)
+    if runtime_class is None:
         raise attributes.refusal(f'pod rejected: RuntimeClass "{name}" not found')
-    return found
+    return runtime_class
 
 
 def _same(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -114,17 +114,17 @@ class TolerationCover:
         if equal and not besides_equals:
             return True
         self._change(toleration, -equal)
-        found = any(self._lasts(place, toleration.tolerationSeconds) for place in _places_covering(toleration))
+        is_covered = any(self._lasts(key, toleration.tolerationSeconds) for key in _places_covering(toleration))
         self._change(toleration, equal)
-        return found
+        return is_covered
 
     def _change(self, toleration: Toleration, by: int) -> None:
         if by == 0 or toleration.operator not in ("Equal", "", "Exists"):
             return
-        place, limit = _place(toleration)
-        counts = self._limits.setdefault(place, Counter())
+        key, limit = _place(toleration)
+        counts = self._limits.setdefault(key, Counter())
         if counts[limit] == 0:
-            heappush(self._longest.setdefault(place, []), -limit)
+            heappush(self._longest.setdefault(key, []), -limit)
         counts[limit] += by
 
     def _lasts(self, place: tuple[str | None, ...], seconds: int | None) -> bool:

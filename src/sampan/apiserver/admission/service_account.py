@@ -70,9 +70,9 @@ async def _account(attributes: Attributes, name: str) -> ServiceAccount:
     for attempt in range(_ATTEMPTS if name == DEFAULT else 1):
         if attempt:
             await asyncio.sleep(_PAUSE_S)
-        found: ServiceAccount | None = await lookup.find(store, namespace, name)
-        if found is not None:
-            return found
+        account: ServiceAccount | None = await lookup.find(store, namespace, name)
+        if account is not None:
+            return account
     why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
     raise attributes.refusal(why)
 
@@ -102,14 +102,14 @@ def _mounts_token(account: ServiceAccount, pod: Pod) -> bool:
 def _mount_token(pod: Pod) -> None:
     """Mount the token in all containers that have no mount at its path."""
     spec = pod.spec
-    given = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
-    name = given or generated_name(_VOLUME)
+    token_volume = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
+    name = token_volume or generated_name(_VOLUME)
     is_needed = False
     for container in (*spec.initContainers, *(spec.containers or ())):
         if all(mount.mountPath != TOKEN_PATH for mount in container.volumeMounts):
             container.volumeMounts.append(VolumeMount(name=name, readOnly=True, mountPath=TOKEN_PATH))
             is_needed = True
-    if is_needed and not given:
+    if is_needed and not token_volume:
         spec.volumes.append(Volume(name=name, projected=token_source()))
 
 

@@ -42,15 +42,15 @@ class Auditor:
             trail.refused(_attempted(call))
 
     def _trail(self, call: Call) -> Trail | None:
-        asked = attributes_of(call)
-        verdict = self._policy.verdict(asked)
+        attributes = attributes_of(call)
+        verdict = self._policy.verdict(attributes)
         if verdict.level is Level.NONE:
             return None
         id = call.headers.get(_HEADER, "")[:_LONGEST_ID] or str(uuid.uuid4())
         return Trail(
             id=id,
             call=call,
-            asked=asked,
+            asked=attributes,
             verdict=verdict,
             log=self._log,
             clock=self._clock,

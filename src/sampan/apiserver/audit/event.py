@@ -66,14 +66,14 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def user_info(user: User) -> dict[str, Any]:
-    found: dict[str, Any] = {"username": user.name}
+    info: dict[str, Any] = {"username": user.name}
     if user.uid:
-        found["uid"] = user.uid
+        info["uid"] = user.uid
     if user.groups:
-        found["groups"] = list(user.groups)
+        info["groups"] = list(user.groups)
     if user.extra:
-        found["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return found
+        info["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return info
 
 
 class LineTooLargeError(ValueError):
@@ -121,14 +121,14 @@ def _value(body: Body | None, omits_managed_fields: bool) -> Any:
     except Exception:  # a body can be anything, and auditing must not fail because of it
         return None
     if omits_managed_fields and isinstance(value, dict):
-        for each in (value, *_dicts(value.get("items"))):
-            if isinstance(metadata := each.get("metadata"), dict):
+        for obj in (value, *_dicts(value.get("items"))):
+            if isinstance(metadata := obj.get("metadata"), dict):
                 metadata.pop("managedFields", None)
     return value
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _read(body: Body) -> Any:

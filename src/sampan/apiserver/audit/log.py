@@ -48,13 +48,13 @@ class LogFile:
             return
         size = self._path.stat().st_size if self._path.exists() else 0
         fitting: list[bytes] = []
-        for each in lines:
-            if size and size + len(each) > self._max_bytes:
+        for entry in lines:
+            if size and size + len(entry) > self._max_bytes:
                 self._append(self._path, b"".join(fitting))
                 self._put_aside(self._path)
                 fitting, size = [], 0
-            fitting.append(each)
-            size += len(each)
+            fitting.append(entry)
+            size += len(entry)
         self._append(self._path, b"".join(fitting))
 
     @staticmethod
@@ -76,9 +76,9 @@ class LogFile:
         backups = sorted(path.parent.glob(f"{path.stem}-????-??-??T??-??-??.???{path.suffix}"))
         oldest = f"{path.stem}-{_stamp(now - self._max_age_days * _DAY_S)}" if self._max_age_days else ""
         spare = backups[: -self._max_backups] if self._max_backups else []
-        for each in backups:
-            if each in spare or each.name < oldest:
-                each.unlink(missing_ok=True)
+        for backup in backups:
+            if backup in spare or backup.name < oldest:
+                backup.unlink(missing_ok=True)
 
 
 class AuditLog:

@@ -56,7 +56,7 @@ class GroupResources(msgspec.Struct, forbid_unknown_fields=True):
             return True
         if self.resourceNames and asked.name not in self.resourceNames:
             return False
-        return any(_names(each, asked) for each in self.resources)
+        return any(_names(resource, asked) for resource in self.resources)
 
 
 class Rule(msgspec.Struct, forbid_unknown_fields=True):
@@ -80,13 +80,13 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True):
         if self.namespaces or self.resources:
             return asked.is_resource and self._fits_resource(asked)
         if self.nonResourceURLs:
-            return not asked.is_resource and any(_leads_to(each, asked.path) for each in self.nonResourceURLs)
+            return not asked.is_resource and any(_leads_to(url, asked.path) for url in self.nonResourceURLs)
         return True
 
     def _fits_resource(self, asked: Attributes) -> bool:
         if self.namespaces and asked.namespace not in self.namespaces:
             return False
-        return not self.resources or any(each.fits(asked) for each in self.resources)
+        return not self.resources or any(resources.fits(asked) for resources in self.resources)
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -119,23 +119,23 @@ def read_policy(path: Path) -> Policy:
 
     try:
         return parse(yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise PolicyError(f"it is not YAML: {str(fault).splitlines()[0]}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise PolicyError(f"it is not YAML: {str(error).splitlines()[0]}") from None
 
 
 def parse(value: Any) -> Policy:
     try:
-        found = msgspec.convert(value, _File)
-    except msgspec.ValidationError as fault:
-        raise PolicyError(str(fault)) from None
-    if (found.apiVersion, found.kind) != (_VERSION, _KIND):
+        policy_file = msgspec.convert(value, _File)
+    except msgspec.ValidationError as error:
+        raise PolicyError(str(error)) from None
+    if (policy_file.apiVersion, policy_file.kind) != (_VERSION, _KIND):
         raise PolicyError(f"want kind {_KIND} of apiVersion {_VERSION}")
-    if not found.rules:
+    if not policy_file.rules:
         raise PolicyError("rules: at least one is required")
-    _check_stages(found.omitStages, "omitStages")
-    for at, rule in enumerate(found.rules):
+    _check_stages(policy_file.omitStages, "omitStages")
+    for at, rule in enumerate(policy_file.rules):
         _check(rule, f"rules[{at}]")
-    return Policy([(rule, _verdict(rule, found)) for rule in found.rules])
+    return Policy([(rule, _verdict(rule, policy_file)) for rule in policy_file.rules])
 
 
 def _verdict(rule: Rule, policy: _File) -> Verdict:
@@ -152,11 +152,11 @@ def _check(rule: Rule, path: str) -> None:
             raise PolicyError(f"{path}.nonResourceURLs: {url!r} must begin with '/', and have '*' only at its end")
     if rule.nonResourceURLs and (rule.resources or rule.namespaces):
         raise PolicyError(f"{path}.nonResourceURLs: rules cannot apply to both resources and other URLs")
-    for each in rule.resources:
-        if each.resourceNames and not each.resources:
+    for resources in rule.resources:
+        if resources.resourceNames and not resources.resources:
             raise PolicyError(f"{path}.resources: resourceNames requires at least one resource")
-        if "/" in each.group:
-            raise PolicyError(f"{path}.resources: {each.group!r} is no group; want it without a version")
+        if "/" in resources.group:
+            raise PolicyError(f"{path}.resources: {resources.group!r} is no group; want it without a version")
 
 
 def _check_stages(stages: list[str], path: str) -> None:

@@ -81,13 +81,13 @@ class Trail:
         if isinstance(fault, asyncio.CancelledError | ConnectionError):
             self._status = {"metadata": {}, "status": "Failure", "message": "the request was broken off", "code": 504}
             return self.complete()
-        known = fault if isinstance(fault, errors.ApiError) else _translated(fault, self._call)
-        if known is None:
+        error = fault if isinstance(fault, errors.ApiError) else _translated(fault, self._call)
+        if error is None:
             text = f"APIServer panic'd: {type(fault).__name__}"
             reason = "InternalError"
             self._status = {"metadata": {}, "status": "Failure", "message": text, "reason": reason, "code": 500}
             return self._emit(rules.PANIC)
-        self._tell(known)
+        self._tell(error)
         return self.complete()
 
     def refused(self, message: str) -> None:
@@ -173,10 +173,10 @@ def _target(call: Call) -> str:
 
 
 def _sources(call: Call) -> list[str]:
-    forwarded = [each.strip() for each in call.headers.get("X-Forwarded-For", "").split(",")]
+    forwarded = [address.strip() for address in call.headers.get("X-Forwarded-For", "").split(",")]
     last = call.gate.remote if call.gate is not None else "127.0.0.1"
-    found = [each for each in (*forwarded, call.headers.get("X-Real-Ip", "")) if each]
-    return found if last in found[-1:] or not last else [*found, last]
+    addresses = [address for address in (*forwarded, call.headers.get("X-Real-Ip", "")) if address]
+    return addresses if last in addresses[-1:] or not last else [*addresses, last]
 
 
 def _shortened(agent: str) -> str:

@@ -49,16 +49,16 @@ def _number(value: int, size: int = 0) -> str:
 
 def read_keys(pems: Iterable[bytes]) -> tuple[AccountKey, ...]:
     """Return the public keys of PEM files with public or private keys, without duplicates, in their order."""
-    found = {key.id: key for key in map(_read, pems)}
-    return tuple(found.values())
+    keys = {key.id: key for key in map(_read, pems)}
+    return tuple(keys.values())
 
 
 def _read(pem: bytes) -> AccountKey:
     try:
         is_private = b"PRIVATE KEY" in pem
         key = load_pem_private_key(pem, password=None).public_key() if is_private else load_pem_public_key(pem)
-    except (ValueError, TypeError) as fault:
-        raise KeyFileError(str(fault)) from None
+    except (ValueError, TypeError) as error:
+        raise KeyFileError(str(error)) from None
     if isinstance(key, rsa.RSAPublicKey):
         return AccountKey(key_id(key), "RS256", key)
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES:

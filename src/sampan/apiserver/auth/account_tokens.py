@@ -70,9 +70,9 @@ class StoredObjects:
 
     async def find(self, kind: str, namespace: str, name: str) -> Any | None:
         store = self._registry.store_of("", "v1", kind)
-        found = store.peek(namespace, name)
-        if found is not None:
-            return found
+        obj = store.peek(namespace, name)
+        if obj is not None:
+            return obj
         item = await store.cacher.get(namespace, name)
         return item.object(store.codec.decode) if item is not None else None
 
@@ -99,11 +99,11 @@ class AccountTokens:
             if claims is None:
                 return None
             self._keep(token, claims)
-        wanted = audiences or self._config.audiences
-        common = [word for word in claims.audiences if word in wanted]
+        targets = audiences or self._config.audiences
+        common = [word for word in claims.audiences if word in targets]
         if not common:
-            there, here = quoted(claims.audiences), quoted(wanted)
-            raise TokenFault(f"token audiences {there} is invalid for the target audiences {here}")
+            actual, expected = quoted(claims.audiences), quoted(targets)
+            raise TokenFault(f"token audiences {actual} is invalid for the target audiences {expected}")
         self._check_time(claims)
         return Identity(await self._user(claims), tuple(common))
 
@@ -115,8 +115,8 @@ class AccountTokens:
             return None
         try:
             return msgspec.convert(verified(token, self._config.keys), Claims)
-        except msgspec.ValidationError as fault:
-            raise TokenFault(str(fault)) from None
+        except msgspec.ValidationError as error:
+            raise TokenFault(str(error)) from None
 
     def _keep(self, token: str, claims: Claims) -> None:
         self._verified[token] = claims
@@ -157,13 +157,13 @@ class AccountTokens:
 
 
 def _extra(claims: Claims, own: _Own) -> Mapping[str, tuple[str, ...]]:
-    found = {"credential-id": f"JTI={claims.jti}"} if claims.jti else {}
+    extra = {"credential-id": f"JTI={claims.jti}"} if claims.jti else {}
     for kind, ref in (("pod", own.pod), ("node", own.node)):
         if ref is not None:
-            found[f"{kind}-name"] = ref.name
+            extra[f"{kind}-name"] = ref.name
             if ref.uid:
-                found[f"{kind}-uid"] = ref.uid
-    return {_EXTRA + key: (value,) for key, value in found.items()}
+                extra[f"{kind}-uid"] = ref.uid
+    return {_EXTRA + key: (value,) for key, value in extra.items()}
 
 
 __all__ = ["AccountTokens", "AccountTokensConfig", "StoredObjects"]

@@ -15,8 +15,8 @@ class AudienceAgnostic:
         if not audiences:
             return await self._tokens.identify(token)
         common = tuple(word for word in audiences if word in self._audiences)
-        found = await self._tokens.identify(token) if common else None
-        return Identity(found.user, common) if found is not None else None
+        identity = await self._tokens.identify(token) if common else None
+        return Identity(identity.user, common) if identity is not None else None
 
 
 __all__ = ["AudienceAgnostic"]

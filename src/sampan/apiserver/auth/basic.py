@@ -26,8 +26,8 @@ class BasicAuthenticator:
         if scheme.lower() != "basic":
             return None
         name, colon, password = _decoded(encoded.strip()).partition(":")
-        wanted, user = self._known.get(name, (b"", None))
-        if not colon or not hmac.compare_digest(wanted, _hash(password)) or user is None:
+        digest, user = self._known.get(name, (b"", None))
+        if not colon or not hmac.compare_digest(digest, _hash(password)) or user is None:
             raise errors.unauthorized()
         return user
 

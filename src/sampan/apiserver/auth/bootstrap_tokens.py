@@ -30,10 +30,10 @@ class BootstrapTokens:
         if match is None:
             return None
         name, secret = match.groups()
-        found = await self._objects.find("Secret", "kube-system", f"bootstrap-token-{name}")
-        if found is None or found.type != _TYPE or found.metadata.deletionTimestamp is not None:
+        token_secret = await self._objects.find("Secret", "kube-system", f"bootstrap-token-{name}")
+        if token_secret is None or token_secret.type != _TYPE or token_secret.metadata.deletionTimestamp is not None:
             return None
-        data = {key: _text(value) for key, value in found.data.items()}
+        data = {key: _text(value) for key, value in token_secret.data.items()}
         if not self._is_good(data, name, secret):
             return None
         groups = [group.strip() for group in data.get("auth-extra-groups", "").split(",") if group.strip()]

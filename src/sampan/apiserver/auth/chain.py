@@ -60,14 +60,14 @@ class Tokens:
         faults = []
         for authenticator in self._authenticators:
             try:
-                found = await authenticator.identify(token, audiences)
-            except TokenFault as fault:
-                faults.append(str(fault))
+                identity = await authenticator.identify(token, audiences)
+            except TokenFault as error:
+                faults.append(str(error))
             except RecursionError:
                 faults.append("the token's JSON is nested too deeply")
             else:
-                if found is not None:
-                    return found
+                if identity is not None:
+                    return identity
         raise TokenFault(f"[{', '.join([INVALID_TOKEN, *faults])}]" if faults else INVALID_TOKEN)
 
     async def close(self) -> None:
@@ -104,12 +104,12 @@ class AuthenticatorChain:
                 return user
         if token := bearer_token(call) or subprotocol_token(call):
             try:
-                found = await self.tokens.identify(token)
+                identity = await self.tokens.identify(token)
             except TokenFault:
                 raise errors.unauthorized() from None
-            for warning in found.warnings:
+            for warning in identity.warnings:
                 call.warn(warning)
-            return found.user
+            return identity.user
         if has_failed or not self._allows_anonymous or call.proxy is not None:
             raise errors.unauthorized()
         if self._anonymous_paths and call.path not in self._anonymous_paths:

@@ -52,9 +52,9 @@ def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authenti
     if len(file.jwt) > _MOST:
         refuse([FieldError.too_many("jwt", len(file.jwt), _MOST)])
     rules = [JwtRules(jwt, Path("jwt")[index], own_issuers) for index, jwt in enumerate(file.jwt)]
-    faults = [fault for one in rules for fault in one.faults]
+    faults = [error for issuer_rules in rules for error in issuer_rules.faults]
     refuse([*faults, *_duplicates(file.jwt), *_anonymous_faults(file.anonymous)])
-    issuers = [_issuer(jwt, one) for jwt, one in zip(file.jwt, rules, strict=True)]
+    issuers = [_issuer(jwt, issuer_rules) for jwt, issuer_rules in zip(file.jwt, rules, strict=True)]
     anonymous = file.anonymous
     if anonymous is None:
         return Authentication(issuers)
@@ -63,20 +63,20 @@ def read_authentication(path: File, own_issuers: Sequence[str] = ()) -> Authenti
 
 
 def _duplicates(listed: Sequence[JwtForm]) -> list[FieldError]:
-    found: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
+    errors: list[FieldError] = []
+    urls: set[tuple[str, str]] = set()
     for index, jwt in enumerate(listed):
         for name, url in (("url", jwt.issuer.url), ("discoveryURL", jwt.issuer.discoveryURL)):
-            if url and (name, url) in seen:
-                found.append(FieldError.duplicate(Path("jwt")[index] / "issuer" / name, url))
-            seen.add((name, url))
-    return found
+            if url and (name, url) in urls:
+                errors.append(FieldError.duplicate(Path("jwt")[index] / "issuer" / name, url))
+            urls.add((name, url))
+    return errors
 
 
 def _anonymous_faults(anonymous: _Anonymous | None) -> list[FieldError]:
     if anonymous is None or anonymous.enabled or not anonymous.conditions:
         return []
-    conditions: list[Any] = [msgspec.to_builtins(one) for one in anonymous.conditions]
+    conditions: list[Any] = [msgspec.to_builtins(condition) for condition in anonymous.conditions]
     words = "enabled should be set to true when conditions are defined"
     return [FieldError.invalid("anonymous.conditions", conditions, words)]
 

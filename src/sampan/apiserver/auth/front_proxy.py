@@ -66,14 +66,14 @@ def _all(headers: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def _extra(headers: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    extra: dict[str, tuple[str, ...]] = {}
     for prefix in map(str.lower, prefixes):
         for header, value in headers.items():
             if header.lower().startswith(prefix):
                 key = header.lower().removeprefix(prefix)
                 key = key if _BAD_ESCAPE.search(key) else unquote(key)
-                found[key] = (*found.get(key, ()), value)
-    return found
+                extra[key] = (*extra.get(key, ()), value)
+    return extra
 
 
 def _without(headers: Mapping[str, str], settings: FrontProxySettings) -> Mapping[str, str]:

@@ -59,16 +59,16 @@ def _go_list(words: list[str]) -> str:
 
 def wanted_of(headers: Mapping[str, str]) -> Wanted | None:
     """Return the requested user, or None without impersonation. Raise BadRequest for headers without a user name."""
-    wanted: Wanted | None = None
+    target: Wanted | None = None
     for header, value in headers.items():
         if header[:12].lower() == _PREFIX:
-            wanted = wanted or Wanted()
-            _take(wanted, header.lower(), value)
-    if wanted is None or wanted.name:
-        return wanted
-    if wanted.is_name_alone:
+            target = target or Wanted()
+            _take(target, header.lower(), value)
+    if target is None or target.name:
+        return target
+    if target.is_name_alone:
         return None
-    raise errors.bad_request(f"requested {wanted} without impersonating a user name")
+    raise errors.bad_request(f"requested {target} without impersonating a user name")
 
 
 def _take(wanted: Wanted, header: str, value: str) -> None:
@@ -96,9 +96,9 @@ class Impersonation:
 
     async def apply(self, call: Call) -> None:
         """Set the user of a classified request to the impersonated one. Raise Forbidden if that is not allowed."""
-        wanted = wanted_of(call.headers)
-        if wanted is not None:
-            call.user = await self._user(wanted, attributes_of(call))
+        target = wanted_of(call.headers)
+        if target is not None:
+            call.user = await self._user(target, attributes_of(call))
 
     async def _user(self, wanted: Wanted, asked: Attributes) -> User:
         key, first = (asked.user.name, asked.user.groups), None
@@ -188,8 +188,8 @@ class _Check:
             await self._require("groups", group)
 
     async def _extra(self, extra: dict[str, list[str]]) -> None:
-        if self.is_constrained and (fault := _extra_fault(extra)):
-            raise self._refusal("userextras", "", fault, group=_AUTHENTICATION)
+        if self.is_constrained and (reason := _extra_fault(extra)):
+            raise self._refusal("userextras", "", reason, group=_AUTHENTICATION)
         is_large = sum(map(len, extra.values())) >= _MANY
         if (
             self.is_constrained

@@ -61,7 +61,7 @@ class JwtRules:
     def _claim_rules(self, rules: Sequence[RuleForm], within: Path) -> list[Rule]:
         claims: set[str] = set()
         expressions: set[str] = set()
-        found = []
+        compiled_rules = []
         for index, rule in enumerate(rules):
             at = within[index]
             if rule.claim and rule.expression:
@@ -76,20 +76,20 @@ class JwtRules:
                 if rule.requiredValue:
                     self._add(FieldError.invalid(at / "requiredValue", rule.requiredValue, _WITH_EXPRESSION))
                 compiled = self._condition(rule.expression, expressions, at / "expression", claims_environment())
-                found += [Rule(compiled, rule.message)] if compiled else []
-        return found
+                compiled_rules += [Rule(compiled, rule.message)] if compiled else []
+        return compiled_rules
 
     def _user_rules(self, rules: Sequence[UserRuleForm], within: Path) -> list[Rule]:
         expressions: set[str] = set()
-        found = []
+        compiled_rules = []
         for index, rule in enumerate(rules):
             at = within[index] / "expression"
             if not rule.expression:
                 self._add(FieldError.required(at))
                 continue
             compiled = self._condition(rule.expression, expressions, at, user_environment())
-            found += [Rule(compiled, rule.message)] if compiled else []
-        return found
+            compiled_rules += [Rule(compiled, rule.message)] if compiled else []
+        return compiled_rules
 
     def _condition(self, text: str, seen: set[str], at: Path, environment: Environment) -> Program | None:
         if not self._once(text, seen, at):
@@ -121,19 +121,19 @@ class JwtRules:
         return self._compiled(claim.expression, at / "expression", claims_environment()) if claim.expression else None
 
     def _extra(self, listed: Sequence[ExtraForm], within: Path) -> dict[str, Program]:
-        found: dict[str, Program] = {}
-        seen: set[str] = set()
-        for index, one in enumerate(listed):
+        programs: dict[str, Program] = {}
+        keys: set[str] = set()
+        for index, mapping in enumerate(listed):
             at = within[index]
-            self._add(*_key_faults(one.key, at / "key"))
-            if not self._once(one.key, seen, at / "key"):
+            self._add(*_key_faults(mapping.key, at / "key"))
+            if not self._once(mapping.key, keys, at / "key"):
                 continue
-            if not one.valueExpression:
+            if not mapping.valueExpression:
                 self._add(FieldError.required(at / "valueExpression"))
                 continue
-            compiled = self._compiled(one.valueExpression, at / "valueExpression", claims_environment())
-            found |= {one.key: compiled} if compiled else {}
-        return found
+            compiled = self._compiled(mapping.valueExpression, at / "valueExpression", claims_environment())
+            programs |= {mapping.key: compiled} if compiled else {}
+        return programs
 
     def _once(self, value: str, seen: set[str], at: Path) -> bool:
         if value in seen:
@@ -145,25 +145,25 @@ class JwtRules:
     def _compiled(self, text: str, at: Path, environment: Environment) -> Program | None:
         try:
             return environment.compile(text)
-        except CelError as fault:
-            self._add(FieldError.invalid(at, text, f"compilation failed: {fault}"))
+        except CelError as error:
+            self._add(FieldError.invalid(at, text, f"compilation failed: {error}"))
             return None
 
 
 def _takes_unverified(username: Program, others: Iterable[Program]) -> bool:
     if not username.tree.selects("claims", "email"):
         return False
-    return not any(one.tree.selects("claims", "email_verified") for one in (username, *others))
+    return not any(program.tree.selects("claims", "email_verified") for program in (username, *others))
 
 
 def _key_faults(key: str, at: Path) -> Faults:
-    found = domain_prefixed_path(key, str(at))
+    errors = domain_prefixed_path(key, str(at))
     if key != key.lower():
-        found.append(FieldError.invalid(at, key, "must be lowercase"))
+        errors.append(FieldError.invalid(at, key, "must be lowercase"))
     domain, slash, _ = key.partition("/")
     if slash and f".{domain}".endswith((".kubernetes.io", ".k8s.io")):
-        found.append(FieldError.invalid(at, key, _RESERVED))
-    return found
+        errors.append(FieldError.invalid(at, key, _RESERVED))
+    return errors
 
 
 def _issuer(issuer: IssuerForm, at: Path, own: Sequence[str]) -> Iterable[FieldError]:

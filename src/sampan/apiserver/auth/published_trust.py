@@ -32,12 +32,12 @@ _RETRY_S = 1.0
 
 def wanted_data(config: ServerConfig) -> dict[str, str]:
     """Return the data that this server contributes."""
-    found: dict[str, str] = {}
+    data: dict[str, str] = {}
     if config.tls is not None and config.tls.client_ca is not None:
-        found[_CLIENT_CA] = config.tls.client_ca.read_text()
+        data[_CLIENT_CA] = config.tls.client_ca.read_text()
     proxy = config.front_proxy
     if proxy is None:
-        return found
+        return data
     lists = {
         "requestheader-username-headers": proxy.username_headers,
         "requestheader-group-headers": proxy.group_headers,
@@ -46,22 +46,22 @@ def wanted_data(config: ServerConfig) -> dict[str, str]:
     }
     if proxy.uid_headers:
         lists["requestheader-uid-headers"] = proxy.uid_headers
-    found[_PROXY_CA] = proxy.ca.read_text()
-    return {**found, **{key: msgspec.json.encode(list(words)).decode() for key, words in lists.items()}}
+    data[_PROXY_CA] = proxy.ca.read_text()
+    return {**data, **{key: msgspec.json.encode(list(words)).decode() for key, words in lists.items()}}
 
 
 def combined(present: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
     """Return the present data, extended by everything that is missing."""
-    found = dict(present)
+    data = dict(present)
     for key, value in wanted.items():
-        found[key] = _joined(key, present[key], value) if present.get(key) else value
-    return found
+        data[key] = _joined(key, present[key], value) if present.get(key) else value
+    return data
 
 
 def _joined(key: str, present: str, wanted: str) -> str:
     if key in (_CLIENT_CA, _PROXY_CA):
-        known = set(_certificates(present))
-        missing = [certificate for certificate in _certificates(wanted) if certificate not in known]
+        present_certificates = set(_certificates(present))
+        missing = [certificate for certificate in _certificates(wanted) if certificate not in present_certificates]
         return "\n".join([present.rstrip("\n"), *missing, ""]) if missing else present
     try:
         words = msgspec.json.decode(present, type=list[str])
@@ -102,8 +102,8 @@ class TrustPublisher:
         self._data = data
         try:
             await self.ensure()
-        except (CacheError, StorageError, errors.ApiError) as fault:
-            log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, fault)
+        except (CacheError, StorageError, errors.ApiError) as error:
+            log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, error)
 
     async def run(self) -> None:
         """Restore the ConfigMap when it is changed, until cancelled."""
@@ -114,8 +114,8 @@ class TrustPublisher:
                 async with store.cacher.watch(query) as watcher:
                     async for _ in watcher:
                         await self.ensure()
-            except (CacheError, StorageError, errors.ApiError) as fault:
-                log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, fault)
+            except (CacheError, StorageError, errors.ApiError) as error:
+                log.warning("cannot publish the authentication CA in ConfigMap %s: %s", NAME, error)
             await asyncio.sleep(_RETRY_S)
 
     async def _send(self, method: str, path: str, body: dict[str, Any]) -> None:

@@ -34,13 +34,13 @@ def verified(token: str, keys: Sequence[AccountKey]) -> dict[str, Any]:
     checked."""
     import jwt
 
-    fault = "no key verifies the token"
+    reason = "no key verifies the token"
     for key in _candidates(token, keys):
         try:
             return jwt.decode(token, key.key, algorithms=[key.algorithm], options=SIGNATURE_ONLY)
         except jwt.PyJWTError as error:
-            fault = str(error)
-    raise TokenFault(fault)
+            reason = str(error)
+    raise TokenFault(reason)
 
 
 def _candidates(token: str, keys: Sequence[AccountKey]) -> Sequence[AccountKey]:

@@ -38,12 +38,12 @@ class TokenWebhook:
         self._salt = secrets.token_bytes(16)
 
     async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
-        wanted = tuple(audiences) or self._audiences
-        key = self._key(token, wanted)
+        targets = tuple(audiences) or self._audiences
+        key = self._key(token, targets)
         status = self._kept.get(key)
         if status is None:
-            status = await self._in_turn(key, token, wanted)
-        return identity_of(status, wanted, self._audiences)
+            status = await self._in_turn(key, token, targets)
+        return identity_of(status, targets, self._audiences)
 
     async def close(self) -> None:
         await self._service.close()
@@ -77,8 +77,8 @@ class TokenWebhook:
         }
         try:
             return await self._service.status(review)
-        except ReviewFailed as fault:
-            raise TokenFault(str(fault)) from fault
+        except ReviewFailed as error:
+            raise TokenFault(str(error)) from error
 
 
 @dataclass(slots=True)

@@ -20,16 +20,16 @@ def read_token_file(path: Path) -> dict[str, User]:
 
 def read_user_file(path: Path) -> list[tuple[str, User]]:
     """Return pairs of a secret (a token or a password) and its user."""
-    found: list[tuple[str, User]] = []
+    entries: list[tuple[str, User]] = []
     number = 0
     try:
         with path.open(newline="", encoding="utf-8") as lines:
             for number, row in enumerate(csv.reader(lines, skipinitialspace=True), start=1):
                 if row and not row[0].startswith("#"):
-                    found.append(_entry(row, f"{path}, line {number}"))
-    except (csv.Error, UnicodeDecodeError) as fault:
-        raise TokenFileError(f"{path}, line {number + 1}: {fault}") from None
-    return found
+                    entries.append(_entry(row, f"{path}, line {number}"))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise TokenFileError(f"{path}, line {number + 1}: {error}") from None
+    return entries
 
 
 def _entry(row: list[str], where: str) -> tuple[str, User]:

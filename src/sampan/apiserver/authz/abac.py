@@ -42,19 +42,19 @@ class _Line(AbacPolicy):
 
 
 def read_policies(path: Path) -> list[AbacPolicy]:
-    found = []
+    policies = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         text = line.strip()
         if text and not text.startswith("#"):
-            found.append(_policy(text, f"{path}, line {number}"))
-    return found
+            policies.append(_policy(text, f"{path}, line {number}"))
+    return policies
 
 
 def _policy(text: str, where: str) -> AbacPolicy:
     try:
         line = msgspec.json.decode(text, type=_Line)
-    except msgspec.MsgspecError as fault:
-        raise PolicyError(f"{where}: {fault}") from None
+    except msgspec.MsgspecError as error:
+        raise PolicyError(f"{where}: {error}") from None
     if not line.apiVersion and not line.kind:
         return _oldest(line)
     if line.kind != "Policy" or line.apiVersion not in _API_VERSIONS:
@@ -109,7 +109,7 @@ def _allows(policy: AbacPolicy, asked: Attributes) -> bool:
         (policy.resource, asked.resource),
         (policy.apiGroup, asked.group),
     )
-    return all(wanted in ("*", found) for wanted, found in pairs)
+    return all(pattern in ("*", value) for pattern, value in pairs)
 
 
 def _is_subject(policy: AbacPolicy, user: User) -> bool:

@@ -103,8 +103,8 @@ def _selected_name(selector: str) -> str:
         terms = fields.parse(selector).exact()
     except fields.FieldSelectorError:
         return ""
-    found = next((value for field, value in terms if field == "metadata.name"), "")
-    return "" if names.path_segment(found) else found
+    name = next((value for field, value in terms if field == "metadata.name"), "")
+    return "" if names.path_segment(name) else name
 
 
 __all__ = ["Attributes", "attributes_of"]

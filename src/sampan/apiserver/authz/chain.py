@@ -47,11 +47,13 @@ class Chain:
 
     def rights_of(self, user: User, namespace: str) -> Rights:
         """Return the combined rules of all authorizers that can list them."""
-        told = [one.rights_of(user, namespace) for one in self._authorizers if isinstance(one, Telling)]
+        answers = [
+            authorizer.rights_of(user, namespace) for authorizer in self._authorizers if isinstance(authorizer, Telling)
+        ]
         return Rights(
-            [rule for rights in told for rule in rights.rules],
-            list(dict.fromkeys(fault for rights in told for fault in rights.faults)),
-            all(rights.is_whole for rights in told),
+            [rule for rights in answers for rule in rights.rules],
+            list(dict.fromkeys(error for rights in answers for error in rights.faults)),
+            all(rights.is_whole for rights in answers),
         )
 
     def replace(self, authorizers: Sequence[Authorizer]) -> Chain:
@@ -68,8 +70,8 @@ class Chain:
 
 
 def _refused(verdict: Verdict, reasons: list[str], faults: list[str]) -> Decision:
-    told = f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
-    return Decision(verdict, "\n".join(reasons), told)
+    message = f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
+    return Decision(verdict, "\n".join(reasons), message)
 
 
 __all__ = ["Chain"]

@@ -70,7 +70,7 @@ def read_authorization(path: Path) -> list[Mode]:
     fields."""
     file = read_config(path, _File, group=GROUP, versions=VERSIONS, kind=KIND)
     refuse(_faults(file.authorizers))
-    return [_mode(one, f"authorizers[{index}]") for index, one in enumerate(file.authorizers)]
+    return [_mode(authorizer, f"authorizers[{index}]") for index, authorizer in enumerate(file.authorizers)]
 
 
 def _mode(one: _Authorizer, at: str) -> Mode:
@@ -96,7 +96,9 @@ def _faults(listed: Sequence[_Authorizer]) -> list[FieldError]:
         return [FieldError.required(within, "at least one authorization mode must be defined")]
     types: set[str] = set()
     called: set[str] = set()
-    return [fault for index, one in enumerate(listed) for fault in _one(one, within[index], types, called)]
+    return [
+        error for index, authorizer in enumerate(listed) for error in _one(authorizer, within[index], types, called)
+    ]
 
 
 def _one(one: _Authorizer, at: Field, types: set[str], called: set[str]) -> Iterator[FieldError]:
@@ -143,7 +145,9 @@ def _webhook_faults(webhook: _Webhook, at: Field) -> Iterator[FieldError]:
         yield FieldError.required(where, "required if match conditions are specified")
     yield from _choice(webhook.failurePolicy, at / "failurePolicy", tuple(_FAILURE))
     yield from _connection_faults(webhook.connectionInfo, at / "connectionInfo")
-    yield from _condition_faults([one.expression for one in webhook.matchConditions], at / "matchConditions")
+    yield from _condition_faults(
+        [condition.expression for condition in webhook.matchConditions], at / "matchConditions"
+    )
 
 
 def _condition_faults(expressions: Sequence[str], within: Field) -> Iterator[FieldError]:
@@ -159,8 +163,8 @@ def _condition_faults(expressions: Sequence[str], within: Field) -> Iterator[Fie
         else:
             try:
                 compiled(text)
-            except CelError as fault:
-                yield FieldError.invalid(at, text, str(fault))
+            except CelError as error:
+                yield FieldError.invalid(at, text, str(error))
 
 
 def _choice(value: str, at: Field, known: Sequence[str]) -> Iterator[FieldError]:
@@ -172,13 +176,13 @@ def _choice(value: str, at: Field, known: Sequence[str]) -> Iterator[FieldError]
 
 def _duration_faults(text: str, at: Field, words: str, most_s: float = inf) -> Iterator[FieldError]:
     try:
-        found = _seconds(text)
-    except ValueError as fault:
-        yield FieldError.invalid(at, text, str(fault))
+        duration_s = _seconds(text)
+    except ValueError as error:
+        yield FieldError.invalid(at, text, str(error))
         return
-    if not found:
+    if not duration_s:
         yield FieldError.required(at)
-    elif not 0 < found <= most_s:
+    elif not 0 < duration_s <= most_s:
         yield FieldError.invalid(at, text, words)
 
 
@@ -211,8 +215,8 @@ def _access(connection: _Connection, at: str) -> Access:
         if connection.type == IN_CLUSTER:
             return kubeconfig.in_cluster()
         return kubeconfig.load(Path(connection.kubeConfigFile or ""))
-    except (kubeconfig.KubeconfigError, OSError) as fault:
-        raise ConfigFault(f"{at}: {fault}") from None
+    except (kubeconfig.KubeconfigError, OSError) as error:
+        raise ConfigFault(f"{at}: {error}") from None
 
 
 __all__ = ["read_authorization"]

@@ -50,12 +50,12 @@ def environment() -> Environment:
 def compiled(text: str) -> Program:
     """Return the compiled condition. Raise `CelError` if it is invalid or not boolean."""
     try:
-        made = environment().compile(text)
-    except CelError as fault:
-        raise CelError(f"compilation failed: {fault}") from None
-    if made.result_type.kind != "bool":
-        raise CelError(f"must evaluate to bool but got {made.result_type}")
-    return made
+        program = environment().compile(text)
+    except CelError as error:
+        raise CelError(f"compilation failed: {error}") from None
+    if program.result_type.kind != "bool":
+        raise CelError(f"must evaluate to bool but got {program.result_type}")
+    return program
 
 
 def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
@@ -66,8 +66,8 @@ def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
         try:
             if not condition.evaluate(values):
                 return False
-        except CelError as fault:
-            faults.append(f"cel evaluation error: expression '{condition.text}' resulted in error: {fault}")
+        except CelError as error:
+            faults.append(f"cel evaluation error: expression '{condition.text}' resulted in error: {error}")
     if faults:
         raise ConditionsFailed(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
     return True
@@ -75,10 +75,10 @@ def all_match(conditions: Sequence[Program], spec: Mapping[str, Any]) -> bool:
 
 def _value(spec: Mapping[str, Any]) -> Any:
     """Return the review as a CEL value, with empty strings for missing fields."""
-    found = {"user": "", "groups": [], "uid": "", "extra": {}, **spec}
+    value = {"user": "", "groups": [], "uid": "", "extra": {}, **spec}
     if "resourceAttributes" in spec:
-        found["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **spec["resourceAttributes"]}
-    return reachable(found)
+        value["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **spec["resourceAttributes"]}
+    return reachable(value)
 
 
 __all__ = ["ConditionsFailed", "all_match", "compiled"]

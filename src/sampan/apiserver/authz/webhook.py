@@ -54,8 +54,8 @@ class WebhookAuthorizer:
             return decision
         spec = spec_of(asked, self._settings.version)
         key = msgspec.json.encode(spec)
-        known = self._kept.get(key)
-        return known if known is not None else self._ask(asked, spec, key)
+        cached = self._kept.get(key)
+        return cached if cached is not None else self._ask(asked, spec, key)
 
     def _unasked(self, asked: Attributes) -> Decision | None:
         """Return the decision for a request that does not meet the match conditions; None if it does."""
@@ -63,8 +63,8 @@ class WebhookAuthorizer:
 
         try:
             is_for_it = all_match(self._settings.conditions, spec_of(asked, "v1"))
-        except ConditionsFailed as fault:
-            return Decision(self._settings.on_failure, fault=str(fault))
+        except ConditionsFailed as error:
+            return Decision(self._settings.on_failure, fault=str(error))
         return None if is_for_it else Decision(Verdict.UNDECIDED)
 
     def rights_of(self, user: User, namespace: str) -> Rights:
@@ -83,8 +83,8 @@ class WebhookAuthorizer:
         }
         try:
             decision = decision_of(await self._service.status(review))
-        except ReviewFailed as fault:
-            return Decision(settings.on_failure, fault=f"webhook authorizer: {fault}")
+        except ReviewFailed as error:
+            return Decision(settings.on_failure, fault=f"webhook authorizer: {error}")
         if _length(asked) < _LONGEST_KEPT:
             is_allowed = decision.verdict is Verdict.ALLOWED
             self._kept.keep(key, decision, settings.allowed_s if is_allowed else settings.refused_s)
@@ -134,10 +134,10 @@ def _requirements(selector: str) -> dict[str, Any]:
         terms = fields.parse(selector).terms if selector else ()
     except fields.FieldSelectorError:
         return {}
-    found = [
+    requirements = [
         {"key": term.field, "operator": "NotIn" if term.is_negated else "In", "values": [term.value]} for term in terms
     ]
-    return {"requirements": found} if found else {}
+    return {"requirements": requirements} if requirements else {}
 
 
 def _label_requirements(selector: str) -> dict[str, Any]:
@@ -145,12 +145,12 @@ def _label_requirements(selector: str) -> dict[str, Any]:
         terms = labels.parse(selector).requirements if selector else ()
     except labels.SelectorError:
         return {}
-    found = [
+    requirements = [
         _given({"key": term.key, "operator": _OPERATORS.get(term.operator), "values": sorted(term.values)})
         for term in terms
         if term.operator in _OPERATORS
     ]
-    return {"requirements": found} if found else {}
+    return {"requirements": requirements} if requirements else {}
 
 
 _OPERATORS = {

@@ -29,9 +29,9 @@ class Demand:
     def target(self, most: int) -> float:
         """Return the target number of seats, from the samples since the last call and `most`, the maximum in that
         time."""
-        seen, self.seen = self.seen or [0], []
-        mean = sum(seen) / len(seen)
-        spread = math.sqrt(sum((each - mean) ** 2 for each in seen) / len(seen))
+        samples, self.seen = self.seen or [0], []
+        mean = sum(samples) / len(samples)
+        spread = math.sqrt(sum((sample - mean) ** 2 for sample in samples) / len(samples))
         envelope = min(float(most), mean + spread)
         self.smooth = max(envelope, _FADING * self.smooth + (1 - _FADING) * envelope)
         return self.smooth

@@ -27,10 +27,12 @@ class Fairness:
 
     def configure(self, schemas: Iterable[FlowSchema], levels: Iterable[PriorityLevelConfiguration]) -> None:
         """Replace schemas and levels. Requests in a removed level still finish."""
-        known = {level.metadata.name: level for level in levels}
-        self._uids = {name: level.metadata.uid for name, level in known.items()}
-        self._schemas = Schemas(each for each in schemas if each.spec.priorityLevelConfiguration.name in known)
-        limited = _limits(known.values(), self._seats)
+        levels_by_name = {level.metadata.name: level for level in levels}
+        self._uids = {name: level.metadata.uid for name, level in levels_by_name.items()}
+        self._schemas = Schemas(
+            schema for schema in schemas if schema.spec.priorityLevelConfiguration.name in levels_by_name
+        )
+        limited = _limits(levels_by_name.values(), self._seats)
         for name, limits in limited.items():
             if name in self.levels:
                 self.levels[name].configure(limits)
@@ -53,10 +55,10 @@ class Fairness:
 
 def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[str, Limits]:
     """Return the nominal seats of the limited levels in proportion to their shares, rounded up."""
-    limited = {each.metadata.name: each.spec.limited for each in levels if each.spec.limited is not None}
-    shares = {name: each.nominalConcurrencyShares or 0 for name, each in limited.items()}
+    limited = {level.metadata.name: level.spec.limited for level in levels if level.spec.limited is not None}
+    shares = {name: level.nominalConcurrencyShares or 0 for name, level in limited.items()}
     total = sum(shares.values()) or 1
-    return {name: _level_limits(each, math.ceil(seats * shares[name] / total)) for name, each in limited.items()}
+    return {name: _level_limits(level, math.ceil(seats * shares[name] / total)) for name, level in limited.items()}
 
 
 def _level_limits(spec: LimitedPriorityLevelConfiguration, seats: int) -> Limits:

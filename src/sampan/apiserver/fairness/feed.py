@@ -41,8 +41,8 @@ class FairnessFeed:
 
     async def ensure_defaults(self) -> None:
         """Create missing default objects, and update those with the annotation autoupdate-spec=true."""
-        await asyncio.gather(*(self._ensure(_LEVELS, each) for each in LEVELS))
-        await asyncio.gather(*(self._ensure(_SCHEMAS, each) for each in SCHEMAS))
+        await asyncio.gather(*(self._ensure(_LEVELS, value) for value in LEVELS))
+        await asyncio.gather(*(self._ensure(_SCHEMAS, value) for value in SCHEMAS))
 
     async def run(self) -> None:
         """Follow the stored objects until cancelled."""
@@ -70,14 +70,14 @@ class FairnessFeed:
             try:
                 if self.differs():
                     await self.ensure_defaults()
-            except (errors.ApiError, StorageError) as fault:
-                log.warning("cannot write the mandatory flow control configuration: %s", fault)
+            except (errors.ApiError, StorageError) as error:
+                log.warning("cannot write the mandatory flow control configuration: %s", error)
 
     def differs(self) -> bool:
         """Whether a default object is missing, or differs and is still updated automatically."""
-        for kind, wanted in zip(_KINDS, (SCHEMAS, LEVELS), strict=True):
-            found = {each.metadata.name: each for each in self._stored(kind)}
-            if any(_is_off(found.get(value["metadata"]["name"]), value) for value in wanted):
+        for kind, desired in zip(_KINDS, (SCHEMAS, LEVELS), strict=True):
+            stored = {obj.metadata.name: obj for obj in self._stored(kind)}
+            if any(_is_off(stored.get(value["metadata"]["name"]), value) for value in desired):
                 return True
         return False
 
@@ -88,8 +88,8 @@ class FairnessFeed:
                 async with store.cacher.watch(WatchQuery()) as watcher:
                     async for _ in watcher:
                         self._changed.set()
-            except (CacheError, StorageError) as fault:
-                log.warning("flow control: watch of %s failed, listing again: %s", kind, fault)
+            except (CacheError, StorageError) as error:
+                log.warning("flow control: watch of %s failed, listing again: %s", kind, error)
             await asyncio.sleep(_RETRY_S)
 
     async def _take(self) -> None:
@@ -99,8 +99,8 @@ class FairnessFeed:
         for schema in schemas:
             try:
                 await self._tell(schema, names)
-            except (errors.ApiError, StorageError) as fault:
-                log.warning("cannot update the status of FlowSchema %s: %s", schema.metadata.name, fault)
+            except (errors.ApiError, StorageError) as error:
+                log.warning("cannot update the status of FlowSchema %s: %s", schema.metadata.name, error)
 
     def _stored(self, kind: str) -> Sequence[Any]:
         cacher = self._pipeline.endpoints.registry.store_of(GROUP, "v1", kind).cacher
@@ -111,7 +111,7 @@ class FairnessFeed:
         level = schema.spec.priorityLevelConfiguration.name
         status, reason, tail = ("False", "Found", "it exists") if level in levels else _DANGLING
         link = "and" if level in levels else "but"
-        present = next((each for each in schema.status.conditions if each.type == "Dangling"), None)
+        present = next((existing for existing in schema.status.conditions if existing.type == "Dangling"), None)
         message = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" {link} {tail}'
         if present is not None and (present.status, present.message) == (status, message):
             return
@@ -119,7 +119,7 @@ class FairnessFeed:
         if present is not None and present.status == status:
             now = present.lastTransitionTime or now
         condition = {"type": "Dangling", "status": status, "lastTransitionTime": now, "reason": reason}
-        others = [msgspec.to_builtins(each) for each in schema.status.conditions if each.type != "Dangling"]
+        others = [msgspec.to_builtins(existing) for existing in schema.status.conditions if existing.type != "Dangling"]
         value = {"status": {"conditions": [*others, {**condition, "message": message}]}}
         await self._send("PATCH", f"{_ROOT}/{_SCHEMAS}/{schema.metadata.name}/status", value, MERGE_PATCH)
 
@@ -132,9 +132,9 @@ class FairnessFeed:
 
     async def _renew(self, path: str, value: dict[str, Any]) -> None:
         answer = await self._send("GET", path)
-        found = msgspec.json.decode(answer.raw)
-        if found["metadata"].get("annotations", {}).get(AUTO_UPDATE) == "true" and found["spec"] != value["spec"]:
-            await self._send("PUT", path, {**found, "spec": value["spec"]})
+        current = msgspec.json.decode(answer.raw)
+        if current["metadata"].get("annotations", {}).get(AUTO_UPDATE) == "true" and current["spec"] != value["spec"]:
+            await self._send("PUT", path, {**current, "spec": value["spec"]})
 
     async def _send(self, method: str, path: str, value: Any = None, media: str = JSON) -> Any:
         body = msgspec.json.encode(value) if value is not None else b""

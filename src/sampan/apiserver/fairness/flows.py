@@ -33,7 +33,7 @@ class Schemas:
     """The schemas in matching order. Which of them apply to a user is computed once and cached."""
 
     def __init__(self, schemas: Iterable[FlowSchema]) -> None:
-        self._schemas = sorted(schemas, key=lambda each: (each.spec.matchingPrecedence, each.metadata.name))
+        self._schemas = sorted(schemas, key=lambda schema: (schema.spec.matchingPrecedence, schema.metadata.name))
         self._of_users: dict[tuple[str, tuple[str, ...]], list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]] = {}
 
     def flow(self, asked: Attributes) -> Flow | None:
@@ -44,13 +44,16 @@ class Schemas:
 
     def _of_user(self, user: User) -> list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]:
         key = (user.name, user.groups)
-        found = self._of_users.get(key)
-        if found is None:
+        matches = self._of_users.get(key)
+        if matches is None:
             if len(self._of_users) >= _MOST_USERS:
                 self._of_users.clear()
-            every = ((each, [rule for rule in each.spec.rules if _is_for(rule, user)]) for each in self._schemas)
-            found = self._of_users[key] = [(schema, rules) for schema, rules in every if rules]
-        return found
+            every = (
+                (flow_schema, [rule for rule in flow_schema.spec.rules if _is_for(rule, user)])
+                for flow_schema in self._schemas
+            )
+            matches = self._of_users[key] = [(schema, rules) for schema, rules in every if rules]
+        return matches
 
 
 def _flow(schema: FlowSchema, asked: Attributes) -> Flow:
@@ -78,8 +81,8 @@ def _is_subject(subject: Subject, user: User) -> bool:
 
 def _fits(rule: PolicyRulesWithSubjects, asked: Attributes) -> bool:
     if asked.is_resource:
-        return any(_fits_resource(each, asked) for each in rule.resourceRules)
-    return any(_fits_path(each, asked) for each in rule.nonResourceRules)
+        return any(_fits_resource(policy_rule, asked) for policy_rule in rule.resourceRules)
+    return any(_fits_path(policy_rule, asked) for policy_rule in rule.nonResourceRules)
 
 
 def _fits_resource(rule: ResourcePolicyRule, asked: Attributes) -> bool:

@@ -122,9 +122,9 @@ class Level:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await turn.comes
-        except BaseException as fault:
+        except BaseException as error:
             self._give_up(queue, turn)
-            if isinstance(fault, TimeoutError):
+            if isinstance(error, TimeoutError):
                 self.refused += 1
                 raise refusal() from None
             raise
@@ -139,7 +139,9 @@ class Level:
 
     def _serve(self) -> None:
         while self.waiting:
-            queue = min((each for each in self._queues if each.waiting), key=lambda each: each.served)
+            queue = min(
+                (candidate for candidate in self._queues if candidate.waiting), key=lambda candidate: candidate.served
+            )
             turn = queue.waiting[0]
             if not self._has_room(turn.width):
                 return
@@ -162,11 +164,11 @@ class Level:
 def deal(flow: str, queues: int, hand: int) -> list[int]:
     """Return the hand of distinct queues of a flow, which is always the same."""
     number = int.from_bytes(hashlib.blake2b(flow.encode(), digest_size=16).digest(), "big")
-    left, found = list(range(queues)), []
+    remaining, chosen = list(range(queues)), []
     for _ in range(min(hand, queues)):
-        number, at = divmod(number, len(left))
-        found.append(left.pop(at))
-    return found
+        number, at = divmod(number, len(remaining))
+        chosen.append(remaining.pop(at))
+    return chosen
 
 
 def refusal() -> errors.TooManyRequests:

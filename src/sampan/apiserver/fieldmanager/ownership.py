@@ -58,10 +58,10 @@ class Ownership:
     def of(self, resource: Resource, subresource: str) -> FieldManager:
         """Return the field manager of a resource and subresource."""
         key = (resource.group, resource.version, resource.kind, subresource)
-        found = self._managers.get(key)
-        if found is None:
-            found = self._managers[key] = self._made(resource, subresource)
-        return found
+        manager = self._managers.get(key)
+        if manager is None:
+            manager = self._managers[key] = self._made(resource, subresource)
+        return manager
 
     def _made(self, resource: Resource, subresource: str) -> FieldManager:
         forms = self._forms(resource)
@@ -109,9 +109,9 @@ def _is_stored(resource: Resource) -> bool:
 
 def _taken(obj: Any) -> list[ManagedFieldsEntry]:
     """Return the managed fields of an object and clear them."""
-    found: list[ManagedFieldsEntry] = obj.metadata.managedFields
+    entries: list[ManagedFieldsEntry] = obj.metadata.managedFields
     obj.metadata.managedFields = []
-    return found
+    return entries
 
 
 def without_managers(value: Value) -> Value:

@@ -48,9 +48,9 @@ _NOTHING = Everything()
 
 
 def of(resource: Resource, subresource: str) -> Filter:
-    known = _PATHS.get((resource.group, resource.plural, subresource))
-    if known is not None:
-        return known
+    path_filter = _PATHS.get((resource.group, resource.plural, subresource))
+    if path_filter is not None:
+        return path_filter
     if subresource == "status":
         keeps = resource.is_custom or (resource.group, resource.plural) in _KEEP_METADATA
         return _ALL_BUT_STATUS if keeps else _SPEC

@@ -25,10 +25,10 @@ class ResourceForms:
     def atom(self, api_version: str) -> Atom:
         resource = self._resource(api_version)
         codec = self._registry.codec_of(resource)
-        known = self._atoms.get(api_version)
-        if known is None or known[0] is not codec:  # the schema of a custom resource may change
-            known = self._atoms[api_version] = codec, of_kind(codec.schema, is_custom=resource.is_custom)
-        return known[1]
+        cached = self._atoms.get(api_version)
+        if cached is None or cached[0] is not codec:  # the schema of a custom resource may change
+            cached = self._atoms[api_version] = codec, of_kind(codec.schema, is_custom=resource.is_custom)
+        return cached[1]
 
     def convert(self, value: Any, api_version: str) -> Any:
         if value["apiVersion"] == api_version:
@@ -55,10 +55,10 @@ class ResourceForms:
 
     def _resource(self, api_version: str) -> Resource:
         group, _, version = api_version.rpartition("/")
-        found = self._registry.scheme.by_kind(group, version, self._kind) if group == self._group else None
-        if found is None:
+        resource = self._registry.scheme.by_kind(group, version, self._kind) if group == self._group else None
+        if resource is None:
             raise MissingVersion(api_version)
-        return found
+        return resource
 
 
 __all__ = ["ResourceForms"]

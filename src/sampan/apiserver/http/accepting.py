@@ -78,15 +78,15 @@ class Acceptor:
 
     def close(self) -> None:
         """Close the listening socket and pending ones, after `run` has been cancelled."""
-        for each in (self._listening, *self._arriving):
-            each.close()
+        for sock in (self._listening, *self._arriving):
+            sock.close()
 
     async def _accept(self) -> tuple[socket.socket, object]:
         while True:
             try:
                 return await asyncio.get_running_loop().sock_accept(self._listening)
-            except OSError as fault:
-                log.warning("cannot accept a connection: %s", fault)
+            except OSError as error:
+                log.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(_PAUSE_S)
 
     async def _admit(self, client: socket.socket, place: Place) -> None:
@@ -97,8 +97,8 @@ class Acceptor:
                 make = partial(self._make, place)
                 await loop.connect_accepted_socket(make, client, ssl=self._tls, **self._options)
                 is_admitted = True
-        except (OSError, TimeoutError) as fault:
-            log.debug("cannot set up a connection: %s", fault)
+        except (OSError, TimeoutError) as error:
+            log.debug("cannot set up a connection: %s", error)
         except Exception:
             log.exception("a connection could not be set up")
         finally:

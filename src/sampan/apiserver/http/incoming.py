@@ -69,8 +69,8 @@ class Incoming:
             return most
         try:
             wish = durations.parse_duration(text)
-        except durations.DurationError as fault:
-            raise errors.bad_request(f"invalid timeout specified in the request URL - {fault}") from None
+        except durations.DurationError as error:
+            raise errors.bad_request(f"invalid timeout specified in the request URL - {error}") from None
         return min(wish / durations.SECOND, most) if wish > 0 else most
 
     @property
@@ -134,9 +134,9 @@ class Incoming:
             request.transport.write(_CONTINUE)
         try:
             call.body = await self._gathered(most)
-        except (RequestPayloadError, http_exceptions.HttpProcessingError) as fault:
+        except (RequestPayloadError, http_exceptions.HttpProcessingError) as error:
             self.is_cut = True
-            raise errors.bad_request(f"the body of the request cannot be read: {_short(fault)}") from None
+            raise errors.bad_request(f"the body of the request cannot be read: {_short(error)}") from None
 
     async def _gathered(self, most: int) -> bytes:
         pieces, size = [], 0

@@ -120,12 +120,12 @@ def peer_of(address: object) -> str:
     if ":" not in host:
         return host
     try:
-        found = ipaddress.IPv6Address(host.partition("%")[0])
+        ipv6 = ipaddress.IPv6Address(host.partition("%")[0])
     except ValueError:
         return host
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.IPv6Network((int(found), _IPV6_NETWORK), strict=False))
+    if ipv6.ipv4_mapped is not None:
+        return str(ipv6.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(ipv6), _IPV6_NETWORK), strict=False))
 
 
 __all__ = ["Place", "Room", "peer_of", "room"]

@@ -75,21 +75,21 @@ class HttpServer:
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return sum(len(each) for each in self._connections)
+        return sum(len(connections) for connections in self._connections)
 
     async def listen(self, listeners: Sequence[Listener]) -> list[int]:
         """Open the listeners and return their ports."""
         ports = []
         for listener in listeners:
-            made = Connections(partial(self._handle, listener.user), limits=self._limits)
+            connections = Connections(partial(self._handle, listener.user), limits=self._limits)
             acceptor = Acceptor(
                 listening=listen(listener.host, listener.port),
-                make=made,
+                make=connections,
                 tls=listener.tls,
                 room=self._room,
                 limits=self._limits,
             )
-            self._connections.append(made)
+            self._connections.append(connections)
             self._acceptors.append((acceptor, asyncio.create_task(acceptor.run())))
             ports.append(acceptor.port)
         return ports
@@ -109,7 +109,7 @@ class HttpServer:
         self._watching.end_all()
         for stream in list(self._streams):
             stream.cancel()
-        await asyncio.gather(*(each.close(grace_s) for each in self._connections))
+        await asyncio.gather(*(connections.close(grace_s) for connections in self._connections))
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -164,12 +164,12 @@ class HttpServer:
             return await self._pipeline.serve_as(call)
         except (errors.ApiError, ConnectionError, TimeoutError):
             raise
-        except Exception as fault:
-            known = translated(fault, call)
-            if known is not None:
-                raise known from fault
+        except Exception as error:
+            api_error = translated(error, call)
+            if api_error is not None:
+                raise api_error from error
             log.exception("%s %s", call.method, call.path)
-            raise errors.internal_error("the request could not be carried out") from fault
+            raise errors.internal_error("the request could not be carried out") from error
         finally:
             if call.user.name != ANONYMOUS and isinstance(request.protocol, Connection):
                 request.protocol.place.prove()

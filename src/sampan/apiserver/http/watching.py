@@ -62,11 +62,11 @@ class Watching:
                 await response.prepare(request)
                 await self._send(request, call, watcher, frames.through(Chunk) if is_chunked else frames)
                 error, is_deaf = watcher.error, watcher.blocked_at is not None
-        except (Expired, TooLargeVersion) as fault:
+        except (Expired, TooLargeVersion) as cache_error:
             await response.prepare(request)
-            error, is_deaf = fault, False
-        except CacheError as fault:
-            raise told(fault, call) from fault
+            error, is_deaf = cache_error, False
+        except CacheError as cache_error:
+            raise told(cache_error, call) from cache_error
         if is_deaf and isinstance(error, TooSlow):
             _disconnect(request)  # the client does not read, so the end of the stream could not be sent
         else:
@@ -83,10 +83,10 @@ class Watching:
                 error = watcher.error
                 if watcher.blocked_at is not None and isinstance(error, TooSlow):
                     _disconnect(request)
-        except (Expired, TooLargeVersion) as fault:
-            socket, error = await websocket.open_socket(request), fault
-        except CacheError as fault:
-            raise told(fault, call) from fault
+        except (Expired, TooLargeVersion) as cache_error:
+            socket, error = await websocket.open_socket(request), cache_error
+        except CacheError as cache_error:
+            raise told(cache_error, call) from cache_error
         with suppress(ConnectionError):
             if is_told(error):
                 await websocket.send_frame(socket, frames, frames.error(told(error, call).status))
@@ -247,8 +247,8 @@ class Chunk:
 
 
 def told(fault: Exception | None, call: Call) -> errors.ApiError:
-    known = translated(fault, call) if fault is not None else None
-    return known or errors.internal_error(str(fault))
+    api_error = translated(fault, call) if fault is not None else None
+    return api_error or errors.internal_error(str(fault))
 
 
 def is_told(error: Exception | None) -> bool:

@@ -110,15 +110,17 @@ class MetricsApi:
         chosen = Selection(name=SERVICE)
         while True:
             try:
-                found = await services.cacher.list(ListQuery(chosen))
-                given: list[APIService] = [services.cacher.object(item) for item in found.items]
-                self._service = next((one for one in given if one.spec.service is not None), None)
+                result = await services.cacher.list(ListQuery(chosen))
+                api_services: list[APIService] = [services.cacher.object(item) for item in result.items]
+                self._service = next(
+                    (api_service for api_service in api_services if api_service.spec.service is not None), None
+                )
                 self._apply()
-                query = WatchQuery(chosen, resource_version=str(found.revision))
+                query = WatchQuery(chosen, resource_version=str(result.revision))
                 async with services.cacher.watch(query) as watcher:
                     await anext(watcher, None)  # list again after any change
-            except (CacheError, StorageError) as fault:
-                log.warning("metrics API: watch of APIServices failed, listing again: %s", fault)
+            except (CacheError, StorageError) as error:
+                log.warning("metrics API: watch of APIServices failed, listing again: %s", error)
                 await asyncio.sleep(_RETRY_S)
 
     def _apply(self) -> None:
@@ -148,27 +150,27 @@ class MetricsApi:
         items = await self._found("Node", call)
         nodes: list[Node] = list(items)
         summaries = await self._summaries.of(node.metadata.name for node in nodes)
-        found = []
+        metrics = []
         for node in nodes:
             summary = summaries.get(node.metadata.name)
-            made = forms.node_metrics(node.metadata.name, node.metadata.labels, summary) if summary else None
-            if made is not None:
-                found.append(made)
-        return _answer(call, NODES, found, call.name)
+            node_metrics = forms.node_metrics(node.metadata.name, node.metadata.labels, summary) if summary else None
+            if node_metrics is not None:
+                metrics.append(node_metrics)
+        return _answer(call, NODES, metrics, call.name)
 
     async def _serve_pods(self, endpoints: Endpoints, call: Call) -> Answer:
         items = await self._found("Pod", call)
         pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
         summaries = await self._summaries.of({pod.spec.nodeName for pod in pods})
         stats = {node: forms.pods_of(summary) for node, summary in summaries.items()}
-        found = []
+        metrics = []
         for pod in pods:
             meta = pod.metadata
             own = stats.get(pod.spec.nodeName, {}).get((meta.namespace, meta.name))
-            made = forms.pod_metrics(meta.namespace, meta.name, meta.labels, own) if own is not None else None
-            if made is not None:
-                found.append(made)
-        return _answer(call, PODS, found, f"{call.namespace}/{call.name}")
+            pod_metrics = forms.pod_metrics(meta.namespace, meta.name, meta.labels, own) if own is not None else None
+            if pod_metrics is not None:
+                metrics.append(pod_metrics)
+        return _answer(call, PODS, metrics, f"{call.namespace}/{call.name}")
 
     async def _found(self, kind: str, call: Call) -> list[Any]:
         store = self._registry.store_of("", "v1", kind)

@@ -46,8 +46,8 @@ class Elsewhere:
         if client is not None:
             try:
                 self._tls.load_cert_chain(*client)
-            except OSError as fault:
-                log.error("cannot load the proxy client certificate %s: %s", client[0], fault)
+            except OSError as error:
+                log.error("cannot load the proxy client certificate %s: %s", client[0], error)
 
     async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
         """Proxy a request that this server has authorized. The user is passed in request headers."""
@@ -59,8 +59,8 @@ class Elsewhere:
             return await self._upstream.ask(
                 location, target, headers=[*headers, *_told(call.user)], tls=self._tls, server_name=self._server_name
             )
-        except OSError as fault:
-            raise unreachable(str(fault)) from None
+        except OSError as error:
+            raise unreachable(str(error)) from None
 
     async def _location(self) -> Location:
         text = f"https:{self._name}:{self._port}"
@@ -69,8 +69,8 @@ class Elsewhere:
             port = service_port_name(await self._object("Service"), target)
             locations = service_locations(await self._object("Endpoints"), port, target)
             return await choose_location(self._registry, self._upstream.kubelets, locations)
-        except errors.NotFound as fault:  # it is the service that is missing, not the requested object
-            raise errors.service_unavailable(str(fault)) from None
+        except errors.NotFound as error:  # it is the service that is missing, not the requested object
+            raise errors.service_unavailable(str(error)) from None
 
     async def _object(self, kind: str) -> Any:
         store = self._registry.store_of("", "v1", kind)

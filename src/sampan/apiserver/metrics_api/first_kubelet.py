@@ -24,16 +24,16 @@ async def first_kubelet(registry: Registry) -> None:
     nodes = registry.store_of("", "v1", "Node").cacher
     while True:
         try:
-            found = await nodes.list(ListQuery(Selection()))
-            if _any_listens(nodes.object(item) for item in found.items):
+            result = await nodes.list(ListQuery(Selection()))
+            if _any_listens(nodes.object(item) for item in result.items):
                 return
-            query = WatchQuery(Selection(), resource_version=str(found.revision))
+            query = WatchQuery(Selection(), resource_version=str(result.revision))
             async with nodes.watch(query) as watcher:
                 async for events in watcher:
                     if _any_listens(nodes.object(event.item) for event in events if event.type in (ADDED, MODIFIED)):
                         return
-        except (CacheError, StorageError) as fault:
-            log.warning("metrics API: watch of nodes failed, listing again: %s", fault)
+        except (CacheError, StorageError) as error:
+            log.warning("metrics API: watch of nodes failed, listing again: %s", error)
             await asyncio.sleep(_RETRY_S)
 
 

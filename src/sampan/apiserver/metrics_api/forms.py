@@ -38,11 +38,11 @@ def pod_metrics(namespace: str, name: str, labels: Mapping[str, str], stats: Map
 
 def pods_of(summary: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
     """Return the statistics of a summary's pods by namespace and name."""
-    found = {}
+    pods = {}
     for stats in _list(summary.get("pods")):
         ref = _mapping(stats.get("podRef"))
-        found[str(ref.get("namespace")), str(ref.get("name"))] = stats
-    return found
+        pods[str(ref.get("namespace")), str(ref.get("name"))] = stats
+    return pods
 
 
 def _object(
@@ -96,7 +96,7 @@ def as_table(items: Sequence[Value], api_version: str) -> Value:
 
 
 def _cells(item: Value) -> list[str]:
-    parts = [item["usage"]] if "usage" in item else [each["usage"] for each in item["containers"]]
+    parts = [item["usage"]] if "usage" in item else [container["usage"] for container in item["containers"]]
     cpu = sum(int(part["cpu"].removesuffix("n")) for part in parts)
     memory = sum(_bytes(part["memory"]) for part in parts)
     return [item["metadata"]["name"], f"{cpu}n", f"{memory // 1024}Ki", item["window"]]

@@ -38,8 +38,8 @@ async def ensure_reader_role(pipeline: Pipeline) -> None:
         await pipeline.serve_as(call)
     except errors.AlreadyExists:
         return
-    except errors.ApiError as fault:
-        log.warning("cannot write the role %s of the metrics API: %s", NAME, fault)
+    except errors.ApiError as error:
+        log.warning("cannot write the role %s of the metrics API: %s", NAME, error)
 
 
 __all__ = ["NAME", "ensure_reader_role"]

@@ -33,8 +33,8 @@ class Summaries:
     async def of(self, nodes: Iterable[str]) -> dict[str, Summary]:
         """Return the summaries by node; nodes that do not respond are omitted."""
         names = list(nodes)
-        found = await asyncio.gather(*(self._of(name) for name in names))
-        return {name: summary for name, summary in zip(names, found, strict=True) if summary is not None}
+        summaries = await asyncio.gather(*(self._of(name) for name in names))
+        return {name: summary for name, summary in zip(names, summaries, strict=True) if summary is not None}
 
     async def _of(self, node: str) -> Summary | None:
         now = self._clock.monotonic()
@@ -44,8 +44,8 @@ class Summaries:
         try:
             async with self._limit, asyncio.timeout(_TIMEOUT_S):
                 summary = await self._asked(node)
-        except (errors.ApiError, OSError, TimeoutError, ValueError) as fault:
-            log.debug("no metrics from node %s: %s", node, fault)
+        except (errors.ApiError, OSError, TimeoutError, ValueError) as error:
+            log.debug("no metrics from node %s: %s", node, error)
             self._kept.pop(node, None)
             return None
         self._kept[node] = now, summary
@@ -55,10 +55,10 @@ class Summaries:
         kubelets = self._upstream.kubelets
         if (local := kubelets.local(node)) is not None:
             return await local.summary()
-        found = json_codec.read_any(await self._upstream.read(await kubelets.location(node), _PATH))
-        if not isinstance(found, dict):
+        summary = json_codec.read_any(await self._upstream.read(await kubelets.location(node), _PATH))
+        if not isinstance(summary, dict):
             raise ValueError("the kubelet's summary is not an object")
-        return found
+        return summary
 
 
 __all__ = ["Summaries", "Summary"]

@@ -101,8 +101,8 @@ class Kubelets:
     async def node(self, name: str) -> Node:
         store = self._registry.store_of("", "v1", "Node")
         item = await store.get("", name)
-        found: Node = item.object(store.codec.decode)
-        return found
+        node: Node = item.object(store.codec.decode)
+        return node
 
     async def is_hollow(self, pod: Pod) -> bool:
         """Return whether a pod is on a hollow node, which means that nothing listens on its address."""
@@ -128,10 +128,10 @@ class Kubelets:
             check_reachable([host])
             return
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError as fault:
-            raise errors.bad_request(f"lookup {host}: {fault.strerror or fault}") from None
-        check_reachable(str(each[4][0]) for each in found)
+            infos = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise errors.bad_request(f"lookup {host}: {error.strerror or error}") from None
+        check_reachable(str(info[4][0]) for info in infos)
 
     def tls(self) -> ssl.SSLContext:
         if self._tls is None:

@@ -55,12 +55,12 @@ def target_of(kind: str, text: str) -> Target:
 def node_address(node: Node, types: Sequence[str]) -> str:
     """Return the preferred address."""
     for kind in types:
-        for found in node.status.addresses:
-            if found.type == kind and found.address:
-                return found.address
-    wanted, known = " ".join(types), " ".join(found.type for found in node.status.addresses)
-    text = f"no preferred addresses found; known addresses: [{known}]" if known else "no addresses found"
-    raise errors.ApiError(f"{text} for node {node.metadata.name}, wanted [{wanted}]", code=500, reason="")
+        for address in node.status.addresses:
+            if address.type == kind and address.address:
+                return address.address
+    wanted_types, known_types = " ".join(types), " ".join(address.type for address in node.status.addresses)
+    text = f"no preferred addresses found; known addresses: [{known_types}]" if known_types else "no addresses found"
+    raise errors.ApiError(f"{text} for node {node.metadata.name}, wanted [{wanted_types}]", code=500, reason="")
 
 
 def kubelet_port(node: Node) -> int:
@@ -69,7 +69,12 @@ def kubelet_port(node: Node) -> int:
 
 def pod_location(pod: Pod, target: Target) -> Location:
     port = target.port or next(
-        (str(each.containerPort) for container in pod.spec.containers or () for each in container.ports), ""
+        (
+            str(container_port.containerPort)
+            for container in pod.spec.containers or ()
+            for container_port in container.ports
+        ),
+        "",
     )
     address = pod.status.podIPs[0].ip if pod.status.podIPs else pod.status.podIP
     if not is_reachable(address):
@@ -91,7 +96,7 @@ def service_port_name(service: Service, target: Target) -> str:
 
 def service_locations(endpoints: CoreEndpoints, port_name: str, target: Target) -> list[Location]:
     """Return all endpoints of the port, from which the caller chooses."""
-    found = [
+    locations = [
         Location(host=address.ip, port=port.port, is_tls=target.scheme == "https", pod=_pod_of(endpoints, address))
         for subset in endpoints.subsets
         for port in subset.ports
@@ -99,10 +104,10 @@ def service_locations(endpoints: CoreEndpoints, port_name: str, target: Target) 
         for address in subset.addresses
         if is_reachable(address.ip)
     ]
-    if not found:
-        asked = target.text if endpoints.subsets else target.name
-        raise errors.service_unavailable(f'no endpoints available for service "{asked}"')
-    return found
+    if not locations:
+        service = target.text if endpoints.subsets else target.name
+        raise errors.service_unavailable(f'no endpoints available for service "{service}"')
+    return locations
 
 
 def _pod_of(endpoints: CoreEndpoints, address: EndpointAddress) -> tuple[str, str] | None:
@@ -128,8 +133,8 @@ def is_reachable(address: str) -> bool:
     """Whether it is a unicast address that other hosts can reach."""
     if not is_address(address):
         return False
-    found = ipaddress.ip_address(address)
-    return not (found.is_unspecified or found.is_loopback or found.is_multicast or found.is_link_local)
+    ip = ipaddress.ip_address(address)
+    return not (ip.is_unspecified or ip.is_loopback or ip.is_multicast or ip.is_link_local)
 
 
 def check_reachable(addresses: Iterable[str]) -> None:

@@ -81,17 +81,17 @@ async def _pieces(
     meta = pod.metadata
     local = upstream.kubelets.local(pod.spec.nodeName)
     if local is not None:
-        found = local.log(meta.namespace, meta.name, container, query)
+        log_stream = local.log(meta.namespace, meta.name, container, query)
         try:
-            async for piece in found:
+            async for piece in log_stream:
                 yield piece
-        except Exception as fault:
-            code = getattr(fault, "code", None)
+        except Exception as error:
+            code = getattr(error, "code", None)
             if not isinstance(code, int):
                 raise
-            raise refused(code, str(fault), meta.name) from None
+            raise refused(code, str(error), meta.name) from None
         finally:
-            await found.aclose()
+            await log_stream.aclose()
         return
     target = f"/containerLogs/{meta.namespace}/{meta.name}/{container}"
     if query:

@@ -64,9 +64,11 @@ async def proxy_to_service(endpoints: Endpoints, call: Call) -> Answer:
     port = target.port
     if port.isascii() and port.isdecimal():
         port = service_port_name(await _object(endpoints, "Service", call.namespace, target.name), target)
-    found = await _object(endpoints, "Endpoints", call.namespace, target.name)
+    service_endpoints = await _object(endpoints, "Endpoints", call.namespace, target.name)
     upstream = _upstream(endpoints)
-    location = await choose_location(endpoints.registry, upstream.kubelets, service_locations(found, port, target))
+    location = await choose_location(
+        endpoints.registry, upstream.kubelets, service_locations(service_endpoints, port, target)
+    )
     return _to(upstream, location)
 
 
@@ -126,7 +128,7 @@ async def _node_name(endpoints: Endpoints, text: str) -> str:
         await nodes.cacher.wait_ready()
         for item in nodes.cacher.peek_all():
             node = item.object(nodes.codec.decode)
-            if any(found.address == text for found in node.status.addresses):
+            if any(address.address == text for address in node.status.addresses):
                 return str(node.metadata.name)
         raise errors.not_found("nodes", text)
     return text

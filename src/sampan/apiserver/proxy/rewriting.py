@@ -120,8 +120,8 @@ def _pieces(text: str, link: Link) -> Iterator[str]:
         else:
             end = at + 1
         if raw and end >= 0:
-            found = _RAW_END[raw].search(text, end) if raw in _RAW_END else None
-            end = found.start() if found is not None else -1
+            end_tag = _RAW_END[raw].search(text, end) if raw in _RAW_END else None
+            end = end_tag.start() if end_tag is not None else -1
         if end < 0:
             break
     yield text[done:]

@@ -104,9 +104,9 @@ class Upstream:
             answer = await self.fetch(location, target)
         except RedirectForbidden as error:
             raise errors.internal_error(str(error)) from None
-        except ConnectionError as fault:
+        except ConnectionError as connection_error:
             url = self._url(location, target)
-            raise errors.internal_error(f'Get "{url}": {fault}') from None
+            raise errors.internal_error(f'Get "{url}": {connection_error}') from None
         try:
             if not 200 <= answer.status <= 206:
                 raise refused(answer.status, (await answer.content.read(_MOST_TOLD)).decode("utf-8", "replace"), name)
@@ -126,10 +126,10 @@ class Upstream:
                 ssl=self._context(location),
                 server_hostname=location.server_name or None,
             )
-        except aiohttp.ClientConnectorError as fault:
-            raise ConnectionError(told(fault.os_error, location)) from None
-        except (aiohttp.ClientError, TimeoutError) as fault:
-            raise ConnectionError(str(fault) or "timeout") from None
+        except aiohttp.ClientConnectorError as error:
+            raise ConnectionError(told(error.os_error, location)) from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ConnectionError(str(error) or "timeout") from None
         if response.status in REDIRECTS:
             response.close()
             raise RedirectForbidden(f'Get "{response.headers.get("Location", "")}": redirects forbidden')
@@ -161,10 +161,10 @@ class Upstream:
         try:
             async with self._open().get(self._url(location, target), headers=CIMultiDict(headers), **options) as answer:
                 body = await _whole(answer, limits.AGGREGATED_RESPONSE_BYTES)
-        except aiohttp.ClientConnectorError as fault:
-            raise ConnectionError(told(fault.os_error, location)) from None
-        except (aiohttp.ClientError, TimeoutError) as fault:
-            raise ConnectionError(str(fault) or "timeout") from None
+        except aiohttp.ClientConnectorError as error:
+            raise ConnectionError(told(error.os_error, location)) from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ConnectionError(str(error) or "timeout") from None
         kept = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
         return BytesAnswer(body, answer.headers.get("Content-Type", ""), answer.status, kept)
 
@@ -182,10 +182,10 @@ class Upstream:
                 server_hostname=location.server_name or None,
                 skip_auto_headers=_SILENT_HEADERS,
             )
-        except aiohttp.ClientConnectorError as fault:
-            raise unreachable(told(fault.os_error, location)) from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
-            raise unreachable(str(fault) or "EOF") from None
+        except aiohttp.ClientConnectorError as error:
+            raise unreachable(told(error.os_error, location)) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise unreachable(str(error) or "EOF") from None
 
     def _open(self) -> HttpSession:
         if self._session is None:
@@ -221,8 +221,8 @@ class Upstream:
             await wire.write(_raw(head))
             await joined(wire, StreamWire(reader, writer))
             return Taken()
-        except upgrading.BadAnswer as fault:
-            raise errors.ApiError(str(fault), code=500, reason="") from None
+        except upgrading.BadAnswer as error:
+            raise errors.ApiError(str(error), code=500, reason="") from None
         finally:
             await close_writer(writer)
 
@@ -234,8 +234,8 @@ class Upstream:
                     return await asyncio.open_connection(location.host, location.port)
                 name = location.server_name or None
                 return await asyncio.open_connection(location.host, location.port, ssl=context, server_hostname=name)
-        except (OSError, TimeoutError) as fault:
-            text = told(fault, location)
+        except (OSError, TimeoutError) as error:
+            text = told(error, location)
             raise errors.ApiError(f"error dialing backend: {text}", code=500, reason="") from None
 
 
@@ -297,8 +297,8 @@ def _is_passed(name: str) -> bool:
 
 
 def _add_forwarded(headers: CIMultiDict[str], request: web.BaseRequest) -> None:
-    known = [*headers.popall("X-Forwarded-For", []), request.remote or ""]
-    headers["X-Forwarded-For"] = ", ".join(each for each in known if each)
+    addresses = [*headers.popall("X-Forwarded-For", []), request.remote or ""]
+    headers["X-Forwarded-For"] = ", ".join(address for address in addresses if address)
 
 
 def _let_continue(request: web.BaseRequest) -> None:

@@ -21,9 +21,9 @@ class Debug:
 
     async def handle(self, call: Call) -> Answer:
         path = call.path.rstrip("/")
-        for known in self._handlers:
-            if path in known:
-                return await known[path](call)
+        for handlers in self._handlers:
+            if path in handlers:
+                return await handlers[path](call)
         return no_such_path()
 
 

@@ -91,10 +91,10 @@ class Discovery:
         if self._generation != self._scheme.generation:
             self._kept.clear()
             self._generation = self._scheme.generation
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = make()
-        return found
+        document = self._kept.get(key)
+        if document is None:
+            document = self._kept[key] = make()
+        return document
 
     def _group_list(self) -> bytes:
         groups = [_group(self._scheme, group) for group in self._scheme.groups() if group]
@@ -135,8 +135,8 @@ def _aggregated(call: Call) -> Form | None:
 
 def _versions(address: str) -> bytes:
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
-    found = {"kind": "APIVersions", "versions": [_CORE], "serverAddressByClientCIDRs": addresses}
-    return json_codec.encode(found)
+    versions = {"kind": "APIVersions", "versions": [_CORE], "serverAddressByClientCIDRs": addresses}
+    return json_codec.encode(versions)
 
 
 def _group(scheme: Scheme, group: str) -> dict[str, Any]:

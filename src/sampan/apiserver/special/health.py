@@ -76,20 +76,20 @@ class Health:
         checks = self.checks[name]
         if not slash:
             return await self._all(name, checks, call)
-        found = next((check for check in checks if check.name == single), None)
-        return await _one(found) if found is not None else no_such_path()
+        health_check = next((check for check in checks if check.name == single), None)
+        return await _one(health_check) if health_check is not None else no_such_path()
 
     async def _all(self, name: str, checks: Sequence[Check], call: Call) -> BytesAnswer:
         left_out = set(call.query.all("exclude"))
         results = [(check.name, await _result(check, left_out)) for check in checks]
-        lines = [f"[{'-' if fault else '+'}]{check} {told}" for check, (fault, told) in results]
+        lines = [f"[{'-' if failure else '+'}]{check} {text}" for check, (failure, text) in results]
         if unknown := sorted(left_out - {check.name for check in checks}):
-            names = ", ".join(gotext.quote(one) for one in unknown)
+            names = ", ".join(gotext.quote(exclusion) for exclusion in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
-        if failed := [(check, fault) for check, (fault, _) in results if fault]:
+        if failed := [(check, failure) for check, (failure, _) in results if failure]:
             transient = {check.name for check in checks if check.is_transient}
             level = logging.DEBUG if all(check in transient for check, _ in failed) else logging.WARNING
-            log.log(level, "%s: %s", name, "; ".join(f"{check}: {fault}" for check, fault in failed))
+            log.log(level, "%s: %s", name, "; ".join(f"{check}: {failure}" for check, failure in failed))
             return _answer("\n".join([*lines, f"{name} check failed", ""]), 500)
         if "verbose" not in call.query:
             return _answer("ok")
@@ -101,21 +101,21 @@ async def _result(check: Check, left_out: set[str]) -> tuple[str, str]:
     open to everybody."""
     if check.name in left_out:
         return "", "excluded: ok"
-    fault = await _fault(check)
-    return fault, "failed: reason withheld" if fault else "ok"
+    failure = await _fault(check)
+    return failure, "failed: reason withheld" if failure else "ok"
 
 
 async def _fault(check: Check) -> str:
     try:
         await check.probe()
-    except Exception as fault:
-        return str(fault) or type(fault).__name__
+    except Exception as error:
+        return str(error) or type(error).__name__
     return ""
 
 
 async def _one(check: Check) -> BytesAnswer:
-    fault = await _fault(check)
-    return _answer(f"internal server error: {fault}\n", 500) if fault else _answer("ok")
+    failure = await _fault(check)
+    return _answer(f"internal server error: {failure}\n", 500) if failure else _answer("ok")
 
 
 def _answer(text: str, code: int = 200) -> BytesAnswer:

@@ -24,13 +24,13 @@ class Index:
         return BytesAnswer(pretty(json_codec.encode({"paths": self._paths()})), JSON)
 
     def _paths(self) -> list[str]:
-        found = {*_ALWAYS, *self._more}
+        paths = {*_ALWAYS, *self._more}
         for group in self._scheme.groups():
             start = f"/apis/{group}" if group else "/api"
-            found |= {start, *(f"{start}/{version}" for version in self._scheme.versions(group))}
+            paths |= {start, *(f"{start}/{version}" for version in self._scheme.versions(group))}
         for name, checks in self._health.checks.items():
-            found |= {f"/{name}", *(f"/{name}/{check.name}" for check in checks)}
-        return sorted(found)
+            paths |= {f"/{name}", *(f"/{name}/{check.name}" for check in checks)}
+        return sorted(paths)
 
 
 __all__ = ["Index"]

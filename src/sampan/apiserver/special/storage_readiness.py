@@ -49,11 +49,11 @@ class StorageReadiness:
 
     def _stored(self) -> list[Resource]:
         """Return one resource for each storage prefix."""
-        found: dict[str, Resource] = {}
+        resources: dict[str, Resource] = {}
         for resource in self._registry.scheme:
             if resource.storage is not None and not resource.is_custom and resource.storage_prefix != _EVENTS:
-                found.setdefault(resource.storage_prefix, resource)
-        return list(found.values())
+                resources.setdefault(resource.storage_prefix, resource)
+        return list(resources.values())
 
     async def _has_objects(self, resource: Resource) -> bool:
         page = await self._registry.backend.range(resource.storage_prefix + "/", limit=1)

@@ -47,8 +47,8 @@ def info() -> Info:
 
 def _machine() -> str:
     """Return the architecture as Go names it."""
-    found = platform.machine().lower()
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(found, found)
+    machine = platform.machine().lower()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
 
 
 __all__ = ["GIT_VERSION", "info", "version"]

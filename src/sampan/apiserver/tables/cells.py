@@ -15,8 +15,8 @@ UNSET = "<unset>"
 
 
 def name(obj: Any, now: float) -> str:
-    found: str = obj.metadata.name
-    return found
+    object_name: str = obj.metadata.name
+    return object_name
 
 
 def age(obj: Any, now: float) -> str:
@@ -25,8 +25,8 @@ def age(obj: Any, now: float) -> str:
 
 def created_at(obj: Any, now: float) -> str | None:
     """Return the creation timestamp, which the client converts to an age."""
-    found: str | None = obj.metadata.creationTimestamp or None
-    return found
+    timestamp: str | None = obj.metadata.creationTimestamp or None
+    return timestamp
 
 
 def pairs(labels: Mapping[str, str] | None) -> str:

@@ -25,12 +25,12 @@ Raw = Callable[[], bytes]
 
 def include_of(call: Call) -> str:
     """Return the includeObject parameter: how much of the object each row contains."""
-    wanted = call.query.get("includeObject")
-    if wanted and wanted not in INCLUDES:
+    include = call.query.get("includeObject")
+    if include and include not in INCLUDES:
         why = "must be 'Metadata', 'Object', 'None', or empty"
-        fault = f"includeObject: Invalid value: {gotext.quote(wanted)}: {why}"
-        raise errors.bad_request(f"Unable to convert to Table as requested: {fault}")
-    return wanted or "Metadata"
+        error = f"includeObject: Invalid value: {gotext.quote(include)}: {why}"
+        raise errors.bad_request(f"Unable to convert to Table as requested: {error}")
+    return include or "Metadata"
 
 
 Conditions = Callable[[Any], Sequence[Mapping[str, str]]]
@@ -65,8 +65,8 @@ class TableWriter:
     def row(self, obj: Any, raw: Raw) -> bytes:
         cells = _encode([value(obj, self.now) for value in self._columns])
         conditions = self._conditions(obj)
-        told = b'"conditions":%b,' % _encode(conditions) if conditions else b""
-        return b'{"cells":%b,%b"object":%b}' % (cells, told, self._object(raw))
+        conditions_part = b'"conditions":%b,' % _encode(conditions) if conditions else b""
+        return b'{"cells":%b,%b"object":%b}' % (cells, conditions_part, self._object(raw))
 
     def _object(self, raw: Raw) -> bytes:
         if self._include == "Object":

@@ -12,23 +12,23 @@ _ZERO = Quantity()
 
 
 def faults_of_pod(pod: Pod, limit_range: LimitRange) -> list[str]:
-    found: list[str] = []
+    messages: list[str] = []
     for item in limit_range.spec.limits or ():
         if item.type == "Container":
             for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
                 own = container.resources
-                found += _faults(item, summed([own.requests]), summed([own.limits]))
+                messages += _faults(item, summed([own.requests]), summed([own.limits]))
         elif item.type == "Pod":
-            found += _faults(item, *_of_pod(pod.spec))
-    return found
+            messages += _faults(item, *_of_pod(pod.spec))
+    return messages
 
 
 def faults_of_claim(claim: PersistentVolumeClaim, limit_range: LimitRange) -> list[str]:
-    requests, found = summed([claim.spec.resources.requests]), []
+    requests, messages = summed([claim.spec.resources.requests]), []
     for item in limit_range.spec.limits or ():
         if item.type == "PersistentVolumeClaim":
-            found += [*_too_little(item, requests, {}), *_claim_too_large(item, requests)]
-    return found
+            messages += [*_too_little(item, requests, {}), *_claim_too_large(item, requests)]
+    return messages
 
 
 def told(faults: list[str]) -> str:
@@ -61,10 +61,10 @@ def _too_little(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Ite
     for name, least in _bounds(item.min):
         start = f"minimum {name} usage per {item.type} is {least}"
         request, limit = requests.get(name), limits.get(name)
-        asked, limited, bound = _comparable(request or _ZERO, limit or _ZERO, least)
+        requested, limited, bound = _comparable(request or _ZERO, limit or _ZERO, least)
         if request is None:
             yield f"{start}.  No request is specified"
-        elif asked < bound:
+        elif requested < bound:
             yield f"{start}, but request is {request}"
         elif limit is not None and limited < bound:
             yield f"{start}, but limit is {limit}"
@@ -74,12 +74,12 @@ def _too_much(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Itera
     for name, most in _bounds(item.max):
         start = f"maximum {name} usage per {item.type} is {most}"
         request, limit = requests.get(name), limits.get(name)
-        asked, limited, bound = _comparable(request or _ZERO, limit or _ZERO, most)
+        requested, limited, bound = _comparable(request or _ZERO, limit or _ZERO, most)
         if limit is None:
             yield f"{start}.  No limit is specified"
         elif limited > bound:
             yield f"{start}, but limit is {limit}"
-        elif request is not None and asked > bound:
+        elif request is not None and requested > bound:
             yield f"{start}, but request is {request}"
 
 
@@ -87,23 +87,23 @@ def _claim_too_large(item: LimitRangeItem, requests: Amounts) -> Iterator[str]:
     for name, most in _bounds(item.max):
         start = f"maximum {name} usage per {item.type} is {most}"
         request = requests.get(name)
-        asked, _, bound = _comparable(request or _ZERO, _ZERO, most)
+        requested, _, bound = _comparable(request or _ZERO, _ZERO, most)
         if request is None:
             yield f"{start}.  No request is specified"
-        elif asked > bound:
+        elif requested > bound:
             yield f"{start}, but request is {request}"
 
 
 def _too_far_apart(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, most in _bounds(item.maxLimitRequestRatio):
         start = f"{name} max limit to request ratio per {item.type} is {most}"
-        asked, limited, _ = _comparable(requests.get(name, _ZERO), limits.get(name, _ZERO), most)
-        if not asked:
+        requested, limited, _ = _comparable(requests.get(name, _ZERO), limits.get(name, _ZERO), most)
+        if not requested:
             yield f"{start}, but no request is specified or request is 0"
         elif not limited:
             yield f"{start}, but no limit is specified or limit is 0"
-        elif limited / asked * 1000 > most.milli_value():
-            yield f"{start}, but provided ratio is {limited / asked:f}"
+        elif limited / requested * 1000 > most.milli_value():
+            yield f"{start}, but provided ratio is {limited / requested:f}"
 
 
 def _comparable(*amounts: Quantity) -> list[int]:

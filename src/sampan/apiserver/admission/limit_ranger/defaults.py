@@ -32,9 +32,9 @@ def _defaults(limit_range: LimitRange) -> tuple[dict[str, str], dict[str, str]]:
 def _filled(kind: str, container: Container, requests: Mapping[str, str], limits: Mapping[str, str]) -> list[str]:
     notes = []
     own = container.resources
-    for word, wanted, found in (("request", requests, own.requests), ("limit", limits, own.limits)):
-        missing = sorted(wanted.keys() - found.keys())
-        found.update({name: wanted[name] for name in missing})
+    for word, defaults, amounts in (("request", requests, own.requests), ("limit", limits, own.limits)):
+        missing = sorted(defaults.keys() - amounts.keys())
+        amounts.update({name: defaults[name] for name in missing})
         if missing:
             notes.append(f"{', '.join(missing)} {word} for {kind} {container.name}")
     return notes

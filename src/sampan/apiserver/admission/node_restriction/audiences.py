@@ -20,17 +20,17 @@ async def obstacle(attributes: Attributes, pod: Pod, audiences: list[str]) -> st
     if len(audiences) > 1:
         return "node may only request 0 or 1 audiences"
     audience = audiences[0] if audiences else ""
-    wanted, user = gotext.quote(audience), attributes.user
+    quoted_audience, user = gotext.quote(audience), attributes.user
     try:
         if await _asks_for(attributes, pod, audience):
             return ""
-    except errors.NotFound as fault:
-        return f"error validating audience {wanted}: {fault.message}"
-    asked = Asked(user, _VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name)
-    if await is_allowed(attributes, asked):
+    except errors.NotFound as error:
+        return f"error validating audience {quoted_audience}: {error.message}"
+    request = Asked(user, _VERB, "", "", "v1", audience, namespace=attributes.namespace, name=attributes.name)
+    if await is_allowed(attributes, request):
         return ""
-    told = f"{user.name} is not authorized to request tokens for this audience"
-    return f"audience {wanted} not found in pod spec volume, {told}"
+    refusal = f"{user.name} is not authorized to request tokens for this audience"
+    return f"audience {quoted_audience} not found in pod spec volume, {refusal}"
 
 
 async def _asks_for(attributes: Attributes, pod: Pod, audience: str) -> bool:
@@ -43,10 +43,12 @@ async def _asks_for(attributes: Attributes, pod: Pod, audience: str) -> bool:
             return True
         try:
             driver = await _driver(attributes, pod, volume)
-            if driver is not None and any(each.audience == audience for each in driver.spec.tokenRequests):
+            if driver is not None and any(
+                token_request.audience == audience for token_request in driver.spec.tokenRequests
+            ):
                 return True
-        except errors.NotFound as fault:
-            lost = fault
+        except errors.NotFound as error:
+            lost = error
     if lost is not None:
         raise lost
     return False
@@ -62,10 +64,10 @@ async def _driver(attributes: Attributes, pod: Pod, volume: Volume) -> CSIDriver
     if not name:
         return None
     store = attributes.registry.store_of("storage.k8s.io", "v1", "CSIDriver")
-    found: CSIDriver | None = await lookup.find(store, "", name)
-    if found is None:
+    driver: CSIDriver | None = await lookup.find(store, "", name)
+    if driver is None:
         raise errors.not_found("csidrivers", name, group="storage.k8s.io")
-    return found
+    return driver
 
 
 def _claim(pod: Pod, volume: Volume) -> str:

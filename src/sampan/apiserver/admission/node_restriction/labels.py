@@ -25,7 +25,7 @@ def _is_forbidden(key: str) -> bool:
     domain = key.partition("/")[0] if "/" in key else ""
     if _is_in(domain, _RESTRICTED):
         return True
-    is_kubernetes = any(_is_in(domain, known) for known in _KUBERNETES)
+    is_kubernetes = any(_is_in(domain, suffix) for suffix in _KUBERNETES)
     return is_kubernetes and key not in _OWN and not any(_is_in(domain, own) for own in _OWN_DOMAINS)
 
 

@@ -48,8 +48,8 @@ class NodeRestriction:
 
 
 def _name(attributes: Attributes) -> str:
-    found: str = attributes.name or (attributes.old.metadata.name if attributes.old is not None else "")
-    return found
+    name: str = attributes.name or (attributes.old.metadata.name if attributes.old is not None else "")
+    return name
 
 
 # -- pods ------------------------------------------------------------------------------------------------------------
@@ -83,12 +83,12 @@ async def _pod(attributes: Attributes, node: str) -> None:
 async def _new_pod(attributes: Attributes, pod: Pod, node: str) -> None:
     if obstacle := mirror_pods.obstacle(pod, node):
         raise attributes.refusal(obstacle)
-    found: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node)
-    if found is None:
+    node_object: Node | None = await lookup.find(attributes.registry.store_of("", "v1", "Node"), "", node)
+    if node_object is None:
         raise errors.not_found("nodes", node)
     owner = pod.metadata.ownerReferences[0]
-    if owner.uid != found.metadata.uid:
-        text = f"node {node} UID mismatch: expected {owner.uid} got {found.metadata.uid}"
+    if owner.uid != node_object.metadata.uid:
+        text = f"node {node} UID mismatch: expected {owner.uid} got {node_object.metadata.uid}"
         raise attributes.refusal(text)
     if kind := mirror_pods.reference(pod.spec):
         raise attributes.refusal(f"node {gotext.quote(node)} can not create pods that reference {kind}")
@@ -118,10 +118,10 @@ async def _eviction(attributes: Attributes, node: str) -> None:
 
 async def _pod_named(attributes: Attributes, name: str) -> Pod:
     store = attributes.registry.store_of("", "v1", "Pod")
-    found: Pod | None = await lookup.find(store, attributes.namespace, name)
-    if found is None:
+    pod: Pod | None = await lookup.find(store, attributes.namespace, name)
+    if pod is None:
         raise errors.not_found("pods", name)
-    return found
+    return pod
 
 
 # -- the node and its objects ----------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ async def _signing_request(attributes: Attributes, node: str) -> None:
         return
     try:
         parsed = parse_request(attributes.obj.spec.request or b"")
-    except ValueError as fault:
-        raise attributes.refusal(f"unable to parse csr: {fault}") from None
+    except ValueError as error:
+        raise attributes.refusal(f"unable to parse csr: {error}") from None
     from sampan.machinery.certificates import subject_common_name
 
     if subject_common_name(parsed.subject) != f"{_PREFIX}{node}":

@@ -66,9 +66,9 @@ def host_ports(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = names_where(spec, lambda c: any(port.hostPort for port in c.ports))
     if not bad:
         return None
-    found = sorted({str(port.hostPort) for c in containers_of(spec) for port in c.ports if port.hostPort})
+    ports = sorted({str(port.hostPort) for c in containers_of(spec) for port in c.ports if port.hostPort})
     return Violation(
-        "hostPort", f"{listed('container', bad)} {use(bad)} {plural('hostPort', found)} {', '.join(found)}"
+        "hostPort", f"{listed('container', bad)} {use(bad)} {plural('hostPort', ports)} {', '.join(ports)}"
     )
 
 
@@ -98,7 +98,7 @@ def _hosts(container: AnyContainer) -> Iterator[str]:
 
 def capabilities(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     added = {c.name: set(added_capabilities(c)) - _CAPABILITIES for c in containers_of(spec)}
-    bad = [name for name, found in added.items() if found]
+    bad = [name for name, forbidden in added.items() if forbidden]
     if not bad:
         return None
     wrong = quoted(sorted(set().union(*added.values())))
@@ -142,14 +142,14 @@ def selinux(types: frozenset[str]) -> Check:
         own = spec.securityContext.seLinuxOptions if spec.securityContext is not None else None
         options = [(c.name, c.securityContext.seLinuxOptions) for c in containers_of(spec) if c.securityContext]
         is_pod_bad = own is not None and _is_bad_selinux(own, types)
-        bad = [name for name, found in options if found is not None and _is_bad_selinux(found, types)]
+        bad = [name for name, setting in options if setting is not None and _is_bad_selinux(setting, types)]
         if not is_pod_bad and not bad:
             return None
-        everything = [found for found in (own, *(found for _, found in options)) if found is not None]
-        wrong = sorted({found.type for found in everything} - types)
+        everything = [setting for setting in (own, *(setting for _, setting in options)) if setting is not None]
+        wrong = sorted({setting.type for setting in everything} - types)
         data = [f"{plural('type', wrong)} {quoted(wrong)}"] if wrong else []
-        data += ["user may not be set"] if any(found.user for found in everything) else []
-        data += ["role may not be set"] if any(found.role for found in everything) else []
+        data += ["user may not be set"] if any(setting.user for setting in everything) else []
+        data += ["role may not be set"] if any(setting.role for setting in everything) else []
         start = f"{setters(is_pod_bad, bad)} set forbidden securityContext.seLinuxOptions"
         return Violation("seLinuxOptions", f"{start}: {'; '.join(data)}")
 
@@ -162,8 +162,8 @@ def _is_bad_selinux(options: SELinuxOptions, types: frozenset[str]) -> bool:
 
 def sysctls(allowed: frozenset[str]) -> Check:
     def check(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
-        found = spec.securityContext.sysctls if spec.securityContext is not None else ()
-        bad = [sysctl.name for sysctl in found if sysctl.name not in allowed]
+        settings = spec.securityContext.sysctls if spec.securityContext is not None else ()
+        bad = [sysctl.name for sysctl in settings if sysctl.name not in allowed]
         return Violation("forbidden sysctls", ", ".join(bad)) if bad else None
 
     return check
@@ -171,8 +171,8 @@ def sysctls(allowed: frozenset[str]) -> Check:
 
 def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     keys = [_SECCOMP_POD, *(_SECCOMP + c.name for c in containers_of(spec))]
-    found = {key: meta.annotations[key] for key in keys if key in meta.annotations}
-    bad = sorted(f"{key}={gotext.quote(value)}" for key, value in found.items() if _is_bad_seccomp(value))
+    profiles = {key: meta.annotations[key] for key in keys if key in meta.annotations}
+    bad = sorted(f"{key}={gotext.quote(value)}" for key, value in profiles.items() if _is_bad_seccomp(value))
     return Violation("seccompProfile", f"forbidden {plural('annotation', bad)} {', '.join(bad)}") if bad else None
 
 
@@ -184,10 +184,10 @@ def seccomp(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     own = spec.securityContext.seccompProfile if spec.securityContext is not None else None
     profiles = [(c.name, c.securityContext.seccompProfile) for c in containers_of(spec) if c.securityContext]
     is_pod_bad = own is not None and own.type not in GOOD_PROFILES
-    bad = [name for name, found in profiles if found is not None and found.type not in GOOD_PROFILES]
+    bad = [name for name, profile in profiles if profile is not None and profile.type not in GOOD_PROFILES]
     if not is_pod_bad and not bad:
         return None
-    types = {found.type for found in (own, *(found for _, found in profiles)) if found is not None}
+    types = {profile.type for profile in (own, *(profile for _, profile in profiles)) if profile is not None}
     wrong = quoted(sorted(types - set(GOOD_PROFILES)))
     detail = f"{setters(is_pod_bad, bad)} must not set securityContext.seccompProfile.type to {wrong}"
     return Violation("seccompProfile", detail)

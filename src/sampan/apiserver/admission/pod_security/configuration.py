@@ -52,17 +52,17 @@ def _standard(defaults: Mapping[str, Any], mode: str) -> Standard:
 
 
 def _part(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = config.get(key) or {}
-    if not isinstance(found, Mapping):
+    part = config.get(key) or {}
+    if not isinstance(part, Mapping):
         raise ConfigurationError(f"PodSecurity: {key}: must be an object")
-    return found
+    return part
 
 
 def _names(exemptions: Mapping[str, Any], key: str) -> frozenset[str]:
-    found = exemptions.get(key) or []
-    if not isinstance(found, list) or not all(isinstance(name, str) and name for name in found):
+    names = exemptions.get(key) or []
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise ConfigurationError(f"PodSecurity: exemptions.{key}: must be a list of names")
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _check_keys(found: Mapping[str, Any], known: Any, where: str) -> None:

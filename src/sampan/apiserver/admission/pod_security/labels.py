@@ -77,8 +77,8 @@ def minor_of(version: str) -> int | None:
     """Return the minor version of `latest` or `v1.x`; None for anything else."""
     if version == "latest":
         return LATEST
-    found = _VERSION.fullmatch(version)
-    return int(found[1]) if found is not None else None
+    match = _VERSION.fullmatch(version)
+    return int(match[1]) if match is not None else None
 
 
 def _fault(label: str, value: str, text: str) -> FieldError:

@@ -95,26 +95,26 @@ class PodSecurity:
         if self._has_exempt_class(attributes, pod):
             return
         attributes.annotate(_ENFORCED, str(policy.enforce))
-        if found := violations(policy.enforce, pod.metadata, pod.spec):
-            raise attributes.refusal(f'violates PodSecurity "{policy.enforce}": {told(found)}')
+        if breaches := violations(policy.enforce, pod.metadata, pod.spec):
+            raise attributes.refusal(f'violates PodSecurity "{policy.enforce}": {told(breaches)}')
         _tell(attributes, policy, pod)
 
 
 def _tell(attributes: Attributes, policy: Policy, pod: Pod | PodTemplateSpec) -> None:
     """Add the violations to the audit log and warn the client."""
-    if found := violations(policy.audit, pod.metadata, pod.spec):
-        attributes.annotate(_VIOLATIONS, f'would violate PodSecurity "{policy.audit}": {told(found)}')
-    if found := violations(policy.warn, pod.metadata, pod.spec):
-        attributes.warn(f'would violate PodSecurity "{policy.warn}": {told(found)}')
+    if breaches := violations(policy.audit, pod.metadata, pod.spec):
+        attributes.annotate(_VIOLATIONS, f'would violate PodSecurity "{policy.audit}": {told(breaches)}')
+    if breaches := violations(policy.warn, pod.metadata, pod.spec):
+        attributes.warn(f'would violate PodSecurity "{policy.warn}": {told(breaches)}')
 
 
 def template_of(obj: Any) -> PodTemplateSpec | None:
     """Return the pod template of a workload, if it has one."""
     if obj.kind == "CronJob":
-        found = obj.spec.jobTemplate.spec.template
+        template = obj.spec.jobTemplate.spec.template
     else:
-        found = obj.template if obj.kind == "PodTemplate" else obj.spec.template
-    return found if isinstance(found, PodTemplateSpec) else None
+        template = obj.template if obj.kind == "PodTemplate" else obj.spec.template
+    return template if isinstance(template, PodTemplateSpec) else None
 
 
 def is_significant(old: Pod, new: Pod) -> bool:
@@ -163,13 +163,13 @@ def _warn_of_exemption(attributes: Attributes, policy: Policy, default: Policy) 
     if policy in (DEFAULT, default):
         return
     labels, name = attributes.obj.metadata.labels, attributes.obj.metadata.name
-    said = [
+    modes = [
         f"{mode}={standard}"
         for mode, standard in zip(policy._fields, policy, strict=True)
         if standard.level != PRIVILEGED and (f"{PREFIX}{mode}" in labels or f"{PREFIX}{mode}-version" in labels)
     ]
     exempt = f'namespace "{name}" is exempt from Pod Security'
-    attributes.warn(f"{exempt}, and the policy ({', '.join(said)}) will be ignored")
+    attributes.warn(f"{exempt}, and the policy ({', '.join(modes)}) will be ignored")
 
 
 def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> list[str]:
@@ -187,18 +187,18 @@ def warnings_about(namespace: str, standard: Standard, pods: Sequence[Pod]) -> l
     if names:
         what = "violate the new PodSecurity enforce level"
         texts.append(f'existing pods in namespace "{namespace}" {what} "{standard}"')
-    return texts + sorted(f"{_some(found)}: {reasons}" for reasons, found in names.items())
+    return texts + sorted(f"{_some(pod_names)}: {reasons}" for reasons, pod_names in names.items())
 
 
 def by_controller(pods: Sequence[Pod]) -> list[Pod]:
     """Return the first pod of each controller before the others, which are similar to it."""
     first: list[Pod] = []
     rest: list[Pod] = []
-    seen = set()
+    owners = set()
     for pod in pods:
         owner = next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), None)
-        (rest if owner is not None and owner in seen else first).append(pod)
-        seen.add(owner)
+        (rest if owner is not None and owner in owners else first).append(pod)
+        owners.add(owner)
     return first + rest
 
 

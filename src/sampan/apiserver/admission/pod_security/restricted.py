@@ -58,7 +58,7 @@ def capabilities(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     if keeping := names_where(spec, _keeps_some):
         details.append(f'{listed("container", keeping)} must set securityContext.capabilities.drop=["ALL"]')
     added = {c.name: set(added_capabilities(c)) - {"NET_BIND_SERVICE"} for c in containers_of(spec)}
-    if bad := [name for name, found in added.items() if found]:
+    if bad := [name for name, forbidden in added.items() if forbidden]:
         wrong = quoted(sorted(set().union(*added.values())))
         details.append(f"{listed('container', bad)} must not include {wrong} in securityContext.capabilities.add")
     return Violation("unrestricted capabilities", "; ".join(details)) if details else None

@@ -67,8 +67,8 @@ RESTRICTED_CHECKS = {
 
 
 def violations(standard: Standard, meta: ObjectMeta, spec: PodSpec) -> list[Violation]:
-    found = [check(meta, spec) for check in _checks(standard)]
-    return [violation for violation in found if violation is not None]
+    results = [check(meta, spec) for check in _checks(standard)]
+    return [violation for violation in results if violation is not None]
 
 
 @lru_cache(maxsize=256)
@@ -78,5 +78,5 @@ def _checks(standard: Standard) -> tuple[Check, ...]:
     strict = RESTRICTED_CHECKS if standard.level != BASELINE else {}
     replaced = {row.replaces for row in strict.values() if row.at(standard.minor) is not None}
     rows = [row for name, row in BASELINE_CHECKS.items() if name not in replaced] + [*strict.values()]
-    found = [row.at(standard.minor) for row in rows]
-    return tuple(check for check in found if check is not None)
+    checks = [row.at(standard.minor) for row in rows]
+    return tuple(check for check in checks if check is not None)

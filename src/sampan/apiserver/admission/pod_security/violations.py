@@ -48,10 +48,10 @@ def use(names: Collection[str]) -> str:
 
 def setters(is_pod: bool, containers: Sequence[str]) -> str:
     """Return who sets a field: the pod, containers, or both; "" if none does."""
-    found = ["pod"] if is_pod else []
+    parts = ["pod"] if is_pod else []
     if containers:
-        found.append(listed("container", containers))
-    return " and ".join(found)
+        parts.append(listed("container", containers))
+    return " and ".join(parts)
 
 
 def told(violations: Sequence[Violation]) -> str:

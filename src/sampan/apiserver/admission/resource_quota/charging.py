@@ -63,12 +63,12 @@ class Charging:
         A charge may then have been written although its request failed: usage may be too high, but never too low."""
         batch, line.waiting = line.waiting, []
         try:
-            page = await _written(store, quota, [one.charge for one in batch])
+            page = await _written(store, quota, [waiter.charge for waiter in batch])
         except BaseException:
-            line.waiting = [one for one in batch if one is not mine] + line.waiting
+            line.waiting = [waiter for waiter in batch if waiter is not mine] + line.waiting
             raise
-        for index, one in enumerate(batch):
-            one.is_done, one.refusal = True, page.refusals.get(index, "")
+        for index, waiter in enumerate(batch):
+            waiter.is_done, waiter.refusal = True, page.refusals.get(index, "")
 
 
 async def _written(store: Store, quota: tuple[str, str], charges: Sequence[Charge]) -> Page:

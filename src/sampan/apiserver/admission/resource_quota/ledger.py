@@ -31,12 +31,12 @@ class Page:
 def tally(quota: ResourceQuota, charges: Sequence[Charge]) -> Page:
     page = Page(dict(quota.status.used))
     for index, charge in enumerate(charges):
-        wanted = {name: amount for name, amount in charge.amounts.items() if name in quota.status.hard}
-        exceeded = _exceeded(quota, page.used, wanted) if charge.is_limited else []
+        amounts = {name: amount for name, amount in charge.amounts.items() if name in quota.status.hard}
+        exceeded = _exceeded(quota, page.used, amounts) if charge.is_limited else []
         if exceeded:
-            page.refusals[index] = _told(quota, page.used, wanted, exceeded)
+            page.refusals[index] = _told(quota, page.used, amounts, exceeded)
         else:
-            page.used |= {name: str(_after(page.used, name, amount)) for name, amount in wanted.items()}
+            page.used |= {name: str(_after(page.used, name, amount)) for name, amount in amounts.items()}
     return page
 
 

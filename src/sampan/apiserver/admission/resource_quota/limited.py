@@ -46,12 +46,12 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 def read(config: Mapping[str, Any]) -> tuple[LimitedResource, ...]:
     """Return the limited resources. Raise ConfigurationError if the configuration is invalid."""
     try:
-        found = msgspec.convert(config, _File)
-    except msgspec.ValidationError as fault:
-        raise ConfigurationError(f"ResourceQuota: {fault}") from None
-    if found.kind != _KIND or not found.apiVersion.startswith(_GROUP):
+        configuration = msgspec.convert(config, _File)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"ResourceQuota: {error}") from None
+    if configuration.kind != _KIND or not configuration.apiVersion.startswith(_GROUP):
         raise ConfigurationError(f"ResourceQuota: want kind {_KIND} of apiVersion {_GROUP}v1")
-    return found.limitedResources
+    return configuration.limitedResources
 
 
 def uncovered(limited: Sequence[LimitedResource], write: Write, quotas: Sequence[ResourceQuota]) -> str:
@@ -65,13 +65,13 @@ def uncovered(limited: Sequence[LimitedResource], write: Write, quotas: Sequence
 
 
 def _names(limited: Sequence[LimitedResource], write: Write) -> set[str]:
-    parts = [part for each in limited for part in each.matchContains]
+    parts = [part for resource in limited for part in resource.matchContains]
     return {name for name in write.usage() if any(part in name for part in parts)}
 
 
 def _scopes(limited: Sequence[LimitedResource], write: Write) -> Iterator[Scope]:
-    for each in limited:
-        yield from (scope for scope in each.matchScopes if write.evaluator.is_in(scope.term, write.obj))
+    for resource in limited:
+        yield from (scope for scope in resource.matchScopes if write.evaluator.is_in(scope.term, write.obj))
 
 
 def _is_covered(scope: Scope, write: Write, quotas: Sequence[ResourceQuota]) -> bool:

@@ -26,8 +26,8 @@ class ResourceQuotaAdmission:
     def __init__(self, limited: Sequence[LimitedResource] = ()) -> None:
         """`limited` are the resources that can only be consumed if a quota covers them."""
         self._limited: dict[tuple[str, str], list[LimitedResource]] = {}
-        for each in limited:
-            self._limited.setdefault((each.apiGroup, each.resource), []).append(each)
+        for resource in limited:
+            self._limited.setdefault((resource.apiGroup, resource.resource), []).append(resource)
         self._charging = Charging()
         self._evaluators: dict[tuple[str, str], Evaluator] = {}
 

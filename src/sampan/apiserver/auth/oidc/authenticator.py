@@ -46,18 +46,20 @@ class OidcTokens:
     async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
         """Return the identity. The audiences of the API do not apply: each issuer has its own."""
         kept = self._kept
-        known = kept.get(token)
-        if known is not None:
-            return known
-        found = self._by_url.get(_issuer_of(token))
-        if found is None:
+        cached = kept.get(token)
+        if cached is not None:
+            return cached
+        entry = self._by_url.get(_issuer_of(token))
+        if entry is None:
             return None
-        said = await verified(token, found.issuer, found.keys)
+        token_claims = await verified(token, entry.issuer, entry.keys)
         now = self._clock.now()
-        claims.check(said, found.issuer, now)
-        whole = await found.groups.expand(said)
-        identity = Identity(claims.user_of(whole, found.issuer))
-        kept.keep(token, identity, min(_KEPT_S, said["exp"] - now))  # discarded if the issuers were replaced meanwhile
+        claims.check(token_claims, entry.issuer, now)
+        whole = await entry.groups.expand(token_claims)
+        identity = Identity(claims.user_of(whole, entry.issuer))
+        kept.keep(
+            token, identity, min(_KEPT_S, token_claims["exp"] - now)
+        )  # discarded if the issuers were replaced meanwhile
         return identity
 
     def _known(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _Known:
@@ -66,13 +68,16 @@ class OidcTokens:
 
 
 def _is_same(before: dict[str, _Known], issuer: JwtIssuer) -> bool:
-    known = before.get(issuer.url)
-    return known is not None and (known.issuer.document, known.issuer.ca_pem) == (issuer.document, issuer.ca_pem)
+    previous = before.get(issuer.url)
+    return previous is not None and (previous.issuer.document, previous.issuer.ca_pem) == (
+        issuer.document,
+        issuer.ca_pem,
+    )
 
 
 def _issuer_of(token: str) -> str:
-    said = issuer_of(token)
-    return _GOOGLE[1] if said == _GOOGLE[0] else said
+    issuer = issuer_of(token)
+    return _GOOGLE[1] if issuer == _GOOGLE[0] else issuer
 
 
 __all__ = ["OidcTokens"]

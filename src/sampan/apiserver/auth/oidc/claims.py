@@ -22,9 +22,11 @@ Claims = Mapping[str, Any]
 def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
     """Raise `TokenFault` if the token is for another audience, expired or not valid yet."""
     audiences = claims.get("aud")
-    given = [audiences] if isinstance(audiences, str) else audiences if isinstance(audiences, list) else []
-    if not any(one in issuer.audiences for one in given):
-        raise _fault(f"verify token: oidc: expected audience in {quoted(sorted(issuer.audiences))} got {quoted(given)}")
+    actual = [audiences] if isinstance(audiences, str) else audiences if isinstance(audiences, list) else []
+    if not any(audience in issuer.audiences for audience in actual):
+        raise _fault(
+            f"verify token: oidc: expected audience in {quoted(sorted(issuer.audiences))} got {quoted(actual)}"
+        )
     if now > _number(claims, "exp"):
         raise _fault("verify token: oidc: token is expired")
     if now + _EARLY_S < _number(claims, "nbf"):
@@ -33,16 +35,16 @@ def check(claims: Claims, issuer: JwtIssuer, now: float) -> None:
 
 def user_of(claims: Claims, issuer: JwtIssuer) -> User:
     """Return the user. Raise `TokenFault` if claims are missing or violate a validation rule."""
-    made = issuer.expressions
-    values = expressions.claims_value(claims) if made.need_claims else {}
-    name = expressions.username_of(made.username, values) if made.username else _username(claims, issuer)
+    programs = issuer.expressions
+    values = expressions.claims_value(claims) if programs.need_claims else {}
+    name = expressions.username_of(programs.username, values) if programs.username else _username(claims, issuer)
     groups = _all_groups(claims, issuer, values)
-    uid = expressions.uid_of(made.uid, values) if made.uid else _uid(claims, issuer)
-    extra = {**_credential(claims), **expressions.extra_of(made.extra, values)}
+    uid = expressions.uid_of(programs.uid, values) if programs.uid else _uid(claims, issuer)
+    extra = {**_credential(claims), **expressions.extra_of(programs.extra, values)}
     _check_required(claims, issuer.required)
-    expressions.check_claims(made.claim_rules, values)
-    if made.user_rules:
-        expressions.check_user(made.user_rules, User(name, uid, tuple(groups), extra))
+    expressions.check_claims(programs.claim_rules, values)
+    if programs.user_rules:
+        expressions.check_user(programs.user_rules, User(name, uid, tuple(groups), extra))
     return User(name, uid, known_groups(groups), extra)
 
 
@@ -58,9 +60,9 @@ def _uid(claims: Claims, issuer: JwtIssuer) -> str:
 
 
 def _all_groups(claims: Claims, issuer: JwtIssuer, values: Claims) -> list[str]:
-    made = issuer.expressions
-    if made.groups is not None:
-        return expressions.groups_of(made.groups, values)
+    programs = issuer.expressions
+    if programs.groups is not None:
+        return expressions.groups_of(programs.groups, values)
     return [issuer.groups_prefix + group for group in _groups(claims, issuer.groups_claim)]
 
 
@@ -73,17 +75,17 @@ def _check_required(claims: Claims, required: Mapping[str, str]) -> None:
     for claim, value in required.items():
         if claim not in claims:
             raise _fault(f"required claim {claim} not present in ID token")
-        found = claims[claim]
-        if found != value:
-            raise _fault(f"required claim {claim} value does not match. Got = {found}, want = {value}")
+        actual = claims[claim]
+        if actual != value:
+            raise _fault(f"required claim {claim} value does not match. Got = {actual}, want = {value}")
 
 
 def _groups(claims: Claims, claim: str) -> list[str]:
-    found = claims.get(claim) if claim else None
-    if found is None:
+    value = claims.get(claim) if claim else None
+    if value is None:
         return []
-    groups = [found] if isinstance(found, str) else found
-    if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
+    groups = [value] if isinstance(value, str) else value
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
         raise _fault(f"parse groups claim {gotext.quote(claim)}: neither a string nor a list of strings")
     return groups
 
@@ -91,15 +93,15 @@ def _groups(claims: Claims, claim: str) -> list[str]:
 def _text(claims: Claims, claim: str, what: str) -> str:
     if claim not in claims:
         raise _fault(f"parse {what} {gotext.quote(claim)}: claim not present")
-    found = claims[claim]
-    if not isinstance(found, str):
+    value = claims[claim]
+    if not isinstance(value, str):
         raise _fault(f"parse {what} {gotext.quote(claim)}: not a string")
-    return found
+    return value
 
 
 def _number(claims: Claims, claim: str) -> float:
-    found = claims.get(claim, 0)
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else 0
+    value = claims.get(claim, 0)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 
 def _fault(text: str) -> TokenFault:

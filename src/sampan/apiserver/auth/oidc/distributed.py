@@ -38,19 +38,19 @@ class DistributedGroups:
             if source is None:
                 return claims
             return {**claims, self._claim: await self._fetched(source)}
-        except TokenFault as fault:
-            raise TokenFault(f"oidc: could not expand distributed claims: {fault}") from None
+        except TokenFault as error:
+            raise TokenFault(f"oidc: could not expand distributed claims: {error}") from None
 
     async def _fetched(self, source: Mapping[str, Any]) -> Any:
         url, claim = str(source["endpoint"]), self._claim
         token = await self._token(url, str(source.get("access_token") or ""))
         issuer, keys = self._signer(issuer_of(token), url)
-        said = await verified(token, issuer, keys)
-        reading.check(said, issuer, self._clock.now())
-        if claim not in said:
-            told = f"jwt returned by distributed claim endpoint {gotext.quote(url)} did not contain claim: {claim}"
-            raise TokenFault(told)
-        return said[claim]
+        claims = await verified(token, issuer, keys)
+        reading.check(claims, issuer, self._clock.now())
+        if claim not in claims:
+            message = f"jwt returned by distributed claim endpoint {gotext.quote(url)} did not contain claim: {claim}"
+            raise TokenFault(message)
+        return claims[claim]
 
     def _signer(self, url: str, endpoint: str) -> tuple[JwtIssuer, IssuerKeys]:
         """Return the issuer and keys of the fetched token. Any issuer that it names is trusted, because the original
@@ -73,9 +73,9 @@ class DistributedGroups:
             async with asyncio.timeout(_TIMEOUT_S), HttpTransport(access) as transport:
                 answer = await transport.send(Request(method="GET", path="", headers={}))
                 return answer.body().decode("ascii", "replace").strip()
-        except (ConnectionFailed, errors.ApiError, TimeoutError, ValueError) as fault:
-            told = str(fault) or "timeout"
-            raise TokenFault(f"while getting distributed claim {gotext.quote(self._claim)}: {told}") from None
+        except (ConnectionFailed, errors.ApiError, TimeoutError, ValueError) as error:
+            reason = str(error) or "timeout"
+            raise TokenFault(f"while getting distributed claim {gotext.quote(self._claim)}: {reason}") from None
 
 
 def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None:

@@ -66,10 +66,10 @@ def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def username_of(expression: Program, values: Mapping[str, Any]) -> str:
-    found = _text(expression, values, "username")
-    if not found:
+    username = _text(expression, values, "username")
+    if not username:
         raise _fault("empty username via CEL expression is not allowed")
-    return found
+    return username
 
 
 def uid_of(expression: Program, values: Mapping[str, Any]) -> str:
@@ -79,22 +79,22 @@ def uid_of(expression: Program, values: Mapping[str, Any]) -> str:
 def groups_of(expression: Program, values: Mapping[str, Any]) -> list[str]:
     try:
         return _texts(_evaluated(expression, values))
-    except CelError as fault:
-        raise _fault(f"error evaluating group claim expression: {fault}") from None
+    except CelError as error:
+        raise _fault(f"error evaluating group claim expression: {error}") from None
 
 
 def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     try:
-        found = {key: _evaluated(expression, values) for key, expression in extra.items()}
-    except CelError as fault:
-        raise TokenFault(str(fault)) from None
+        results = {key: _evaluated(expression, values) for key, expression in extra.items()}
+    except CelError as error:
+        raise TokenFault(str(error)) from None
     texts: dict[str, tuple[str, ...]] = {}
-    for key, value in found.items():
+    for key, value in results.items():
         try:
             texts[key] = tuple(_texts(value))
-        except CelError as fault:
-            raise _fault(f"error evaluating extra claim expression: {extra[key].text}: {fault}") from None
-    return {key: given for key, given in texts.items() if given}
+        except CelError as error:
+            raise _fault(f"error evaluating extra claim expression: {extra[key].text}: {error}") from None
+    return {key: strings for key, strings in texts.items() if strings}
 
 
 def check_claims(rules: Sequence[Rule], values: Mapping[str, Any]) -> None:
@@ -102,7 +102,7 @@ def check_claims(rules: Sequence[Rule], values: Mapping[str, Any]) -> None:
 
 
 def check_user(rules: Sequence[Rule], user: User) -> None:
-    extra = {key: list(given) for key, given in user.extra.items()}
+    extra = {key: list(strings) for key, strings in user.extra.items()}
     about = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
     _check(rules, {"user": reachable(about)}, "user info validation rule")
 
@@ -111,24 +111,24 @@ def _check(rules: Sequence[Rule], values: Mapping[str, Any], what: str) -> None:
     """Raise `TokenFault` for the first violated rule. All rules are evaluated first, so evaluation errors come before
     it."""
     try:
-        found = [(_evaluated(rule.expression, values), rule) for rule in rules]
-        for holds, rule in found:
+        results = [(_evaluated(rule.expression, values), rule) for rule in rules]
+        for holds, rule in results:
             if not isinstance(holds, bool):
                 raise CelError("validation expression must return a boolean")
             if not holds:
                 raise CelError(f"validation expression '{rule.expression.text}' failed: {rule.message}")
-    except CelError as fault:
-        raise _fault(f"error evaluating {what}: {fault}") from None
+    except CelError as error:
+        raise _fault(f"error evaluating {what}: {error}") from None
 
 
 def _text(expression: Program, values: Mapping[str, Any], what: str) -> str:
     try:
-        found = _evaluated(expression, values)
-    except CelError as fault:
-        raise _fault(f"error evaluating {what} claim expression: {fault}") from None
-    if not isinstance(found, str):
+        result = _evaluated(expression, values)
+    except CelError as error:
+        raise _fault(f"error evaluating {what} claim expression: {error}") from None
+    if not isinstance(result, str):
         raise _fault(f"error evaluating {what} claim expression: {what} claim expression must return a string")
-    return found
+    return result
 
 
 def _texts(value: Any) -> list[str]:
@@ -136,23 +136,23 @@ def _texts(value: Any) -> list[str]:
     if value is None:
         return []
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise CelError(_NOT_TEXTS)
-    return [one for one in texts if one]
+    return [text for text in texts if text]
 
 
 def _evaluated(expression: Program, values: Mapping[str, Any]) -> Any:
     try:
         return expression.evaluate(values)
-    except CelError as fault:
-        raise CelError(f"expression '{expression.text}' resulted in error: {fault}") from None
+    except CelError as error:
+        raise CelError(f"expression '{expression.text}' resulted in error: {error}") from None
 
 
 def _numbers(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _numbers(one) for key, one in value.items()}
+        return {key: _numbers(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_numbers(one) for one in value]
+        return [_numbers(item) for item in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

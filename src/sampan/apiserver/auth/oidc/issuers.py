@@ -40,8 +40,8 @@ def url_faults(url: str) -> list[str]:
     """Return why a URL is not a valid issuer URL."""
     try:
         parts = urlsplit(url)
-    except ValueError as fault:
-        return [str(fault)]
+    except ValueError as error:
+        return [str(error)]
     wrong = {
         "URL scheme must be https": parts.scheme != "https",
         "URL must not contain a username or password": parts.username is not None or parts.password is not None,

@@ -47,16 +47,16 @@ class IssuerKeys:
         """Return the keys that may have signed a token with this key ID; all keys for "". Concurrent requests share one
         fetch: the keys are checked again once the lock is held. Raise `TokenFault` while the discovery document could
         not be fetched."""
-        found = self._named(name)
-        if not found:
+        keys = self._named(name)
+        if not keys:
             async with self._turn:
-                found = self._named(name)
-                if not found and self._may_fetch():
+                keys = self._named(name)
+                if not keys and self._may_fetch():
                     await self._fetch()
-                    found = self._named(name)
-        if not found and not self._address:
+                    keys = self._named(name)
+        if not keys and not self._address:
             raise TokenFault(_NOT_READY)
-        return found
+        return keys
 
     def _named(self, name: str) -> Sequence[IssuerKey]:
         return [key for key in self._keys if key.id == name] if name else self._keys
@@ -71,8 +71,8 @@ class IssuerKeys:
             async with asyncio.timeout(_TIMEOUT_S):
                 self._address = self._address or await self._discover()
                 self._keys = _read(await _get(self._address, self._issuer.ca_pem))
-        except (ConnectionFailed, errors.ApiError, _Unusable, TimeoutError) as fault:
-            log.warning("cannot fetch the signing keys of OIDC issuer %s: %s", self._issuer.url, fault or "timeout")
+        except (ConnectionFailed, errors.ApiError, _Unusable, TimeoutError) as error:
+            log.warning("cannot fetch the signing keys of OIDC issuer %s: %s", self._issuer.url, error or "timeout")
             self._retry_at = self._clock.monotonic() + self._pause_s
             self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         else:
@@ -99,8 +99,8 @@ async def _get(url: str, ca_pem: bytes) -> dict[str, Any]:
         answer = await transport.send(Request(method="GET", path="", headers={"Accept": "application/json"}))
     try:
         return msgspec.json.decode(answer.body(), type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError) as fault:
-        raise _Unusable(f"{url}: {fault}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _Unusable(f"{url}: {error}") from None
 
 
 def _read(found: dict[str, Any]) -> list[IssuerKey]:
@@ -108,13 +108,13 @@ def _read(found: dict[str, Any]) -> list[IssuerKey]:
     import jwt
 
     keys = []
-    for one in found.get("keys") or ():
-        if not isinstance(one, dict) or one.get("use", "sig") != "sig" or one.get("kty") not in ("RSA", "EC"):
+    for entry in found.get("keys") or ():
+        if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") not in ("RSA", "EC"):
             continue
         try:
-            keys.append(IssuerKey(str(one.get("kid", "")), jwt.PyJWK(one).key))
-        except jwt.PyJWTError as fault:
-            log.warning("ignoring an unusable signing key of an OIDC issuer: %s", fault)
+            keys.append(IssuerKey(str(entry.get("kid", "")), jwt.PyJWK(entry).key))
+        except jwt.PyJWTError as error:
+            log.warning("ignoring an unusable signing key of an OIDC issuer: %s", error)
     if not keys:
         raise _Unusable("has no keys that can be used")
     return keys

@@ -16,8 +16,8 @@ async def verified(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str,
 
     try:
         header = jwt.get_unverified_header(token)
-    except jwt.PyJWTError as fault:
-        raise TokenFault(f"oidc: verify token: {fault}") from None
+    except jwt.PyJWTError as error:
+        raise TokenFault(f"oidc: verify token: {error}") from None
     algorithm = str(header.get("alg"))
     if algorithm not in issuer.algorithms:
         raise TokenFault(f"oidc: verify token: signed with unsupported algorithm {algorithm!r}")

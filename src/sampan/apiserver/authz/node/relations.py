@@ -53,12 +53,12 @@ class NodeRelations:
         return kind == "secrets" and (namespace, name) in self._volume_secrets(node)
 
     def is_attached(self, node: str, attachment: str) -> bool:
-        found = self._peek("storage.k8s.io", "VolumeAttachment", "", attachment)
-        return found is not None and found.spec.nodeName == node
+        volume_attachment = self._peek("storage.k8s.io", "VolumeAttachment", "", attachment)
+        return volume_attachment is not None and volume_attachment.spec.nodeName == node
 
     def is_slice_of(self, node: str, name: str) -> bool:
-        found = self._peek("resource.k8s.io", "ResourceSlice", "", name)
-        return found is not None and found.spec.nodeName == node
+        resource_slice = self._peek("resource.k8s.io", "ResourceSlice", "", name)
+        return resource_slice is not None and resource_slice.spec.nodeName == node
 
     def _pods(self, node: str, namespace: str = "") -> Iterator[Pod]:
         store = self._registry.store_of("", "v1", "Pod")

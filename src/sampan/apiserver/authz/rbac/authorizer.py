@@ -16,15 +16,15 @@ class RbacAuthorizer:
     def decide(self, asked: Attributes) -> Decision:
         """Return the decision. Cluster role bindings apply in every namespace."""
         index, namespace = self._index, asked.namespace
-        found = index.grants(asked.user, "").decide(asked)
-        if found is None and namespace:
-            found = index.grants(asked.user, namespace).decide(asked)
-        return found if found is not None else self._not_allowed(asked)
+        decision = index.grants(asked.user, "").decide(asked)
+        if decision is None and namespace:
+            decision = index.grants(asked.user, namespace).decide(asked)
+        return decision if decision is not None else self._not_allowed(asked)
 
     def rights_of(self, user: User, namespace: str) -> Rights:
         grants = (self._index.grants(user, ""), self._index.grants(user, namespace))
         rules = [rule for grant in grants for rule in grant.rules]
-        return Rights(rules, [fault for grant in grants for fault in grant.faults])
+        return Rights(rules, [error for grant in grants for error in grant.faults])
 
     def _not_allowed(self, asked: Attributes) -> Decision:
         faults = self._faults(asked)
@@ -34,8 +34,8 @@ class RbacAuthorizer:
         faults = list(self._index.grants(asked.user, "").faults)
         if asked.namespace:
             faults += self._index.grants(asked.user, asked.namespace).faults
-        told = list(dict.fromkeys(faults))
-        return f"[{', '.join(told)}]" if len(told) > 1 else "".join(told)
+        messages = list(dict.fromkeys(faults))
+        return f"[{', '.join(messages)}]" if len(messages) > 1 else "".join(messages)
 
 
 __all__ = ["RbacAuthorizer"]

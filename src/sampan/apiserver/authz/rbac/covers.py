@@ -41,7 +41,7 @@ def missing(held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> Missing
     """Return the atoms of the wanted rules that no held rule allows. Raise TooComplex if the comparison is too
     expensive."""
     comparison = _Comparison(held, wanted)
-    found = _Collected()
+    collected = _Collected()
     for rule in wanted:
         verbs = comparison.verbs.classes(rule.verbs or ())
         if not verbs:
@@ -50,14 +50,14 @@ def missing(held: Sequence[PolicyRule], wanted: Sequence[PolicyRule]) -> Missing
             names = comparison.names.classes(rule.resourceNames) if rule.resourceNames else comparison.unnamed
             groups, resources = comparison.groups.classes(rule.apiGroups), comparison.resources.classes(rule.resources)
             for parts in _Box((groups, resources, names, verbs), comparison.spend).uncovered():
-                if not found.add_resources(rule, parts):
-                    return found.result(is_whole=False)
+                if not collected.add_resources(rule, parts):
+                    return collected.result(is_whole=False)
         if rule.nonResourceURLs:
             urls = comparison.urls.classes(rule.nonResourceURLs)
             for parts in _Box((urls, verbs), comparison.spend).uncovered():
-                if not found.add_urls(parts):
-                    return found.result(is_whole=False)
-    return found.result(is_whole=True)
+                if not collected.add_urls(parts):
+                    return collected.result(is_whole=False)
+    return collected.result(is_whole=True)
 
 
 Parts = list[list[str]]
@@ -115,14 +115,14 @@ class _Words:
 
     def _masks(self, positions: dict[str, list[int]]) -> dict[str, int]:
         by_positions: dict[tuple[int, ...], int] = {}
-        found: dict[str, int] = {}
+        masks: dict[str, int] = {}
         for word, numbers in positions.items():
             key = tuple(numbers)
             if key not in by_positions:
                 self._spend(1)
                 by_positions[key] = self._bits(numbers)
-            found[word] = by_positions[key]
-        return found
+            masks[word] = by_positions[key]
+        return masks
 
     def _bits(self, numbers: Sequence[int]) -> int:
         bits = bytearray(self._size // 8 + 1)
@@ -134,10 +134,10 @@ class _Words:
         return self._by_word.get(word, 0) | self.always
 
     def classes(self, words: Iterable[str]) -> Classes:
-        found: Classes = {}
+        classes: Classes = {}
         for word in dict.fromkeys(words):
-            found.setdefault(self.mask(word), []).append(word)
-        return found
+            classes.setdefault(self.mask(word), []).append(word)
+        return classes
 
 
 class _Resources(_Words):
@@ -161,12 +161,12 @@ class _Urls(_Words):
         self._lengths = sorted({len(prefix) for prefix in self._by_prefix})
 
     def mask(self, word: str) -> int:
-        found = super().mask(word)
+        mask = super().mask(word)
         for length in self._lengths:
             if length > len(word):
                 break
-            found |= self._by_prefix.get(word[:length], 0)
-        return found
+            mask |= self._by_prefix.get(word[:length], 0)
+        return mask
 
 
 def _of_all_resources(resource: str) -> str:
@@ -206,13 +206,13 @@ class _Box:
             yield from self._split(depth, held)
 
     def _split(self, depth: int, held: int) -> Iterator[Parts]:
-        found: list[Parts] = []
+        uncovered: list[Parts] = []
         for mask, words in self._dimensions[depth].items():
             self._spend(1)
             for below in self.uncovered(depth + 1, mask & held):
-                found.append([words, *below])
-                yield found[-1]
-        self._known[depth, held] = found
+                uncovered.append([words, *below])
+                yield uncovered[-1]
+        self._known[depth, held] = uncovered
 
 
 @dataclass(slots=True)
@@ -234,10 +234,10 @@ class _Collected:
             for resource in resources:
                 for name in names:
                     again = counts[0][group] * counts[1][resource]
-                    told = [verb for verb in lacking for _ in range(counts[2][name])] * again
+                    missing_verbs = [verb for verb in lacking for _ in range(counts[2][name])] * again
                     key = (group, resource, (name,) if rule.resourceNames else ())
-                    self.verbs.setdefault(key, []).extend(told)
-                    if not self._has_room(group, resource, name, *told):
+                    self.verbs.setdefault(key, []).extend(missing_verbs)
+                    if not self._has_room(group, resource, name, *missing_verbs):
                         return False
         return True
 

@@ -67,8 +67,8 @@ def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator
     version is served."""
     text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
     data = msgspec.json.decode(text, type=_Data)
-    for one in data.clusterRoles.values():
-        one.rules = [rule for rule in one.rules if not rule.when or _is_served(rule.when, served)]
+    for cluster_role in data.clusterRoles.values():
+        cluster_role.rules = [rule for rule in cluster_role.rules if not rule.when or _is_served(rule.when, served)]
     for name, role in data.clusterRoles.items():
         yield _cluster_role(name, role)
     for name, role in data.roles.items():
@@ -135,18 +135,18 @@ class Plan:
 def plan(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> Plan:
     """Return what must be written to reconcile the default roles and bindings. Additions by users are kept; objects
     with the annotation autoupdate=false are left alone."""
-    found = Plan([], [], [])
-    for wanted in default_objects(served):
-        present = index.get(wanted.kind, wanted.metadata.namespace, wanted.metadata.name)
+    changes = Plan([], [], [])
+    for desired in default_objects(served):
+        present = index.get(desired.kind, desired.metadata.namespace, desired.metadata.name)
         if present is None:
-            found.create.append(wanted)
+            changes.create.append(desired)
         elif present.metadata.annotations.get(AUTO_UPDATE) == "false":
             continue
-        elif wanted.kind.endswith("Binding") and present.roleRef != wanted.roleRef:
-            found.recreate.append(wanted)
-        elif (merged := _merged(present, wanted)) != present:
-            found.update.append(merged)
-    return found
+        elif desired.kind.endswith("Binding") and present.roleRef != desired.roleRef:
+            changes.recreate.append(desired)
+        elif (merged := _merged(present, desired)) != present:
+            changes.update.append(merged)
+    return changes
 
 
 def _merged(present: Any, wanted: Any) -> Any:
@@ -156,9 +156,11 @@ def _merged(present: Any, wanted: Any) -> Any:
     if wanted.kind.endswith("Binding"):
         merged.subjects += [subject for subject in wanted.subjects if subject not in present.subjects]
     elif getattr(wanted, "aggregationRule", None) is not None:
-        known = merged.aggregationRule = merged.aggregationRule or AggregationRule()
+        aggregation = merged.aggregationRule = merged.aggregationRule or AggregationRule()
         selectors = wanted.aggregationRule.clusterRoleSelectors
-        known.clusterRoleSelectors += [one for one in selectors if one not in known.clusterRoleSelectors]
+        aggregation.clusterRoleSelectors += [
+            selector for selector in selectors if selector not in aggregation.clusterRoleSelectors
+        ]
     else:
         present_rules = present.rules or []
         if added := _missing(present_rules, wanted.rules):

@@ -41,8 +41,8 @@ async def _check_role(security: Security, ctx: Context, obj: Any, old: Any | Non
     name = meta.name if old is not None else ""
     if await security.authorizer.is_allowed(_asked(ctx, "escalate", GROUP, plural, name)):
         return
-    if fault := fault_of(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
-        raise errors.forbidden(plural, meta.name, fault, group=GROUP)
+    if message := fault_of(security.rules, ctx.user, ctx.namespace, obj.rules or ()):
+        raise errors.forbidden(plural, meta.name, message, group=GROUP)
     aggregates = any(getattr(role, "aggregationRule", None) is not None for role in (obj, old))
     if aggregates and fault_of(security.rules, ctx.user, "", _EVERYTHING):
         raise errors.forbidden(plural, meta.name, _AGGREGATES, group=GROUP)
@@ -51,12 +51,12 @@ async def _check_role(security: Security, ctx: Context, obj: Any, old: Any | Non
 async def _check_binding(security: Security, ctx: Context, obj: Any) -> None:
     plural, ref = f"{obj.kind.lower()}s", obj.roleRef
     if ref.kind in ("Role", "ClusterRole"):
-        asked = _asked(ctx, "bind", ref.apiGroup, f"{ref.kind.lower()}s", ref.name)
-        if await security.authorizer.is_allowed(asked):
+        request = _asked(ctx, "bind", ref.apiGroup, f"{ref.kind.lower()}s", ref.name)
+        if await security.authorizer.is_allowed(request):
             return
     rules = _rules(security.rules, ref, ctx.namespace, plural)
-    if fault := fault_of(security.rules, ctx.user, ctx.namespace, rules):
-        raise errors.forbidden(plural, obj.metadata.name, fault, group=GROUP)
+    if message := fault_of(security.rules, ctx.user, ctx.namespace, rules):
+        raise errors.forbidden(plural, obj.metadata.name, message, group=GROUP)
 
 
 def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Sequence[PolicyRule]:
@@ -80,7 +80,7 @@ def fault_of(index: RbacIndex, user: User, namespace: str, rules: Sequence[Polic
     if not missing.is_whole:
         descriptions.append("...")
     text = "\n".join(descriptions)
-    resolution_errors = [fault for grant in grants for fault in grant.faults]
+    resolution_errors = [error for grant in grants for error in grant.faults]
     more = f"; resolution errors: [{' '.join(resolution_errors)}]" if resolution_errors else ""
     return f"{who} is attempting to grant RBAC permissions not currently held:\n{text}{more}"
 

@@ -41,8 +41,8 @@ class RbacFeed:
             try:
                 async with store.cacher.watch(WatchQuery(allow_bookmarks=True)) as watcher:
                     await self._take(kind, store, watcher)
-            except (CacheError, StorageError) as fault:
-                log.warning("RBAC: watch of %s failed, listing again: %s", kind, fault)
+            except (CacheError, StorageError) as error:
+                log.warning("RBAC: watch of %s failed, listing again: %s", kind, error)
             await asyncio.sleep(_RETRY_S)
 
     async def _take(self, kind: Kind, store: Store, watcher: Watcher) -> None:

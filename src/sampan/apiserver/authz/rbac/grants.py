@@ -86,8 +86,8 @@ class Grants:
 
 
 def _words(words: Iterable[str]) -> frozenset[str] | None:
-    found = frozenset(words)
-    return None if ALL in found else found
+    word_set = frozenset(words)
+    return None if ALL in word_set else word_set
 
 
 __all__ = ["ALL", "Grants"]

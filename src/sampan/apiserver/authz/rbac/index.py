@@ -57,12 +57,12 @@ class RbacIndex:
 
     def replace(self, kind: Kind, objects: Iterable[Any]) -> None:
         """Replace all objects of a kind."""
-        wanted = {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
-        known: Mapping[Key, Any] = self._roles if kind.endswith("Role") else self._bindings
-        for key, obj in list(known.items()):
-            if obj.kind == kind and key not in wanted:
+        desired = {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
+        current: Mapping[Key, Any] = self._roles if kind.endswith("Role") else self._bindings
+        for key, obj in list(current.items()):
+            if obj.kind == kind and key not in desired:
                 self.drop(kind, *key)
-        for obj in wanted.values():
+        for obj in desired.values():
             self.put(obj)
 
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
@@ -72,23 +72,23 @@ class RbacIndex:
     def _unbind(self, key: Key) -> None:
         old = self._bindings.pop(key, None)
         for subject in old.subjects if old is not None else ():
-            place = (key[0], subject_name(subject, key[0]))
-            bound = self._by_subject.get(place)
+            subject_key = (key[0], subject_name(subject, key[0]))
+            bound = self._by_subject.get(subject_key)
             if bound is not None and bound.pop(key[1], None) is not None and not bound:
-                del self._by_subject[place]
+                del self._by_subject[subject_key]
 
     def grants(self, user: User, namespace: str) -> Grants:
         """Return the rules that the user has by bindings in this namespace; by cluster role bindings if it is empty."""
         key = (user.name, user.groups, namespace)
-        found = self._kept.get(key)
-        if found is None:
+        grants = self._kept.get(key)
+        if grants is None:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            found = self._kept[key] = self._collect(user, namespace)
-        return found
+            grants = self._kept[key] = self._collect(user, namespace)
+        return grants
 
     def _collect(self, user: User, namespace: str) -> Grants:
-        found, bound = Grants(), dict[str, Subject]()
+        grants, bound = Grants(), dict[str, Subject]()
         for name in (f"u:{user.name}", *(f"g:{group}" for group in user.groups)):
             for binding, subject in self._by_subject.get((namespace, name), {}).items():
                 bound.setdefault(binding, subject)
@@ -97,10 +97,10 @@ class RbacIndex:
             try:
                 rules = self.rules_of(ref, namespace)
             except MissingRole as missing:
-                found.faults.append(str(missing))
+                grants.faults.append(str(missing))
             else:
-                found.add(rules, _allowed(name, namespace, ref, bound[name]))
-        return found
+                grants.add(rules, _allowed(name, namespace, ref, bound[name]))
+        return grants
 
     def rules_of(self, ref: RoleRef, namespace: str) -> list[PolicyRule]:
         """Return the rules of the role that a binding in this namespace refers to. Raise `MissingRole` if it does not
@@ -124,9 +124,9 @@ def subject_name(subject: Subject, namespace: str) -> str:
 def _allowed(name: str, namespace: str, ref: RoleRef, subject: Subject) -> Decision:
     """Return the decision for requests that a binding allows to one of its subjects."""
     kind, whole = ("RoleBinding", f"{name}/{namespace}") if namespace else ("ClusterRoleBinding", name)
-    whose = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
+    subject_text = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
     by = f"{kind} {gotext.quote(whole)} of {ref.kind} {gotext.quote(ref.name)}"
-    return Decision(Verdict.ALLOWED, f"RBAC: allowed by {by} to {subject.kind} {gotext.quote(whose)}")
+    return Decision(Verdict.ALLOWED, f"RBAC: allowed by {by} to {subject.kind} {gotext.quote(subject_text)}")
 
 
 __all__ = ["GROUP", "KINDS", "Kind", "MissingRole", "RbacIndex", "subject_name"]

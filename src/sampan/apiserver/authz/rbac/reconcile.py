@@ -23,13 +23,13 @@ async def reconcile(pipeline: Pipeline, index: RbacIndex) -> None:
     """Write missing and outdated objects concurrently, so that the writes share a commit. `index` must be filled, and
     contains the new objects afterwards. Conflicts are ignored, because another server that shares the storage writes
     the same."""
-    found = plan(index, pipeline.endpoints.registry.scheme.resources)
+    changes = plan(index, pipeline.endpoints.registry.scheme.resources)
     await asyncio.gather(
-        *(_create(pipeline, obj) for obj in found.create),
-        *(_update(pipeline, obj) for obj in found.update),
-        *(_recreate(pipeline, obj) for obj in found.recreate),
+        *(_create(pipeline, obj) for obj in changes.create),
+        *(_update(pipeline, obj) for obj in changes.update),
+        *(_recreate(pipeline, obj) for obj in changes.recreate),
     )
-    for obj in (*found.create, *found.update, *found.recreate):
+    for obj in (*changes.create, *changes.update, *changes.recreate):
         index.put(obj)
 
 

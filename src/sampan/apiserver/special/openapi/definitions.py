@@ -36,10 +36,10 @@ class Definitions:
         own = self._names.get((kind.group, kind.version, kind.kind))
         if own is not None:
             return own
-        found = type_for(kind)
-        if found is None:
+        api_type = type_for(kind)
+        if api_type is None:
             raise KeyError(f"{kind.kind} of {kind.api_version} has no schema")
-        return schemas.of(found).name
+        return schemas.of(api_type).name
 
     def of_list(self, resource: Resource) -> str:
         return self.of(GroupVersionKind(group=resource.group, version=resource.version, kind=resource.list_kind))
@@ -47,18 +47,18 @@ class Definitions:
     def closure(self, names: Iterable[str], versions: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
         """Return these schemas and all that they refer to, ordered by name, for a document about `versions` (pairs of
         group and version)."""
-        found: dict[str, dict[str, Any]] = {}
+        definitions: dict[str, dict[str, Any]] = {}
         pending = list(names)
         while pending:
             name = pending.pop()
-            if name not in found:
-                found[name] = self._custom.get(name) or _builtin(name)
-                pending += references(found[name])
+            if name not in definitions:
+                definitions[name] = self._custom.get(name) or _builtin(name)
+                pending += references(definitions[name])
         for kind in _EVERYWHERE:
-            if (schema := found.get(f"{META}.{kind}")) is not None:
+            if (schema := definitions.get(f"{META}.{kind}")) is not None:
                 places = sorted({("", "v1"), *versions})
                 schema[_KINDS] = [{"group": group, "version": version, "kind": kind} for group, version in places]
-        return dict(sorted(found.items()))
+        return dict(sorted(definitions.items()))
 
     def _add_custom(self, resource: Resource) -> None:
         group = ".".join(reversed(resource.group.split(".")))
@@ -85,17 +85,17 @@ def references(node: Any) -> Iterator[str]:
 
 
 def _builtin(name: str) -> dict[str, Any]:
-    found = openapi.definition(schemas.definition(name))
+    definition = openapi.definition(schemas.definition(name))
     texts = descriptions.of_definition(name)
     if texts.description:
-        found = {"description": texts.description, **found}
-    for field, schema in found.get("properties", {}).items():
+        definition = {"description": texts.description, **definition}
+    for field, schema in definition.get("properties", {}).items():
         text = texts.properties.get(field)
         if text is not None and text.description:
             schema["description"] = text.description
         elif list(schema) == ["allOf"]:  # without a description, a plain reference suffices
-            found["properties"][field] = schema["allOf"][0]
-    return found
+            definition["properties"][field] = schema["allOf"][0]
+    return definition
 
 
 def _custom(resource: Resource) -> dict[str, Any]:
@@ -123,8 +123,8 @@ def _title() -> dict[str, Any]:
 
 
 def _text(field: str) -> dict[str, str]:
-    found = descriptions.of_definition(_LIKE).properties.get(field)
-    return {"description": found.description} if found is not None and found.description else {}
+    like_field = descriptions.of_definition(_LIKE).properties.get(field)
+    return {"description": like_field.description} if like_field is not None and like_field.description else {}
 
 
 def _marks(resource: Resource, kind: str) -> dict[str, Any]:

@@ -35,15 +35,15 @@ class Contents:
         self.definitions = Definitions(registry.scheme)
 
     def names(self) -> list[str]:
-        found = [*_ISSUER, "version"]
+        names = [*_ISSUER, "version"]
         for group in self._scheme.groups():
             start = f"apis/{group}" if group else "api"
-            found += [f"{start}/{version}" for version in self._scheme.versions(group)]
+            names += [f"{start}/{version}" for version in self._scheme.versions(group)]
             if not self._is_custom(group):
-                found.append(start)
+                names.append(start)
         if any(self._scheme.groups()):
-            found.append("apis")
-        return sorted(found)
+            names.append("apis")
+        return sorted(names)
 
     def paths(self, name: str) -> list[PathItem]:
         """Return the paths of a document. Raise KeyError if it does not exist."""
@@ -51,8 +51,8 @@ class Contents:
             raise KeyError(name)
         if name in _ROOTS or name in _ISSUER:
             return [_ROOTS.get(name) or _ISSUER[name]]
-        if found := self.versions(name):
-            return list(self._of_version(*found[0]))
+        if versions := self.versions(name):
+            return list(self._of_version(*versions[0]))
         return [_group(name.removeprefix("apis/"))]
 
     def is_custom(self, name: str) -> bool:
@@ -114,15 +114,15 @@ _ISSUER = {
 
 def _group(group: str) -> PathItem:
     title, tag = title_and_tag(group)
-    told = "get information of a group"
-    return single(f"/apis/{group}/", f"get{title}APIGroup", told, tag, f"{META}.APIGroup", OBJECT_FORMS)
+    description = "get information of a group"
+    return single(f"/apis/{group}/", f"get{title}APIGroup", description, tag, f"{META}.APIGroup", OBJECT_FORMS)
 
 
 def _resource_list(group: str, version: str) -> PathItem:
     title, tag = title_and_tag(group, version)
     path = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
-    told = "get available resources"
-    return single(path, f"get{title}APIResources", told, tag, f"{META}.APIResourceList", OBJECT_FORMS)
+    description = "get available resources"
+    return single(path, f"get{title}APIResources", description, tag, f"{META}.APIResourceList", OBJECT_FORMS)
 
 
 def document(contents: Contents, name: str) -> dict[str, Any]:
@@ -138,25 +138,25 @@ def document(contents: Contents, name: str) -> dict[str, Any]:
 
 def used(items: Iterable[PathItem]) -> set[str]:
     operations = [operation for item in items for operation in item.operations]
-    found = {schema for operation in operations for _, schema in operation.answers}
-    found |= {operation.body for operation in operations}
-    return found - {TEXT}
+    names = {schema for operation in operations for _, schema in operation.answers}
+    names |= {operation.body for operation in operations}
+    return names - {TEXT}
 
 
 def _path(item: PathItem) -> dict[str, Any]:
     shared, operations = hoisted(item)
-    found: dict[str, Any] = {operation.method: _operation(operation, own) for operation, own in operations}
+    path_value: dict[str, Any] = {operation.method: _operation(operation, own) for operation, own in operations}
     if shared:
-        found["parameters"] = [_parameter(parameter) for parameter in shared]
-    return found
+        path_value["parameters"] = [_parameter(parameter) for parameter in shared]
+    return path_value
 
 
 def hoisted(item: PathItem) -> tuple[list[Parameter], list[tuple[Operation, list[Parameter]]]]:
     """Return the parameters that all operations of a path share, and each operation with its remaining ones."""
     every = [set(operation.parameters) for operation in item.operations]
     shared = set.intersection(*every) if every else set()
-    own = [(one, [p for p in one.parameters if p not in shared]) for one in item.operations]
-    return sorted({*shared, *item.parameters}, key=lambda one: (one.name, one.place)), own
+    own = [(entry, [p for p in entry.parameters if p not in shared]) for entry in item.operations]
+    return sorted({*shared, *item.parameters}, key=lambda entry: (entry.name, entry.place)), own
 
 
 def _operation(operation: Operation, own: list[Parameter]) -> dict[str, Any]:
@@ -164,19 +164,19 @@ def _operation(operation: Operation, own: list[Parameter]) -> dict[str, Any]:
         str(code): {"description": _CODES[code], "content": _content(operation.forms, schema)}
         for code, schema in operation.answers
     }
-    found: dict[str, Any] = {
+    operation_value: dict[str, Any] = {
         "description": operation.description,
         "operationId": operation.id,
         "responses": {**answers, "401": {"description": "Unauthorized"}},
         "tags": [operation.tag],
     }
     if own:
-        found["parameters"] = [_parameter(parameter) for parameter in own]
+        operation_value["parameters"] = [_parameter(parameter) for parameter in own]
     if operation.body:
-        found["requestBody"] = {"content": _content(operation.body_forms, operation.body)}
+        operation_value["requestBody"] = {"content": _content(operation.body_forms, operation.body)}
         if operation.body_required:
-            found["requestBody"]["required"] = True
-    return {**found, **extensions(operation)}
+            operation_value["requestBody"]["required"] = True
+    return {**operation_value, **extensions(operation)}
 
 
 _CODES = {200: "OK", 201: "Created", 202: "Accepted"}
@@ -196,13 +196,13 @@ def _content(forms: tuple[str, ...], schema: str) -> dict[str, Any]:
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    parameter_value: dict[str, Any] = {
         "name": parameter.name,
         "in": parameter.place,
         "description": parameter.description,
         "schema": {"type": parameter.type, "uniqueItems": True},
     }
-    return {**found, "required": True} if parameter.place == "path" else found
+    return {**parameter_value, "required": True} if parameter.place == "path" else parameter_value
 
 
 __all__ = ["INFO", "Contents", "document", "extensions", "hoisted", "used"]

@@ -110,9 +110,9 @@ def _message(kind: str, value: dict[str, Any]) -> bytes:
     fields, extension = _MESSAGES[kind]
     parts = []
     for name, item in value.items():
-        known = fields.get(name)
-        if known is not None:
-            parts.append(_field(known[0], known[1], item))
+        known_field = fields.get(name)
+        if known_field is not None:
+            parts.append(_field(known_field[0], known_field[1], item))
         elif name.startswith("x-"):
             parts.append(_put(extension, _named(name, _put(2, msgspec.json.encode(item) + b"\n"))))
     return b"".join(parts)

@@ -74,8 +74,8 @@ class Operations:
         if resource.namespaced and "list" in resource.verbs:
             yield PathItem(f"{start}/{resource.plural}", (self._list(everywhere=True),), (PRETTY,))
         yield PathItem(start + self._below, tuple(self._collection()), (*where, PRETTY))
-        if one := tuple(self._object()):
-            yield PathItem(f"{start}{self._below}/{{name}}", one, (NAME, *where, PRETTY))
+        if object_operations := tuple(self._object()):
+            yield PathItem(f"{start}{self._below}/{{name}}", object_operations, (NAME, *where, PRETTY))
         for subresource in resource.subresources:
             yield from self._subresource(subresource, f"{start}{self._below}/{{name}}/{subresource.name}", where)
         if "watch" in resource.verbs and not resource.is_custom:
@@ -135,17 +135,17 @@ class Operations:
         """Return the get, patch and update operations of the object or a subresource."""
         resource = self._resource
         name = f"{self._title}{self._scope}{resource.kind}{suffix}"
-        told = f"{suffix.lower()} of the specified {resource.kind}" if suffix else f"the specified {resource.kind}"
+        subject = f"{suffix.lower()} of the specified {resource.kind}" if suffix else f"the specified {resource.kind}"
         if "get" in verbs:
             yield self._operation(
-                "get", f"read{name}", f"read {told}", action="get", answers=((200, schema),), kind=kind
+                "get", f"read{name}", f"read {subject}", action="get", answers=((200, schema),), kind=kind
             )
         written = ((200, schema), (201, schema))
         if "patch" in verbs:
             yield self._operation(
                 "patch",
                 f"patch{name}",
-                f"partially update {told}",
+                f"partially update {subject}",
                 action="patch",
                 parameters=parameters.PATCH,
                 body=f"{META}.Patch",
@@ -157,7 +157,7 @@ class Operations:
             yield self._operation(
                 "put",
                 f"replace{name}",
-                f"replace {told}",
+                f"replace {subject}",
                 action="put",
                 parameters=parameters.WRITE,
                 body=schema,
@@ -167,11 +167,11 @@ class Operations:
 
     def _create(self, schema: str, kind: GroupVersionKind, suffix: str = "") -> Operation:
         resource = self._resource
-        told = f"create {suffix.lower()} of a {resource.kind}" if suffix else f"create a {resource.kind}"
+        description = f"create {suffix.lower()} of a {resource.kind}" if suffix else f"create a {resource.kind}"
         return self._operation(
             "post",
             f"create{self._title}{self._scope}{resource.kind}{suffix}",
-            told,
+            description,
             action="post",
             parameters=parameters.WRITE,
             body=schema,
@@ -189,17 +189,17 @@ class Operations:
             yield PathItem(path, (self._log(),), (NAME, *where, PRETTY))
         else:
             schema = self._names.of(kind)
-            found = [self._create(schema, kind, suffix)] if "create" in sub.verbs else []
-            operations = (*self._views(sub.verbs, schema, kind, suffix), *found)
+            creations = [self._create(schema, kind, suffix)] if "create" in sub.verbs else []
+            operations = (*self._views(sub.verbs, schema, kind, suffix), *creations)
             yield PathItem(path, operations, (NAME, *where, PRETTY))
 
     def _log(self) -> Operation:
         name = f"{self._title}{self._scope}{self._resource.kind}Log"
-        told = f"read log of the specified {self._resource.kind}"
+        description = f"read log of the specified {self._resource.kind}"
         forms = ("text/plain", *OBJECT_FORMS)
         answers = ((200, TEXT),)
         return self._operation(
-            "get", f"read{name}", told, action="get", parameters=parameters.LOG, answers=answers, forms=forms
+            "get", f"read{name}", description, action="get", parameters=parameters.LOG, answers=answers, forms=forms
         )
 
     def _connected(self, sub: Subresource, path: str, where: tuple[Parameter, ...]) -> Iterator[PathItem]:
@@ -232,15 +232,15 @@ class Operations:
             yield PathItem(f"{start}/{resource.plural}", (operation,), (PRETTY,))
         many = self._watch(f"{self._scope}{resource.kind}List", "watchlist")
         yield PathItem(start + self._below, (many,), (*where, PRETTY))
-        one = self._watch(f"{self._scope}{resource.kind}", "watch")
-        yield PathItem(f"{start}{self._below}/{{name}}", (one,), (NAME, *where, PRETTY))
+        single_watch = self._watch(f"{self._scope}{resource.kind}", "watch")
+        yield PathItem(f"{start}{self._below}/{{name}}", (single_watch,), (NAME, *where, PRETTY))
 
     def _watch(self, name: str, action: str) -> Operation:
-        told = "an object" if action == "watch" else "a list"
+        subject = "an object" if action == "watch" else "a list"
         return self._operation(
             "get",
             f"watch{self._title}{name}",
-            f"watch changes to {told} of kind {self._resource.kind}; the list with 'watch' does the same",
+            f"watch changes to {subject} of kind {self._resource.kind}; the list with 'watch' does the same",
             action=action,
             parameters=parameters.LIST,
             answers=((200, f"{META}.WatchEvent"),),

@@ -18,7 +18,7 @@ def _of(type: str, **descriptions: str) -> list[Parameter]:
 
 
 def _sorted(*groups: list[Parameter]) -> tuple[Parameter, ...]:
-    return tuple(sorted((one for group in groups for one in group), key=lambda one: one.name))
+    return tuple(sorted((parameter for group in groups for parameter in group), key=lambda parameter: parameter.name))
 
 
 NAME = Parameter("name", "string", "the object's name", "path")

@@ -67,8 +67,8 @@ class OpenApi:
             return BytesAnswer(b"", code=406, headers=headers)
         hash = self._hash(name)
         headers["ETag"] = f'"{hash}"'
-        if wanted := call.query.get("hash"):
-            if wanted != hash:
+        if requested_hash := call.query.get("hash"):
+            if requested_hash != hash:
                 return BytesAnswer(b"", code=301, headers={**headers, "Location": _url(name, hash)})
             headers |= {"Cache-Control": "public, immutable", "Expires": _next_year(self._registry.clock.now())}
         if _is_current(call, headers):
@@ -108,21 +108,21 @@ class OpenApi:
 
     def _hash(self, name: str) -> str:
         contents = self._now()
-        if (found := self._hashes.get(name)) is not None:
-            return found
+        if (cached := self._hashes.get(name)) is not None:
+            return cached
         parts = [str(FORMAT), __version__, name, str(descriptions.are_installed())]
         parts += [repr(resource) for version in contents.versions(name) for resource in contents.resources(*version)]
         self._hashes[name] = _digest("\n".join(parts).encode())
         return self._hashes[name]
 
     async def _document(self, key: str, make: Callable[[], bytes]) -> bytes:
-        found = self._kept.pop(key, None)
-        if found is None:
-            found = await asyncio.to_thread(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
+        packed = self._kept.pop(key, None)
+        if packed is None:
+            packed = await asyncio.to_thread(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
             if len(self._kept) >= _MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
-        self._kept[key] = found
-        return found
+        self._kept[key] = packed
+        return packed
 
 
 def _v3_document(contents: Contents, name: str) -> bytes:

@@ -42,33 +42,33 @@ def document(contents: Contents) -> dict[str, Any]:
 
 def schema_of(node: dict[str, Any]) -> dict[str, Any]:
     """Convert a v3 schema to v2."""
-    found = {key: value for key, value in node.items() if key in _KEPT or key.startswith("x-")}
-    target = node.get("$ref") or next((one["$ref"] for one in node.get("allOf", ()) if "$ref" in one), None)
+    schema_value = {key: value for key, value in node.items() if key in _KEPT or key.startswith("x-")}
+    target = node.get("$ref") or next((part["$ref"] for part in node.get("allOf", ()) if "$ref" in part), None)
     if target is not None:
-        found["$ref"] = target.replace(_V3_PREFIX, _PREFIX)
+        schema_value["$ref"] = target.replace(_V3_PREFIX, _PREFIX)
     elif "oneOf" in node:  # a quantity or an int-or-string
-        found["type"] = "string"
-    if isinstance(properties := found.get("properties"), dict):
-        found["properties"] = {name: schema_of(schema) for name, schema in properties.items()}
+        schema_value["type"] = "string"
+    if isinstance(properties := schema_value.get("properties"), dict):
+        schema_value["properties"] = {name: schema_of(schema) for name, schema in properties.items()}
     for below in ("items", "additionalProperties"):
-        if isinstance(child := found.get(below), dict):
-            found[below] = schema_of(child)
-    return found
+        if isinstance(child := schema_value.get(below), dict):
+            schema_value[below] = schema_of(child)
+    return schema_value
 
 
 def _path(item: PathItem, shared: dict[str, Any]) -> dict[str, Any]:
     common, operations = hoisted(item)
-    found: dict[str, Any] = {one.method: _operation(one, own, shared) for one, own in operations}
+    path_value: dict[str, Any] = {operation.method: _operation(operation, own, shared) for operation, own in operations}
     if common:
-        found["parameters"] = [_parameter(parameter, shared) for parameter in common]
-    return found
+        path_value["parameters"] = [_parameter(parameter, shared) for parameter in common]
+    return path_value
 
 
 def _operation(operation: Operation, own: list[Parameter], shared: dict[str, Any]) -> dict[str, Any]:
     parameters = [_parameter(parameter, shared) for parameter in own]
     if operation.body:
         parameters.insert(0, _body(operation))
-    found: dict[str, Any] = {
+    operation_value: dict[str, Any] = {
         "description": operation.description,
         "consumes": list(operation.body_forms),
         "produces": list(operation.forms),
@@ -81,8 +81,8 @@ def _operation(operation: Operation, own: list[Parameter], shared: dict[str, Any
         "tags": [operation.tag],
     }
     if parameters:
-        found["parameters"] = parameters
-    return {**found, **extensions(operation)}
+        operation_value["parameters"] = parameters
+    return {**operation_value, **extensions(operation)}
 
 
 def _answer(schema: str) -> dict[str, Any]:
@@ -90,12 +90,12 @@ def _answer(schema: str) -> dict[str, Any]:
 
 
 def _body(operation: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = {"in": "body", "name": "body", "schema": {"$ref": _PREFIX + operation.body}}
-    return {**found, "required": True} if operation.body_required else found
+    parameter_value: dict[str, Any] = {"in": "body", "name": "body", "schema": {"$ref": _PREFIX + operation.body}}
+    return {**parameter_value, "required": True} if operation.body_required else parameter_value
 
 
 def _parameter(parameter: Parameter, shared: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    parameter_value: dict[str, Any] = {
         "name": parameter.name,
         "in": parameter.place,
         "description": parameter.description,
@@ -103,11 +103,11 @@ def _parameter(parameter: Parameter, shared: dict[str, Any]) -> dict[str, Any]:
         "uniqueItems": True,
     }
     if parameter.place == "path":
-        found["required"] = True
+        parameter_value["required"] = True
     if parameter.name in _LOOKED_AT or parameter.place == "path":
-        return found
+        return parameter_value
     key = f"{parameter.name}-{parameter.place}"
-    shared[key] = found
+    shared[key] = parameter_value
     return {"$ref": f"#/parameters/{key}"}
 
 
