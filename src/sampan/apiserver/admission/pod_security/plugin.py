@@ -194,11 +194,11 @@ def by_controller(pods: Sequence[Pod]) -> list[Pod]:
     """Return the first pod of each controller before the others, which are similar to it."""
     first: list[Pod] = []
     rest: list[Pod] = []
-    owners = set()
+    sampled_owners = set()
     for pod in pods:
         owner = next((ref.uid for ref in pod.metadata.ownerReferences if ref.controller), None)
-        (rest if owner is not None and owner in owners else first).append(pod)
-        owners.add(owner)
+        (rest if owner is not None and owner in sampled_owners else first).append(pod)
+        sampled_owners.add(owner)
     return first + rest
 
 

@@ -57,9 +57,8 @@ class OidcTokens:
         claims.check(token_claims, entry.issuer, now)
         whole = await entry.groups.expand(token_claims)
         identity = Identity(claims.user_of(whole, entry.issuer))
-        kept.keep(
-            token, identity, min(_KEPT_S, token_claims["exp"] - now)
-        )  # discarded if the issuers were replaced meanwhile
+        # discarded if the issuers were replaced meanwhile
+        kept.keep(token, identity, min(_KEPT_S, token_claims["exp"] - now))
         return identity
 
     def _known(self, issuer: JwtIssuer, keys: IssuerKeys | None) -> _Known:
@@ -68,11 +67,8 @@ class OidcTokens:
 
 
 def _is_same(before: dict[str, _Known], issuer: JwtIssuer) -> bool:
-    previous = before.get(issuer.url)
-    return previous is not None and (previous.issuer.document, previous.issuer.ca_pem) == (
-        issuer.document,
-        issuer.ca_pem,
-    )
+    old = before.get(issuer.url)
+    return old is not None and (old.issuer.document, old.issuer.ca_pem) == (issuer.document, issuer.ca_pem)
 
 
 def _issuer_of(token: str) -> str:
