@@ -22,13 +22,13 @@ Amounts = dict[str, int]
 
 def amounts_of(pod: Pod) -> Amounts:
     """Return the effective resource requests of the pod."""
-    return {name: _amount(name, found) for name, found in effective_requests(pod.spec).items()}
+    return {name: _amount(name, quantity) for name, quantity in effective_requests(pod.spec).items()}
 
 
 def ports_of(pod: Pod) -> frozenset[tuple[str, str, int]]:
     """Return the host ports of the pod as (address, protocol, port)."""
-    found = [port for container in pod.spec.containers or () for port in container.ports if port.hostPort]
-    return frozenset((port.hostIP or "0.0.0.0", port.protocol or "TCP", port.hostPort) for port in found)
+    ports = [port for container in pod.spec.containers or () for port in container.ports if port.hostPort]
+    return frozenset((port.hostIP or "0.0.0.0", port.protocol or "TCP", port.hostPort) for port in ports)
 
 
 def allocatable_of(node: Node) -> Amounts:
@@ -36,8 +36,8 @@ def allocatable_of(node: Node) -> Amounts:
 
 
 def _amount(name: str, quantity: object) -> int:
-    found: int = quantity.milli_value() if name == "cpu" else quantity.value()  # type: ignore[attr-defined]
-    return found
+    amount: int = quantity.milli_value() if name == "cpu" else quantity.value()  # type: ignore[attr-defined]
+    return amount
 
 
 def admit(
@@ -76,20 +76,20 @@ def _failed(predicate: str, why: str) -> Verdict:
 def _fits(node: Node, wanted: Mapping[str, int], used: Mapping[str, int], pods: int) -> Verdict | None:
     missing, has = lacking(node, wanted, used, pods), allocatable_of(node)
     for name in missing:
-        held, asked = (pods, 1) if name == PODS else (used.get(name, 0), wanted[name])
-        return _short(name, asked, held, has.get(name, 0))
+        held, requested = (pods, 1) if name == PODS else (used.get(name, 0), wanted[name])
+        return _short(name, requested, held, has.get(name, 0))
     return None
 
 
 def lacking(node: Node, wanted: Mapping[str, int], used: Mapping[str, int], pods: int) -> Amounts:
     """Return how much of each resource the node lacks in order to take a pod with the requests `wanted`."""
     has = allocatable_of(node)
-    found = {PODS: pods + 1 - has.get(PODS, 0)}
+    shortfalls = {PODS: pods + 1 - has.get(PODS, 0)}
     for name in (*_COUNTED, *(name for name in wanted if name not in _COUNTED)):
-        asked = wanted.get(name, 0)
-        if asked and (name in has or not resource_names.is_extended(name)):
-            found[name] = used.get(name, 0) + asked - has.get(name, 0)
-    return {name: amount for name, amount in found.items() if amount > 0}
+        requested = wanted.get(name, 0)
+        if requested and (name in has or not resource_names.is_extended(name)):
+            shortfalls[name] = used.get(name, 0) + requested - has.get(name, 0)
+    return {name: amount for name, amount in shortfalls.items() if amount > 0}
 
 
 def is_for_want_of_room(verdict: Verdict) -> bool:
@@ -102,11 +102,11 @@ def _short(name: str, asked: int, used: int, has: int) -> Verdict:
 
 
 def _clash(wanted: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str, int]]) -> bool:
-    taken = list(held)
+    held_ports = list(held)
     return any(
         (protocol, port) == (other[1], other[2]) and (address == other[0] or "0.0.0.0" in (address, other[0]))
         for address, protocol, port in wanted
-        for other in taken
+        for other in held_ports
     )
 
 
@@ -125,8 +125,8 @@ def is_matched(term: NodeSelectorTerm, node: Node) -> bool:
         return False
     own = {"metadata.name": node.metadata.name}
     return all(
-        _holds(found.key, found.operator, found.values, node.metadata.labels) for found in term.matchExpressions
-    ) and all(_holds(found.key, found.operator, found.values, own) for found in term.matchFields)
+        _holds(requirement.key, requirement.operator, requirement.values, node.metadata.labels) for requirement in term.matchExpressions
+    ) and all(_holds(requirement.key, requirement.operator, requirement.values, own) for requirement in term.matchFields)
 
 
 def _holds(key: str, operator: str, values: list[str], found: Mapping[str, str]) -> bool:
@@ -145,10 +145,10 @@ def _holds(key: str, operator: str, values: list[str], found: Mapping[str, str])
 
 def _compares(text: str, operator: str, value: str) -> bool:
     try:
-        left, right = int(text), int(value)
+        number, bound = int(text), int(value)
     except ValueError:
         return False
-    return left > right if operator == "Gt" else left < right
+    return number > bound if operator == "Gt" else number < bound
 
 
 def _tolerates(pod: Pod, node: Node) -> bool:

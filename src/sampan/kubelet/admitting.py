@@ -21,14 +21,14 @@ class Admitting:
         """Admit or reject the pod. Return the pods preempted for it, whose termination the caller must dispatch, or
         None if it was rejected. A pod that already has container statuses was admitted before and is not checked again.
         """
-        wanted, ended = admission.amounts_of(record.pod), list[PodRecord]()
+        requests, ended = admission.amounts_of(record.pod), list[PodRecord]()
         if not record.pod.status.containerStatuses:
-            if (verdict := self._refusal(record, wanted)) is not None:
-                verdict, ended = self._in_place_of_others(record, wanted, verdict)
+            if (verdict := self._refusal(record, requests)) is not None:
+                verdict, ended = self._in_place_of_others(record, requests, verdict)
             if verdict is not None:
                 self.reject(record, verdict)
                 return None
-        record.count(wanted)
+        record.count(requests)
         return ended
 
     def _refusal(self, record: PodRecord, wanted: admission.Amounts) -> Verdict | None:
@@ -50,14 +50,14 @@ class Admitting:
         if not is_critical(record.pod) or not admission.is_for_want_of_room(verdict):
             return verdict, []
         lacking = admission.lacking(kubelet.node, wanted, kubelet.used, len(kubelet.pods))
-        found = preemption.victims(record.pod, self._others(record), lacking)
-        if found is None:
+        victims = preemption.victims(record.pod, self._others(record), lacking)
+        if victims is None:
             return preemption.no_room(lacking), []
-        ended = [self._records[pod.metadata.uid] for pod in found]
-        for each in ended:
-            self._events.pod(kubelet, each.pod, WARNING, preemption.PREEMPTED.reason, preemption.PREEMPTED.message)
-            each.verdict = preemption.PREEMPTED
-            each.free()
+        ended = [self._records[pod.metadata.uid] for pod in victims]
+        for victim in ended:
+            self._events.pod(kubelet, victim.pod, WARNING, preemption.PREEMPTED.reason, preemption.PREEMPTED.message)
+            victim.verdict = preemption.PREEMPTED
+            victim.free()
         return None, ended
 
     def _others(self, record: PodRecord) -> list[Pod]:

@@ -58,11 +58,11 @@ def ready(pod: Pod, containers: Said) -> Said:
     """Return the Ready condition, which combines ContainersReady with the readiness gates."""
     if containers[0] != TRUE or not pod.spec.readinessGates:
         return containers
-    found = {condition.type: condition.status for condition in pod.status.conditions}
+    statuses = {condition.type: condition.status for condition in pod.status.conditions}
     closed = [
-        _closed(gate.conditionType, found.get(gate.conditionType))
+        _closed(gate.conditionType, statuses.get(gate.conditionType))
         for gate in pod.spec.readinessGates
-        if found.get(gate.conditionType) != TRUE
+        if statuses.get(gate.conditionType) != TRUE
     ]
     return (FALSE, GATES_NOT_READY, ", ".join(closed)) if closed else containers
 
@@ -109,11 +109,11 @@ def merged(pod: Pod, old: Sequence[PodCondition], said: Mapping[str, Said], now:
     kept where the status did not change.
     """
     before = {condition.type: condition for condition in old}
-    found = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *OWN_TOO, *PASSING)]
+    conditions = [condition for condition in pod.status.conditions if condition.type not in (*OWN, *OWN_TOO, *PASSING)]
     for type, (status, reason, message) in said.items():
         last = before.get(type)
         since = last.lastTransitionTime if last is not None and last.status == status else times.format_time(now)
-        found.append(
+        conditions.append(
             PodCondition(
                 type=type,
                 observedGeneration=pod.metadata.generation,
@@ -123,7 +123,7 @@ def merged(pod: Pod, old: Sequence[PodCondition], said: Mapping[str, Said], now:
                 lastTransitionTime=since,
             )
         )
-    return found
+    return conditions
 
 
 __all__ = [

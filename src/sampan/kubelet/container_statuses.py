@@ -40,14 +40,14 @@ def container_statuses(
 ) -> list[ContainerStatus]:
     """Return the statuses in the order of `containers`."""
     before = {status.name: status for status in old}
-    found = []
+    statuses = []
     for container in containers:
         status = _status(pod, container, report, before.get(container.name), actuated.get(container.name))
         if (why := waiting.get(container.name)) is not None and _is_to_start(pod, container, report):
             _wait(status, why)
         _judge(status, container, report.container(container.name), is_init=is_init)
-        found.append(status)
-    return found
+        statuses.append(status)
+    return statuses
 
 
 def _status(
@@ -109,10 +109,10 @@ def _blank(pod: Pod, container: Container | EphemeralContainer) -> ContainerStat
 
 
 def _user(report: ContainerReport) -> ContainerUser | None:
-    found = report.user
-    if found is None:
+    user = report.user
+    if user is None:
         return None
-    return ContainerUser(linux=LinuxContainerUser(uid=found.uid, gid=found.gid, supplementalGroups=list(found.groups)))
+    return ContainerUser(linux=LinuxContainerUser(uid=user.uid, gid=user.gid, supplementalGroups=list(user.groups)))
 
 
 def _state(report: ContainerReport) -> ContainerState:

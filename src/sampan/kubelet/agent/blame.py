@@ -30,7 +30,7 @@ def verdict(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> Verdict:
             text += _excess("Pod", pod.metadata.name, *whole, resource)
             annotations |= {POD: pod.metadata.name, POD_USAGE: str(whole[0])}
         over = _over(pod, usages, resource)
-        text += "".join(_excess("Container", *each, resource) for each in over)
+        text += "".join(_excess("Container", *row, resource) for row in over)
         annotations[OFFENDERS] = ",".join(name for name, _, _ in over)
         annotations[OFFENDERS_USAGE] = ",".join(str(amount) for _, amount, _ in over)
         annotations[STARVED] = resource
@@ -39,10 +39,10 @@ def verdict(pod: Pod, usages: Sequence[Usage], shortage: Shortage) -> Verdict:
 
 def _whole(pod: Pod, usages: Sequence[Usage], resource: str) -> tuple[Quantity, Quantity] | None:
     """Return usage and request of the whole pod, or None without a pod-level memory request."""
-    asked = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
-    if asked is None or resource != "memory":
+    request = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
+    if request is None or resource != "memory":
         return None
-    return _bytes(total(usages, resource)), parse(asked)
+    return _bytes(total(usages, resource)), parse(request)
 
 
 def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Quantity, Quantity]]:
@@ -50,8 +50,8 @@ def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Q
     if resource not in _ASKED_FOR:
         return []
     every = (*(pod.spec.containers or ()), *pod.spec.initContainers)
-    asked = {each.name: parse(each.resources.requests.get(resource, "0")) for each in every}
-    rows = [(each.name, _bytes(used(each, resource)), asked[each.name]) for each in usages if each.name in asked]
+    requests = {container.name: parse(container.resources.requests.get(resource, "0")) for container in every}
+    rows = [(container.name, _bytes(used(container, resource)), requests[container.name]) for container in usages if container.name in requests]
     return [row for row in rows if row[2] < row[1]]
 
 

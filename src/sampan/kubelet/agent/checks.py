@@ -33,11 +33,11 @@ _OLD_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 def wants(pod: Pod) -> list[str]:
     """Return the host namespaces and privileges that the pod asks for."""
     spec = pod.spec
-    asked = {"host networking": spec.hostNetwork, "host PID": spec.hostPID, "host ipc": spec.hostIPC}
-    found = [name for name, is_asked in asked.items() if is_asked]
+    requested = {"host networking": spec.hostNetwork, "host PID": spec.hostPID, "host ipc": spec.hostIPC}
+    names = [name for name, is_asked in requested.items() if is_asked]
     if any(_is_privileged(container) for container in _containers(pod)):
-        found.append("privileged container")
-    return found
+        names.append("privileged container")
+    return names
 
 
 def forbidden(pod: Pod, config: AgentConfig) -> Verdict | None:
@@ -76,11 +76,11 @@ def refused(pod: Pod, config: AgentConfig, *, has_apparmor: bool, has_strict_gro
 
 def _unsafe_sysctl(pod: Pod, config: AgentConfig) -> Verdict | None:
     whole = pod.spec.securityContext
-    for each in whole.sysctls if whole is not None else ():
-        name = each.name.replace("/", ".")
+    for sysctl in whole.sysctls if whole is not None else ():
+        name = sysctl.name.replace("/", ".")
         if name in _SAFE_SYSCTLS or any(_fits(name, pattern) for pattern in config.allowed_unsafe_sysctls):
             continue
-        return Verdict(reason=SYSCTL_FORBIDDEN, message=f'forbidden sysctl: "{each.name}" not allowlisted')
+        return Verdict(reason=SYSCTL_FORBIDDEN, message=f'forbidden sysctl: "{sysctl.name}" not allowlisted')
     return None
 
 
@@ -97,9 +97,9 @@ def _unenforceable(pod: Pod, has_apparmor: bool) -> Verdict | None:
 
 def _profiles(pod: Pod) -> Iterator[bool]:
     """Yield for each place that can specify an AppArmor profile whether it specifies one."""
-    places = [pod.spec.securityContext, *(each.securityContext for each in _containers(pod))]
-    for place in places:
-        profile = place.appArmorProfile if place is not None else None
+    places = [pod.spec.securityContext, *(container.securityContext for container in _containers(pod))]
+    for context in places:
+        profile = context.appArmorProfile if context is not None else None
         yield profile is not None and profile.type != "Unconfined"
     for key, value in pod.metadata.annotations.items():
         yield key.startswith(_OLD_APPARMOR) and value != "unconfined"

@@ -18,14 +18,14 @@ class ContainerCollector:
         """Remove all containers, with their logs, of terminated pods, and the previous instances of containers of other
         pods. Return the UIDs of the affected pods.
         """
-        found = []
+        uids = []
         for record in list(self._records.values()):
             try:
                 if await self._removed(record.uid):
-                    found.append(record.uid)
+                    uids.append(record.uid)
             except RuntimeFailure as failure:
                 log.warning("cannot remove dead containers of pod %s: %s", record.uid, failure.message)
-        return found
+        return uids
 
     async def _removed(self, uid: str) -> bool:
         record = self._records.get(uid)
@@ -37,8 +37,8 @@ class ContainerCollector:
             await self._runtime.remove_pod(uid)
             return True
         before = self._runtime.pod_report(record.pod).before
-        for each in before:
-            await self._runtime.remove_container(record.pod, each.id)
+        for container in before:
+            await self._runtime.remove_container(record.pod, container.id)
         return bool(before)
 
 

@@ -85,7 +85,7 @@ class Eviction:
         pods would be evicted for the same shortage.
         """
         until, pause_s = self._clock.monotonic() + _PATIENCE_S, min(self._config.eviction_period_s, 1.0)
-        while self._clock.monotonic() < until and not all(self._has_ended(each) for each in pods):
+        while self._clock.monotonic() < until and not all(self._has_ended(pod) for pod in pods):
             await self._clock.sleep(pause_s)
 
     async def look(self) -> list[Pod]:
@@ -104,15 +104,15 @@ class Eviction:
     def _short(self, observed: dict[str, Observation]) -> list[Shortage]:
         """Return the shortages that have lasted for their grace period."""
         now = self._clock.monotonic()
-        found = {
-            each: short
-            for each in self._thresholds
-            if (short := pressure.shortage(each, observed, with_reclaim=self._is_due(each, now))) is not None
+        shortages = {
+            threshold: short
+            for threshold in self._thresholds
+            if (short := pressure.shortage(threshold, observed, with_reclaim=self._is_due(threshold, now))) is not None
         }
-        self._met_at = {each: self._met_at.get(each, now) for each in found}
-        for short in found.values():
+        self._met_at = {threshold: self._met_at.get(threshold, now) for threshold in shortages}
+        for short in shortages.values():
             self._last[short.condition] = now
-        return [short for each, short in found.items() if self._is_due(each, now)]
+        return [short for threshold, short in shortages.items() if self._is_due(threshold, now)]
 
     def _is_due(self, threshold: Threshold, now: float) -> bool:
         return threshold in self._met_at and now - self._met_at[threshold] >= threshold.grace_s
@@ -148,10 +148,10 @@ class Eviction:
     async def _has_made_room(self, shortage: Shortage) -> bool:
         try:
             await self._make_room(shortage.signal)
-        except (RuntimeFailure, OSError) as fault:
-            log.warning("eviction manager: cannot reclaim %s by garbage collection: %s", shortage.resource, fault)
+        except (RuntimeFailure, OSError) as error:
+            log.warning("eviction manager: cannot reclaim %s by garbage collection: %s", shortage.resource, error)
         observed = await asyncio.to_thread(self._observe)
-        return not any(pressure.shortage(each, observed, with_reclaim=True) for each in self._thresholds)
+        return not any(pressure.shortage(threshold, observed, with_reclaim=True) for threshold in self._thresholds)
 
     def _soft_grace_s(self, pod: Pod) -> float:
         most, own = self._config.eviction_max_pod_grace_s, pod.spec.terminationGracePeriodSeconds
@@ -159,8 +159,8 @@ class Eviction:
 
     async def _kept(self, pod: Pod) -> list[Usage]:
         """Return what the pod's volumes occupy on the node's disk."""
-        found = storage_limits.counted(pod, await self._volumes(pod))
-        size, inodes = sum(each.used_bytes for each in found), sum(each.used_inodes for each in found)
+        volumes = storage_limits.counted(pod, await self._volumes(pod))
+        size, inodes = sum(volume.used_bytes for volume in volumes), sum(volume.used_inodes for volume in volumes)
         return [Usage("", 0, 0, disk_bytes=size, inodes=inodes)]
 
     async def _usages(self, pod: Pod) -> Sequence[Usage]:

@@ -36,8 +36,8 @@ class Following:
         """Start the watches. The pod watch starts last, once the objects that pods need are known."""
         nodes: Informer[Node] = self._informers.of(Node, Selection(fields=f"metadata.name={self._node.name}"))
         nodes.subscribe(on_node)
-        for each in (self._informers.of(Service), self._informers.of(RuntimeClass), nodes):
-            await each.synced.wait()
+        for informer in (self._informers.of(Service), self._informers.of(RuntimeClass), nodes):
+            await informer.synced.wait()
         pods = self._informers.of(Pod, Selection(fields=f"spec.nodeName={self._node.name}"))
         await pods.synced.wait()
         await self._house.remove_orphans({pod.metadata.uid for pod in pods.lister})

@@ -49,7 +49,7 @@ class Guard:
             config=config,
             runtime=kubelet.runtime,
             clock=clock,
-            pods=lambda: [each.pod for each in records.values() if each.stage is Stage.SYNC],
+            pods=lambda: [pod_record.pod for pod_record in records.values() if pod_record.stage is Stage.SYNC],
             volumes=lambda pod: kubelet.volumes.usage(pod),
             evict=self.evict,
             tell=partial(self.warn, "EvictionThresholdMet"),
@@ -100,8 +100,8 @@ class Guard:
         record = kubelet.records.get(pod.metadata.uid)
         if is_critical(pod) or record is None or record.stage is not Stage.SYNC or record.verdict is not None:
             return
-        told = verdict.reason, verdict.message, verdict.annotations
-        kubelet.events.pod(kubelet.node, pod, WARNING, *told)
+        event = verdict.reason, verdict.message, verdict.annotations
+        kubelet.events.pod(kubelet.node, pod, WARNING, *event)
         kubelet.sync_loop.end_pod(record, verdict, kubelet.clock.monotonic() + grace_s)
 
     # -- reclaiming disk space ---------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Guard:
 
     def _images_in_use(self) -> set[str]:
         reports = [self._kubelet.runtime.pod_report(record.pod) for record in self._kubelet.records.values()]
-        return {name for report in reports for each in report.containers for name in (each.image, each.image_ref)}
+        return {name for report in reports for container in report.containers for name in (container.image, container.image_ref)}
 
     # -- shutdown ----------------------------------------------------------------------------------------------------
 

@@ -50,11 +50,11 @@ class Housekeeping:
         if not self._is_complete():
             return
         try:
-            found = await self._orphans.remove({*known, *self._records})
+            removed = await self._orphans.remove({*known, *self._records})
         except Exception:  # Retried after the next period.
             log.exception("cannot list orphaned pods")
             return
-        for uid in found:
+        for uid in removed:
             log.info("removed orphaned pod %s", uid)
 
 

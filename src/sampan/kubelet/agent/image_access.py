@@ -43,7 +43,7 @@ def is_to_verify(policy: str, listed: Sequence[str], image: str, *, is_pulled: b
     """Whether a pod must prove that it may use the image; `is_pulled` if this kubelet has pulled it. Pure."""
     if policy == LISTED:
         name = parse_reference(image).name
-        return is_pulled or not any(_fits(name, each) for each in listed)
+        return is_pulled or not any(_fits(name, pattern) for pattern in listed)
     return policy == ALWAYS or (policy == PRELOADED and is_pulled)
 
 
@@ -53,14 +53,14 @@ def _fits(name: str, pattern: str) -> bool:
 
 def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) -> bool:
     """Whether the pull record allows a pod with these secrets to use the image. Pure."""
-    known = (record or {}).get("credentialMapping", {}).get(parse_reference(image).name)
-    if known is None:
+    credentials = (record or {}).get("credentialMapping", {}).get(parse_reference(image).name)
+    if credentials is None:
         return False
-    if known.get("nodePodsAccessible"):
+    if credentials.get("nodePodsAccessible"):
         return True
-    places = {(each["uid"], each["namespace"], each["name"]) for each in known.get("kubernetesSecrets", ())}
-    hashes = {each["credentialHash"] for each in known.get("kubernetesSecrets", ())}
-    return any((each.uid, each.namespace, each.name) in places or each.credentialHash in hashes for each in own)
+    places = {(secret["uid"], secret["namespace"], secret["name"]) for secret in credentials.get("kubernetesSecrets", ())}
+    hashes = {secret["credentialHash"] for secret in credentials.get("kubernetesSecrets", ())}
+    return any((secret.uid, secret.namespace, secret.name) in places or secret.credentialHash in hashes for secret in own)
 
 
 def recorded(
@@ -69,18 +69,18 @@ def recorded(
     """Return the record extended by one pull. After a pull without secrets all pods may use the image. Pure."""
     mapping = dict((record or {}).get("credentialMapping", {}))
     name = parse_reference(image).name
-    known = dict(mapping.get(name, {}))
+    credentials = dict(mapping.get(name, {}))
     if not used:
-        known = {"nodePodsAccessible": True}
-    elif not known.get("nodePodsAccessible"):
-        before = [each for each in known.get("kubernetesSecrets", ()) if each not in [asdict(one) for one in used]]
-        known = {"kubernetesSecrets": before + [asdict(each) for each in used]}
+        credentials = {"nodePodsAccessible": True}
+    elif not credentials.get("nodePodsAccessible"):
+        before = [secret for secret in credentials.get("kubernetesSecrets", ()) if secret not in [asdict(own_secret) for own_secret in used]]
+        credentials = {"kubernetesSecrets": before + [asdict(secret) for secret in used]}
     return {
         "kind": _KIND,
         "apiVersion": _API_VERSION,
         "lastUpdatedTime": times.format_time(now),
         "imageRef": reference,
-        "credentialMapping": {**mapping, name: known},
+        "credentialMapping": {**mapping, name: credentials},
     }
 
 
@@ -114,8 +114,8 @@ class PulledImages:
             return msgspec.json.decode(_file(self._folder, reference).read_bytes(), type=dict[str, Any])
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.DecodeError) as fault:
-            log.warning("cannot read the pull records of image %s: %s", reference, fault)
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("cannot read the pull records of image %s: %s", reference, error)
             return {}
 
     def write(self, reference: str, record: Mapping[str, Any]) -> None:
@@ -132,8 +132,8 @@ class PulledImages:
                 is_old = times.parse_time(record["lastUpdatedTime"]) < int(before)
                 if is_old and record["imageRef"] not in present:
                     path.unlink()
-            except (OSError, ValueError, KeyError) as fault:
-                log.warning("cannot read image pull record %s: %s", path.name, fault)
+            except (OSError, ValueError, KeyError) as error:
+                log.warning("cannot read image pull record %s: %s", path.name, error)
 
 
 def _file(folder: Path, name: str) -> Path:

@@ -31,14 +31,14 @@ def to_remove(
     images: Sequence[ImageInfo], used_at: Mapping[str, float], in_use: set[str], *, wanted: int, old: float
 ) -> list[ImageInfo]:
     """Return the least recently used images whose removal frees `wanted` bytes, none of them used after `old`. Pure."""
-    free, found = 0, []
-    idle = [each for each in images if not each.is_pinned and each.id not in in_use and used_at.get(each.id, 0) <= old]
-    for image in sorted(idle, key=lambda each: used_at.get(each.id, 0)):
+    free, chosen = 0, []
+    idle = [candidate for candidate in images if not candidate.is_pinned and candidate.id not in in_use and used_at.get(candidate.id, 0) <= old]
+    for image in sorted(idle, key=lambda candidate: used_at.get(candidate.id, 0)):
         if free >= wanted:
             break
-        found.append(image)
+        chosen.append(image)
         free += image.size
-    return found
+    return chosen
 
 
 class ImageCollector:
@@ -64,8 +64,8 @@ class ImageCollector:
             try:
                 await self.look()
                 self._has_failed = False
-            except (RuntimeFailure, OSError) as fault:
-                self._note_failure(str(fault))
+            except (RuntimeFailure, OSError) as error:
+                self._note_failure(str(error))
             await self._clock.sleep(PERIOD_S)
 
     async def look(self) -> list[str]:
@@ -73,15 +73,15 @@ class ImageCollector:
         began = self._clock.now()
         images, in_use = await self._noted()
         gone = await self._remove_old(images, in_use)
-        images = [each for each in images if each.id not in gone]
+        images = [image for image in images if image.id not in gone]
         available, capacity = await asyncio.to_thread(self._disk, self._folder)
         percent = 100 - available * 100 // capacity if capacity else 0
         is_full = percent >= self._config.image_gc_high
-        wanted = capacity * (100 - self._config.image_gc_low) // 100 - available if is_full else 0
-        removed = await self._remove(images, in_use, wanted, self._clock.monotonic() - self._config.image_min_age_s)
+        excess = capacity * (100 - self._config.image_gc_low) // 100 - available if is_full else 0
+        removed = await self._remove(images, in_use, excess, self._clock.monotonic() - self._config.image_min_age_s)
         await self._forget_gone(began)
-        freed = sum(each.size for each in images if each.id in removed)
-        if freed < wanted:
+        freed = sum(image.size for image in images if image.id in removed)
+        if freed < excess:
             self._complain(percent, capacity, freed)
         return gone + removed
 
@@ -101,8 +101,8 @@ class ImageCollector:
 
     async def _noted(self) -> tuple[Sequence[ImageInfo], set[str]]:
         images, named, now = await self._runtime.images(), self._in_use(), self._clock.monotonic()
-        in_use = {each.id for each in images if {each.id, *each.names, *each.digests} & named}
-        self._used_at = {each.id: now if each.id in in_use else self._used_at.get(each.id, now) for each in images}
+        in_use = {image.id for image in images if {image.id, *image.names, *image.digests} & named}
+        self._used_at = {image.id: now if image.id in in_use else self._used_at.get(image.id, now) for image in images}
         return images, in_use
 
     async def _remove_old(self, images: Sequence[ImageInfo], in_use: set[str]) -> list[str]:
@@ -125,7 +125,7 @@ class ImageCollector:
 
     async def _forget_gone(self, began: float) -> None:
         """Drop the pull records of absent images, including those that others have removed."""
-        present = {each.id for each in await self._runtime.images()}
+        present = {image.id for image in await self._runtime.images()}
         await asyncio.to_thread(self._forget, present, began)
 
     def _complain(self, percent: int, capacity: int, freed: int) -> None:

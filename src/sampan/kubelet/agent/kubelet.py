@@ -142,8 +142,8 @@ class Kubelet:
 
     async def run(self) -> None:
         config = self.config
-        for folder, mode in ((config.root, 0o750), (config.logs, 0o755)):
-            await asyncio.to_thread(folder.mkdir, mode, parents=True, exist_ok=True)
+        for directory, mode in ((config.root, 0o750), (config.logs, 0o755)):
+            await asyncio.to_thread(directory.mkdir, mode, parents=True, exist_ok=True)
         async with AsyncExitStack() as stack:
             self._runtime = await stack.enter_async_context(self._make_runtime(self.look_at))
             facts = await asyncio.to_thread(machines.read_facts, config.root)
@@ -267,8 +267,8 @@ class Kubelet:
             try:
                 await self.runtime.remove_pod(uid)
                 await volumes.unmount(uid)
-            except (RuntimeFailure, OSError) as fault:
-                log.warning("cannot restore the state of pod %s: %s", uid, fault)
+            except (RuntimeFailure, OSError) as error:
+                log.warning("cannot restore the state of pod %s: %s", uid, error)
         await self._plugins.keep_only(())
         await asyncio.to_thread(self.groups.end)
 

@@ -79,12 +79,12 @@ def _os_image() -> str:
 
 
 def _huge_pages(folder: Path) -> dict[str, int]:
-    found = {}
-    for each in folder.glob("hugepages-*kB") if folder.is_dir() else ():
-        size_kb = int(each.name.removeprefix("hugepages-").removesuffix("kB"))
-        count = int((each / "nr_hugepages").read_text())
-        found[_page_size(size_kb)] = count * size_kb * 1024
-    return found
+    sizes = {}
+    for pages in folder.glob("hugepages-*kB") if folder.is_dir() else ():
+        size_kb = int(pages.name.removeprefix("hugepages-").removesuffix("kB"))
+        count = int((pages / "nr_hugepages").read_text())
+        sizes[_page_size(size_kb)] = count * size_kb * 1024
+    return sizes
 
 
 def _page_size(size_kb: int) -> str:
@@ -110,20 +110,20 @@ def allocatable(
 ) -> dict[str, str]:
     """Return the capacity minus the reserved resources and the hard eviction thresholds. Pure."""
     kept = {"memory": eviction_hard.get("memory.available"), "ephemeral-storage": eviction_hard.get("nodefs.available")}
-    found = dict(capacity)
+    amounts = dict(capacity)
     for name, text in capacity.items():
         whole = parse(text)
         is_cpu = name == "cpu"
         amount = whole.milli_value() if is_cpu else whole.value()
-        taken = sum(_amount(each[name], is_cpu) for each in reserved if name in each)
+        held = sum(_amount(reservation[name], is_cpu) for reservation in reserved if name in reservation)
         if (threshold := kept.get(name)) is not None:
-            taken += threshold_value(threshold, amount)
-        if taken:
-            left = max(amount - taken, 0)
-            found[name] = f"{left}m" if is_cpu and left % 1000 else str(left // 1000 if is_cpu else left)
-    if "memory" in found and found["memory"] != capacity["memory"] and int(parse(found["memory"]).value()) % 1024 == 0:
-        found["memory"] = f"{int(parse(found['memory']).value()) // 1024}Ki"
-    return found
+            held += threshold_value(threshold, amount)
+        if held:
+            remaining = max(amount - held, 0)
+            amounts[name] = f"{remaining}m" if is_cpu and remaining % 1000 else str(remaining // 1000 if is_cpu else remaining)
+    if "memory" in amounts and amounts["memory"] != capacity["memory"] and int(parse(amounts["memory"]).value()) % 1024 == 0:
+        amounts["memory"] = f"{int(parse(amounts['memory']).value()) // 1024}Ki"
+    return amounts
 
 
 def _amount(text: str, is_cpu: bool) -> int:
@@ -142,19 +142,19 @@ def own_addresses() -> list[str]:
     """Return the source address of the default route for each IP family; without a route, the address of the hostname
     or else the loopback address.
     """
-    found = []
+    addresses = []
     for family, elsewhere in zip((socket.AF_INET, socket.AF_INET6), _ELSEWHERE, strict=True):
         with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as link:
             link.connect((elsewhere, 9))
-            found.append(str(link.getsockname()[0]))
-    return found or [_own_by_name()]
+            addresses.append(str(link.getsockname()[0]))
+    return addresses or [_own_by_name()]
 
 
 def _own_by_name() -> str:
     with contextlib.suppress(OSError):
-        found = socket.gethostbyname(socket.gethostname())
-        if not found.startswith("127."):
-            return found
+        address = socket.gethostbyname(socket.gethostname())
+        if not address.startswith("127."):
+            return address
     return _NO_WAY_OUT
 
 

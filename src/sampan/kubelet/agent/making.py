@@ -46,7 +46,7 @@ def machine_of(config: AgentConfig, facts: machines.Facts, runtime: Runtime) -> 
 def pods_memory(config: AgentConfig, memory_bytes: int) -> int:
     """Return the memory available to all pods together: that of the machine minus what is reserved."""
     reserved = (config.kube_reserved, config.system_reserved)
-    return memory_bytes - sum(int(parse(each["memory"]).value()) for each in reserved if "memory" in each)
+    return memory_bytes - sum(int(parse(reservation["memory"]).value()) for reservation in reserved if "memory" in reservation)
 
 
 def make_probes(kubelet: Kubelet) -> ProbeManager:
@@ -96,11 +96,11 @@ def _handler(pod: Pod, find: Callable[[str], RuntimeClass | None]) -> str:
     name = pod.spec.runtimeClassName
     if not name:
         return ""
-    found = find(name)
-    if found is None:
+    runtime_class = find(name)
+    if runtime_class is None:
         text = f'failed to get sandbox runtime: runtimeclass.node.k8s.io "{name}" not found'
         raise RuntimeFailure("FailedCreatePodSandBox", text)
-    return found.handler
+    return runtime_class.handler
 
 
 def make_images(kubelet: Kubelet) -> ImageManager:

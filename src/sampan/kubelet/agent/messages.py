@@ -25,12 +25,12 @@ class Messages:
         """Messages by pod UID and container ID."""
 
     def added(self, pod: Pod, report: PodReport) -> PodReport:
-        if not any(each.state == contract.EXITED for each in (*report.containers, *report.before)):
+        if not any(container.state == contract.EXITED for container in (*report.containers, *report.before)):
             return report
         return replace(
             report,
-            containers=[self._told(pod, each, previous=False) for each in report.containers],
-            before=[self._told(pod, each, previous=True) for each in report.before],
+            containers=[self._told(pod, container, previous=False) for container in report.containers],
+            before=[self._told(pod, container, previous=True) for container in report.before],
         )
 
     def forget(self, uid: str) -> None:
@@ -39,9 +39,9 @@ class Messages:
     def _told(self, pod: Pod, report: ContainerReport, *, previous: bool) -> ContainerReport:
         if report.state != contract.EXITED:
             return report
-        known = self._known.setdefault(pod.metadata.uid, {})
-        if (message := known.get(report.id)) is None:
-            message = known[report.id] = self._read(pod, report, previous=previous)
+        messages = self._known.setdefault(pod.metadata.uid, {})
+        if (message := messages.get(report.id)) is None:
+            message = messages[report.id] = self._read(pod, report, previous=previous)
         return replace(report, message=message) if message else report
 
     def _read(self, pod: Pod, report: ContainerReport, *, previous: bool) -> str:
@@ -60,7 +60,7 @@ class Messages:
 def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
     spec = pod.spec
     every = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    return next((each for each in every if each.name == name), None)
+    return next((container for container in every if container.name == name), None)
 
 
 def _beginning(path: Path) -> str:

@@ -80,15 +80,15 @@ class NodeKeeper:
     async def settle_range(self) -> None:
         """Assign a pod CIDR to the node if no controller allocates one."""
         config, record = self._config, self._record
-        wanted = self._kept or list(config.own_pod_cidrs)
-        if not config.needs_pod_cidr or config.pod_cidrs or not wanted:
+        pod_cidrs = self._kept or list(config.own_pod_cidrs)
+        if not config.needs_pod_cidr or config.pod_cidrs or not pod_cidrs:
             return
         await self._clock.sleep(_RANGE_PATIENCE_S)
         while not record.node.spec.podCIDRs:
             try:
-                patch = {"spec": {"podCIDR": wanted[0], "podCIDRs": wanted}}
+                patch = {"spec": {"podCIDR": pod_cidrs[0], "podCIDRs": pod_cidrs}}
                 self.use(await record.client.of(Node).patch(config.name, patch))
-                log.info("node %s: no pod CIDR was allocated, using %s", config.name, wanted[0])
+                log.info("node %s: no pod CIDR was allocated, using %s", config.name, pod_cidrs[0])
             except (errors.ApiError, ConnectionFailed) as error:
                 log.warning("node %s: cannot set its pod CIDR: %s", config.name, error)
                 await self._clock.sleep(_RANGE_PATIENCE_S)
@@ -139,8 +139,8 @@ class NodeKeeper:
             self._kept = list(node.spec.podCIDRs)
             try:
                 pod_ranges.keep(self._config.root, self._kept)
-            except OSError as fault:
-                log.error("node %s: cannot save its pod CIDR: %s", self._config.name, fault)
+            except OSError as error:
+                log.error("node %s: cannot save its pod CIDR: %s", self._config.name, error)
         before, self._used = self._used, self._ranges()
         self._record.runtime.use_pod_cidrs(self._used)
         self.look()
@@ -166,12 +166,12 @@ class NodeKeeper:
 
     def conditions(self) -> dict[str, Said]:
         """Return the conditions that deviate from those of a healthy node."""
-        found = dict(self.faults())
+        conditions = dict(self.faults())
         if self._config.needs_pod_cidr and not self._ranges():
-            found.setdefault(READY, runtime_status.not_ready([_NO_NETWORK]))
+            conditions.setdefault(READY, runtime_status.not_ready([_NO_NETWORK]))
         if self._runtime.faults:
-            found.setdefault(READY, runtime_status.not_ready(self._runtime.faults))
-        return found
+            conditions.setdefault(READY, runtime_status.not_ready(self._runtime.faults))
+        return conditions
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
@@ -197,9 +197,9 @@ class NodeKeeper:
     async def _asked_runtime(self) -> RuntimeStatus:
         try:
             return await self._record.runtime.status()
-        except Exception as fault:  # Whatever the error, the node keeps running and reports it.
+        except Exception as error:  # Whatever the error, the node keeps running and reports it.
             log.exception("node %s: cannot read the status of the container runtime", self._config.name)
-            return RuntimeStatus(faults=[f"container runtime is down: {fault}"])
+            return RuntimeStatus(faults=[f"container runtime is down: {error}"])
 
     async def _look_at_images(self) -> None:
         record = self._record

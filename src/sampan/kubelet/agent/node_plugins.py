@@ -53,8 +53,8 @@ class NodePlugins:
         """Prepare the resource claims of the pod. Raise RuntimeFailure if that fails."""
         try:
             await self._dynamic.prepare(pod)
-        except ClaimNotPrepared as fault:
-            raise RuntimeFailure(NOT_PREPARED, f"Failed to prepare dynamic resources: {fault}") from None
+        except ClaimNotPrepared as error:
+            raise RuntimeFailure(NOT_PREPARED, f"Failed to prepare dynamic resources: {error}") from None
 
     async def given(self, pod: Pod, container: AnyContainer) -> Given:
         """Return what the container's devices and claims add to its configuration. Raise RuntimeFailure on errors."""
@@ -62,8 +62,8 @@ class NodePlugins:
             parts = [await self._devices.given(pod, container.name)]
             if isinstance(container, Container):
                 parts.append(self._dynamic.given(pod, container))
-        except (RpcFault, ClaimNotPrepared) as fault:
-            raise RuntimeFailure(_CREATE, str(fault)) from None
+        except (RpcFault, ClaimNotPrepared) as error:
+            raise RuntimeFailure(_CREATE, str(error)) from None
         return together(parts)
 
     async def release(self, uid: str) -> None:
@@ -71,8 +71,8 @@ class NodePlugins:
         self._devices.forget([uid])
         try:
             await self._dynamic.unprepare(uid)
-        except ClaimNotPrepared as fault:
-            raise RuntimeFailure(NOT_GIVEN_BACK, str(fault)) from None
+        except ClaimNotPrepared as error:
+            raise RuntimeFailure(NOT_GIVEN_BACK, str(error)) from None
 
     async def keep_only(self, uids: Collection[str]) -> None:
         """Release devices and claims of all pods but those with the UIDs `uids`."""
@@ -81,18 +81,18 @@ class NodePlugins:
 
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Return the status extended by the health of the containers' devices."""
-        containers = {each.name: each for each in pod.spec.containers or ()}
-        found = [self._told(pod, containers.get(each.name), each) for each in status.containerStatuses]
-        is_same = all(old is new for old, new in zip(status.containerStatuses, found, strict=True))
-        return status if is_same else msgspec.structs.replace(status, containerStatuses=found)
+        containers = {container.name: container for container in pod.spec.containers or ()}
+        statuses = [self._told(pod, containers.get(container.name), container) for container in status.containerStatuses]
+        is_same = all(old is new for old, new in zip(status.containerStatuses, statuses, strict=True))
+        return status if is_same else msgspec.structs.replace(status, containerStatuses=statuses)
 
     def _told(self, pod: Pod, container: Container | None, status: ContainerStatus) -> ContainerStatus:
         if container is None:
             return status
-        found = [*self._devices.statuses(pod, container.name), *self._dynamic.statuses(pod, container)]
-        if found == status.allocatedResourcesStatus:
+        statuses = [*self._devices.statuses(pod, container.name), *self._dynamic.statuses(pod, container)]
+        if statuses == status.allocatedResourcesStatus:
             return status
-        return msgspec.structs.replace(status, allocatedResourcesStatus=found)
+        return msgspec.structs.replace(status, allocatedResourcesStatus=statuses)
 
 
 def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[], None]) -> NodePlugins:
@@ -112,7 +112,7 @@ def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[
         devices=devices,
         claims=dynamic.claims,
         clock=clock,
-        pods=lambda: [each.pod for each in kubelet.records.values() if each.stage is not Stage.TERMINATED],
+        pods=lambda: [record.pod for record in kubelet.records.values() if record.stage is not Stage.TERMINATED],
     )
     return NodePlugins(registry=registry, devices=devices, dynamic=dynamic, resources=resources)
 

@@ -15,16 +15,16 @@ def observe_machine(root: Path, images: Path | None = None) -> dict[str, Observa
     memory = _meminfo()
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
     running = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
-    found = {
+    observations = {
         "memory.available": Observation(memory.get("MemAvailable", 0), memory.get("MemTotal", 0)),
         "pid.available": Observation(most - running, most),
     }
-    for name, place in (("nodefs", root), ("imagefs", images if images is not None and images.exists() else root)):
-        disk = os.statvfs(place)
-        found[f"{name}.available"] = Observation(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
+    for name, path in (("nodefs", root), ("imagefs", images if images is not None and images.exists() else root)):
+        disk = os.statvfs(path)
+        observations[f"{name}.available"] = Observation(disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize)
         if disk.f_files:  # Some file systems allocate inodes dynamically and report none.
-            found[f"{name}.inodesFree"] = Observation(disk.f_favail, disk.f_files)
-    return found
+            observations[f"{name}.inodesFree"] = Observation(disk.f_favail, disk.f_files)
+    return observations
 
 
 def has_own_disk(root: Path, images: Path | None) -> bool:

@@ -35,16 +35,16 @@ class Orphans:
 
     async def remove(self, known: Collection[str]) -> list[str]:
         """Remove everything of pods that are not in `known`. Return their UIDs."""
-        found = sorted(self._found() - set(known))
-        for uid in found:
+        uids = sorted(self._found() - set(known))
+        for uid in uids:
             try:
                 await self._runtime.remove_pod(uid)
                 await self._volumes.unmount(uid)
                 await asyncio.to_thread(self._remove, uid)
-            except (RuntimeFailure, OSError) as fault:
-                log.warning("cannot remove the directories of orphaned pod %s: %s", uid, fault)
+            except (RuntimeFailure, OSError) as error:
+                log.warning("cannot remove the directories of orphaned pod %s: %s", uid, error)
         await self._plugins.keep_only(known)
-        return found
+        return uids
 
     def _found(self) -> set[str]:
         folders = set(os.listdir(self._pods)) if self._pods.is_dir() else set[str]()
@@ -55,8 +55,8 @@ class Orphans:
         self._groups.remove(uid)
         remove_folder(self._pods / uid)
         if self._logs.is_dir():
-            for each in self._logs.glob(f"*_{uid}"):
-                shutil.rmtree(each, ignore_errors=True)
+            for directory in self._logs.glob(f"*_{uid}"):
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def remove_folder(folder: Path) -> None:
@@ -65,10 +65,10 @@ def remove_folder(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    for each in kernel.mounts_below(folder):
-        kernel.unmount(each)
-    if left := kernel.mounts_below(folder):
-        raise OSError(f"{left[0]} is still mounted")
+    for mount in kernel.mounts_below(folder):
+        kernel.unmount(mount)
+    if remaining := kernel.mounts_below(folder):
+        raise OSError(f"{remaining[0]} is still mounted")
     with contextlib.suppress(OSError):
         trees.remove_tree(folder)
 

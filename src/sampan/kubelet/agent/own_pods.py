@@ -108,8 +108,8 @@ class OwnPods:
             self._sync_loop.dispatch_work(record.uid)
         elif record is None and pod is not None:
             self._sync_loop.iteration(self._node, None, pod)
-            if (made := self._records.get(pod.metadata.uid)) is not None:
-                made.is_static, made.mirror = True, self._mirrors.get(name)
+            if (created := self._records.get(pod.metadata.uid)) is not None:
+                created.is_static, created.mirror = True, self._mirrors.get(name)
         self._queue.add(name)
 
     async def _sync_mirror(self, name: _Name) -> None:
@@ -138,8 +138,8 @@ class OwnPods:
         return next((pods[name] for pods in self._wanted.values() if name in pods), None)
 
     def _record(self, name: _Name) -> PodRecord | None:
-        found = (each for each in self._records.values() if each.is_static and _name(each.pod) == name)
-        return next((each for each in found if each.stage is not Stage.TERMINATED or not each.is_ending), None)
+        records = (record for record in self._records.values() if record.is_static and _name(record.pod) == name)
+        return next((record for record in records if record.stage is not Stage.TERMINATED or not record.is_ending), None)
 
 
 def _name(pod: Pod) -> _Name:

@@ -97,18 +97,18 @@ class PodProvision:
         pod = record.pod
         if pod.metadata.deletionTimestamp is not None:
             return ()
-        sidecars = [each for each in pod.spec.initContainers if is_sidecar(each)]
-        found = []
+        sidecars = [init_container for init_container in pod.spec.initContainers if is_sidecar(init_container)]
+        kills = []
         for container in (*sidecars, *(pod.spec.containers or ())):
             present = report.container(container.name)
             if present is None or present.state != contract.RUNNING:
                 continue
             if container.name in (record.restarts or ()):
                 text = f"Container {container.name} resize requires restart"
-                found.append(Kill(container, present.id, text))
+                kills.append(Kill(container, present.id, text))
             elif (kill := self._kill(pod, container, present, is_init=container in sidecars)) is not None:
-                found.append(kill)
-        return found
+                kills.append(kill)
+        return kills
 
     def _kill(self, pod: Pod, container: Container, present: ContainerReport, *, is_init: bool) -> Kill | None:
         what = f"{'Init container' if is_init else 'Container'} {container.name}"
@@ -130,16 +130,16 @@ class PodProvision:
         self._parts.steps.note(pod, "check permissions", ", ".join(checks.wants(pod)))
         try:
             await asyncio.to_thread(parts.groups.ensure, pod)
-        except OSError as fault:
-            text = f"unable to ensure pod container exists: {fault}"
+        except OSError as error:
+            text = f"unable to ensure pod container exists: {error}"
             raise RuntimeFailure("FailedCreatePodContainer", text) from None
         self._parts.steps.note(pod, "make groups")
         if record.is_static:
             self._parts.steps.note(pod, "show mirror pod", await parts.own_pods.show(pod))
         try:
             await asyncio.to_thread(self._make_places, pod)
-        except OSError as fault:
-            text = f"error making pod data directories: {fault}"
+        except OSError as error:
+            text = f"error making pod data directories: {error}"
             raise RuntimeFailure("FailedToMakePodDataDirectories", text) from None
         self._parts.steps.note(pod, "make data directory")
         parts.objects.follow(pod)
@@ -151,21 +151,21 @@ class PodProvision:
             parts.events.pod(record.kubelet, pod, WARNING, failure.reason, failure.message)
             record.verdict = Verdict(reason=failure.reason, message=f"Pod was rejected: {failure.message}")
             raise AlreadyTold(failure.reason, failure.message) from None
-        self._parts.steps.note(pod, "mount volumes", " ".join(each.name for each in pod.spec.volumes))
+        self._parts.steps.note(pod, "mount volumes", " ".join(volume.name for volume in pod.spec.volumes))
         if pod.spec.imagePullSecrets:
-            found = await self._unless_ending(record, parts.images.look_for_secrets(record))
-            self._parts.steps.note(pod, "read image pull secrets", " ".join(found))
+            secrets = await self._unless_ending(record, parts.images.look_for_secrets(record))
+            self._parts.steps.note(pod, "read image pull secrets", " ".join(secrets))
         await self._unless_ending(record, self._prepare_claims(pod))
 
     async def _prepare_claims(self, pod: Pod) -> None:
         await self._parts.plugins.prepare(pod)
         if pod.spec.resourceClaims:
-            self._parts.steps.note(pod, "prepare claims", " ".join(each.name for each in pod.spec.resourceClaims))
+            self._parts.steps.note(pod, "prepare claims", " ".join(claim.name for claim in pod.spec.resourceClaims))
 
     def _make_places(self, pod: Pod) -> None:
-        folder = self._parts.environment.pod_folder(pod)
+        directory = self._parts.environment.pod_folder(pod)
         for name in ("", "volumes", "plugins"):
-            (folder / name).mkdir(parents=True, exist_ok=True, mode=0o750)
+            (directory / name).mkdir(parents=True, exist_ok=True, mode=0o750)
         self._parts.environment.log_folder(pod).mkdir(parents=True, exist_ok=True, mode=0o755)
 
     async def run_sandbox(self, record: PodRecord) -> None:
@@ -301,11 +301,11 @@ def _target(container: AnyContainer, report: PodReport) -> str:
     """Return the ID of the container whose namespaces an ephemeral container targets."""
     if not isinstance(container, EphemeralContainer) or not container.targetContainerName:
         return ""
-    found = report.container(container.targetContainerName)
-    if found is None or found.state != contract.RUNNING:
+    target = report.container(container.targetContainerName)
+    if target is None or target.state != contract.RUNNING:
         name = container.targetContainerName
         raise RuntimeFailure("CreateContainerConfigError", f'unable to find target container "{name}"')
-    return found.id
+    return target.id
 
 
 def _grace_s(pod: Pod) -> float:

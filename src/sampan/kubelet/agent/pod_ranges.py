@@ -18,7 +18,7 @@ def kept(root: Path) -> list[str]:
 def keep(root: Path, ranges: Sequence[str]) -> None:
     """Store the pod CIDRs atomically. Raise OSError if that fails."""
     fresh = root / f".{_FILE}"
-    fresh.write_text("".join(f"{each}\n" for each in ranges))
+    fresh.write_text("".join(f"{cidr}\n" for cidr in ranges))
     fresh.replace(root / _FILE)
 
 

@@ -42,7 +42,7 @@ def managed(kubelet: Kubelet) -> VolumeManager:
 
 
 def _can_recurse(machine: Machine) -> bool:
-    usual = next((each.features for each in machine.handlers if not each.name), None)
+    usual = next((handler.features for handler in machine.handlers if not handler.name), None)
     return usual is not None and bool(usual.recursiveReadOnlyMounts)
 
 

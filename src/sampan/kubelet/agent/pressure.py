@@ -71,15 +71,15 @@ class Shortage:
 def thresholds(config: AgentConfig) -> list[Threshold]:
     """Return the thresholds in the order of their priority: memory first, hard before soft ones."""
     reclaim, grace_s = config.eviction_minimum_reclaim, config.eviction_soft_grace_s
-    found = []
+    result = []
     for signal in _RESOURCES:
         more = reclaim.get(signal, "")
         if signal in config.eviction_hard:
-            found.append(Threshold(signal, config.eviction_hard[signal], reclaim=more))
+            result.append(Threshold(signal, config.eviction_hard[signal], reclaim=more))
         if signal in config.eviction_soft:
             limit = config.eviction_soft[signal]
-            found.append(Threshold(signal, limit, grace_s.get(signal, 0.0), is_hard=False, reclaim=more))
-    return found
+            result.append(Threshold(signal, limit, grace_s.get(signal, 0.0), is_hard=False, reclaim=more))
+    return result
 
 
 def shortage(threshold: Threshold, observed: Mapping[str, Observation], *, with_reclaim: bool) -> Shortage | None:
@@ -103,7 +103,7 @@ def refused(pod: Pod, types: Sequence[str]) -> Verdict | None:
     if not types or is_critical(pod):
         return None
     if list(types) == [MEMORY_PRESSURE] and (
-        qos_class(pod.spec) != BEST_EFFORT or any(tolerates(each, _MEMORY_TAINT) for each in pod.spec.tolerations)
+        qos_class(pod.spec) != BEST_EFFORT or any(tolerates(toleration, _MEMORY_TAINT) for toleration in pod.spec.tolerations)
     ):
         return None
     return Verdict(reason=EVICTED, message=f"The node had condition: [{' '.join(types)}]. ")
@@ -126,8 +126,8 @@ def total(usages: Sequence[Usage], resource: str) -> int:
     """Return the usage of the pod, for memory and processes as measured for the whole pod if available. Disk usage is
     always the sum, because the entry of the pod excludes its containers.
     """
-    whole = [used(each, resource) for each in usages if not each.name and resource in ("memory", "pids")]
-    return whole[0] if whole and whole[0] else sum(used(each, resource) for each in usages)
+    whole = [used(usage, resource) for usage in usages if not usage.name and resource in ("memory", "pids")]
+    return whole[0] if whole and whole[0] else sum(used(usage, resource) for usage in usages)
 
 
 def used(usage: Usage, resource: str) -> int:

@@ -117,11 +117,11 @@ class ImageManager:
         """Pull the image and record which credentials were used. The pull intent is kept until then, so that the image
         is never taken for a preloaded one.
         """
-        name, keyring = container.image, Keyring.together([*(each.ring for each in rings), self._node_keyring])
+        name, keyring = container.image, Keyring.together([*(ring.ring for ring in rings), self._node_keyring])
         try:
             self._pulled.begin(name)
-        except OSError as fault:
-            raise RuntimeFailure(PULL_FAILED, f"failed to record image pull intent: {fault}") from None
+        except OSError as error:
+            raise RuntimeFailure(PULL_FAILED, f"failed to record image pull intent: {error}") from None
         try:
             pulled = await self._runtime.pull_image(pod, _plain(container), keyring)
             image = await self._runtime.image(pulled.reference) or await self._runtime.image(name)
@@ -132,8 +132,8 @@ class ImageManager:
             raise
         try:
             await self._note_pull(rings, name, image, pulled.credentials)
-        except OSError as fault:
-            log.error("cannot save the pull record of image %s: %s", name, fault)
+        except OSError as error:
+            log.error("cannot save the pull record of image %s: %s", name, error)
         else:
             self._pulled.end(name)
         return image
@@ -156,7 +156,7 @@ class ImageManager:
         `rings` are the credentials at the time of the pull; the secrets may have changed since.
         """
         own = _own(rings, name) if by is not None else []
-        used = [each for each in own if by is not None and each.credentialHash == _digest(by)][:1]
+        used = [secret for secret in own if by is not None and secret.credentialHash == _digest(by)][:1]
         record = await asyncio.to_thread(self._pulled.read, image.id)
         fresh = recorded(record, image.id, name, used, self._clock.now())
         await asyncio.to_thread(self._pulled.write, image.id, fresh)
@@ -164,25 +164,25 @@ class ImageManager:
     async def look_for_secrets(self, record: PodRecord) -> list[str]:
         """Return the names of the pod's image pull secrets that exist. A missing one produces an event."""
         pod = record.pod
-        names = [each.name for each in pod.spec.imagePullSecrets if each.name]
-        found = [name for name in names if await self._secret(pod, name) is not None]
-        if missing := [name for name in names if name not in found]:
+        names = [reference.name for reference in pod.spec.imagePullSecrets if reference.name]
+        present = [name for name in names if await self._secret(pod, name) is not None]
+        if missing := [name for name in names if name not in present]:
             text = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image"
             self._events.pod(
                 record.kubelet, pod, WARNING, "FailedToRetrieveImagePullSecret", f"{text} may not succeed."
             )
-        return found
+        return present
 
     async def _rings(self, pod: Pod) -> list[_Ring]:
         """Return the credentials of the pod's image pull secrets that exist and can be parsed."""
-        secrets = [await self._secret(pod, each.name) for each in pod.spec.imagePullSecrets if each.name]
-        return [found for secret in secrets if secret is not None and (found := _read(secret)) is not None]
+        secrets = [await self._secret(pod, reference.name) for reference in pod.spec.imagePullSecrets if reference.name]
+        return [ring for secret in secrets if secret is not None and (ring := _read(secret)) is not None]
 
     async def _secret(self, pod: Pod, name: str) -> Secret | None:
         try:
             return await self._objects.secret(pod.metadata.namespace, name)
-        except NotSynced as fault:
-            log.warning("cannot use image pull secret %s/%s: %s", pod.metadata.namespace, name, fault)
+        except NotSynced as error:
+            log.warning("cannot use image pull secret %s/%s: %s", pod.metadata.namespace, name, error)
             return None
 
 
@@ -190,8 +190,8 @@ def _read(secret: Secret) -> _Ring | None:
     data = next((secret.data[key] for key in _KEYS if key in secret.data), b"")
     try:
         return _Ring(secret, read_docker_config(data)) if data else None
-    except ValueError as fault:
-        log.warning("cannot use image pull secret %s/%s: %s", secret.metadata.namespace, secret.metadata.name, fault)
+    except ValueError as error:
+        log.warning("cannot use image pull secret %s/%s: %s", secret.metadata.namespace, secret.metadata.name, error)
         return None
 
 
@@ -212,8 +212,8 @@ def _digest(credentials: Credentials) -> str:
 def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:
     """Return the images that the container mounts, each as a nameless container so that its events refer to the pod."""
     sources = {volume.name: volume.image for volume in pod.spec.volumes}
-    found = [sources.get(mount.name) for mount in container.volumeMounts]
-    return [Container(image=each.reference, imagePullPolicy=each.pullPolicy) for each in found if each is not None]
+    images = [sources.get(mount.name) for mount in container.volumeMounts]
+    return [Container(image=source.reference, imagePullPolicy=source.pullPolicy) for source in images if source is not None]
 
 
 def _plain(container: AnyContainer) -> Container:

@@ -45,9 +45,9 @@ async def register(client: Client, config: AgentConfig, machine: Machine, now: f
             return await nodes.create(wanted_node(config, machine, now))
         except errors.AlreadyExists:
             pass
-    found = await nodes.get(config.name)
-    patch = _patch(found, config)
-    return await nodes.patch(config.name, patch) if patch and config.registers else found
+    node = await nodes.get(config.name)
+    patch = _patch(node, config)
+    return await nodes.patch(config.name, patch) if patch and config.registers else node
 
 
 def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
@@ -56,8 +56,8 @@ def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
     labels = {key: value for key, value in wanted_labels(config).items() if meta.labels.get(key) != value}
     notes = wanted_annotations(config)
     annotations = {key: value for key, value in notes.items() if meta.annotations.get(key) != value}
-    wanted = {"labels": labels, "annotations": annotations}
-    return {"metadata": {key: value for key, value in wanted.items() if value}} if any(wanted.values()) else {}
+    metadata = {"labels": labels, "annotations": annotations}
+    return {"metadata": {key: value for key, value in metadata.items() if value}} if any(metadata.values()) else {}
 
 
 __all__ = ["register", "wanted_labels", "wanted_node"]

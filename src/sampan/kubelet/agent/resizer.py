@@ -50,8 +50,8 @@ class Resizer:
         record.count(admission.amounts_of(pod))
         try:
             await self._carry_out(record, pending)
-        except (RuntimeFailure, OSError) as fault:
-            self._fail(record, str(fault))
+        except (RuntimeFailure, OSError) as error:
+            self._fail(record, str(error))
             return _RETRY_S
         if is_whole and record.pod.spec.resources is not None:
             record.actuated = {**(record.actuated or {}), WHOLE_POD: record.pod.spec.resources}
@@ -60,35 +60,35 @@ class Resizer:
         return None
 
     def _pending(self, record: PodRecord, report: PodReport) -> list[tuple[Container, set[str]]]:
-        found = []
+        pending = []
         for container in resizing.resizable_containers(record.pod):
             present = report.container(container.name)
             if present is None or present.state != contract.RUNNING:
                 continue
             if names := resizing.changed(container.resources, self._present(record, container)):
-                found.append((container, names))
-        return found
+                pending.append((container, names))
+        return pending
 
     def _is_whole_pending(self, record: PodRecord, report: PodReport) -> bool:
         """Whether the pod-level resources differ from those applied."""
-        wanted, said = record.pod.spec.resources, record.pod.status.resources
-        if wanted is None or not report.is_sandbox_ready:
+        desired, reported = record.pod.spec.resources, record.pod.status.resources
+        if desired is None or not report.is_sandbox_ready:
             return False
-        known = (record.actuated or {}).get(WHOLE_POD)
-        if known is None:
-            known = said if said is not None else wanted
-            record.actuated = {**(record.actuated or {}), WHOLE_POD: known}
-        return bool(resizing.changed(wanted, known))
+        actuated = (record.actuated or {}).get(WHOLE_POD)
+        if actuated is None:
+            actuated = reported if reported is not None else desired
+            record.actuated = {**(record.actuated or {}), WHOLE_POD: actuated}
+        return bool(resizing.changed(desired, actuated))
 
     def _present(self, record: PodRecord, container: Container) -> ResourceRequirements:
         """Return the resources that the container runs with, as reported by this kubelet or the one before it."""
-        known = (record.actuated or {}).get(container.name)
-        if known is None:
+        actuated = (record.actuated or {}).get(container.name)
+        if actuated is None:
             statuses = (*record.pod.status.containerStatuses, *record.pod.status.initContainerStatuses)
-            said = next((each.resources for each in statuses if each.name == container.name), None)
-            known = said if said is not None else container.resources
-            record.actuated = {**(record.actuated or {}), container.name: known}
-        return known
+            reported = next((status.resources for status in statuses if status.name == container.name), None)
+            actuated = reported if reported is not None else container.resources
+            record.actuated = {**(record.actuated or {}), container.name: actuated}
+        return actuated
 
     async def _carry_out(self, record: PodRecord, pending: list[tuple[Container, set[str]]]) -> None:
         """Apply the changes. The pod's cgroup first gets the larger of the old and the new limits, so that it never
@@ -100,17 +100,17 @@ class Resizer:
             if resizing.needs_restart(container, names):
                 record.restarts = {*(record.restarts or ()), container.name}
                 continue
-            wanted = container_resources(pod, container, node_memory=self._node_memory)
-            await self._runtime.update_resources(pod, container.name, wanted)
+            resources = container_resources(pod, container, node_memory=self._node_memory)
+            await self._runtime.update_resources(pod, container.name, resources)
             self.started(record, container)
         if not record.restarts:
             await asyncio.to_thread(self._groups.ensure, pod)
 
     def _refuse(self, record: PodRecord, refused: tuple[str, str]) -> None:
-        said = (resizing.PENDING, *refused)
-        if record.resize == said:
+        resize = (resizing.PENDING, *refused)
+        if record.resize == resize:
             return
-        record.resize = said
+        record.resize = resize
         reason, message = refused
         text = f"Pod resize {reason}: {resizing.summary(record.pod, message)}"
         self._events.pod(record.kubelet, record.pod, WARNING, f"Resize{reason}", text)

@@ -37,7 +37,7 @@ def _amount(amounts: Mapping[str, str], name: str) -> int:
 
 def needs_restart(container: Container, names: set[str]) -> bool:
     return any(
-        each.resourceName in names and each.restartPolicy == "RestartContainer" for each in container.resizePolicy
+        policy.resourceName in names and policy.restartPolicy == "RestartContainer" for policy in container.resizePolicy
     )
 
 
@@ -45,16 +45,16 @@ def refusal(pod: Pod, node: Node, used_by_others: Mapping[str, int]) -> tuple[st
     """Return why the pod cannot have the requested resources, as reason and message: Infeasible if the node is too
     small, Deferred if other pods use them. Return None if they fit.
     """
-    wanted, has = amounts_of(pod), allocatable_of(node)
+    requests, has = amounts_of(pod), allocatable_of(node)
     for name in _RESIZABLE:
-        if wanted.get(name, 0) > has.get(name, 0):
-            text = f"Node didn't have enough capacity: {name}, requested: {wanted[name]}, capacity: {has.get(name, 0)}"
+        if requests.get(name, 0) > has.get(name, 0):
+            text = f"Node didn't have enough capacity: {name}, requested: {requests[name]}, capacity: {has.get(name, 0)}"
             return INFEASIBLE, text
     for name in _RESIZABLE:
         used = used_by_others.get(name, 0)
-        if used + wanted.get(name, 0) > has.get(name, 0):
-            asked = f"requested: {wanted[name]}, used: {used}, capacity: {has.get(name, 0)}"
-            return DEFERRED, f"Node didn't have enough resource: {name}, {asked}"
+        if used + requests.get(name, 0) > has.get(name, 0):
+            amounts = f"requested: {requests[name]}, used: {used}, capacity: {has.get(name, 0)}"
+            return DEFERRED, f"Node didn't have enough resource: {name}, {amounts}"
     return None
 
 
@@ -65,12 +65,12 @@ def others(used: Amounts, own: Amounts | None) -> Amounts:
 def summary(pod: Pod, error: str = "") -> str:
     """Return the pod's resources as JSON for events."""
     value = {
-        "initContainers": [_allocation(each) for each in pod.spec.initContainers],
-        "containers": [_allocation(each) for each in pod.spec.containers or ()],
+        "initContainers": [_allocation(container) for container in pod.spec.initContainers],
+        "containers": [_allocation(container) for container in pod.spec.containers or ()],
         "generation": pod.metadata.generation,
         "error": error,
     }
-    return json.encode({key: found for key, found in value.items() if found or key == "generation"}).decode()
+    return json.encode({key: field for key, field in value.items() if field or key == "generation"}).decode()
 
 
 def _allocation(container: Container) -> dict[str, object]:

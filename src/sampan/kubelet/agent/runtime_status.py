@@ -10,19 +10,19 @@ from sampan.runtimes.contract import RuntimeStatus
 
 
 def not_ready(faults: Sequence[str]) -> Said:
-    told = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
-    return "False", "KubeletNotReady", told
+    message = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
+    return "False", "KubeletNotReady", message
 
 
 def handlers(status: RuntimeStatus) -> list[NodeRuntimeHandler]:
     return [
         NodeRuntimeHandler(
-            name=each.name,
+            name=handler.name,
             features=NodeRuntimeHandlerFeatures(
-                recursiveReadOnlyMounts=each.has_recursive_read_only, userNamespaces=each.has_user_namespaces
+                recursiveReadOnlyMounts=handler.has_recursive_read_only, userNamespaces=handler.has_user_namespaces
             ),
         )
-        for each in status.handlers
+        for handler in status.handlers
     ]
 
 

@@ -56,7 +56,7 @@ class Shutdown:
         """Terminate all pods, and return once they have terminated or their grace periods are over."""
         self.begin()
         for group in self._groups:
-            await self._end([each for each in self._left() if self._group(each) is group], group.grace_s)
+            await self._end([record for record in self._left() if self._group(record) is group], group.grace_s)
 
     def cancel(self) -> None:
         """Admit pods again because the shutdown was cancelled. Terminated pods stay terminated."""
@@ -66,7 +66,7 @@ class Shutdown:
         return group_of(record.pod.spec.priority or 0, self._groups)
 
     def _left(self) -> list[PodRecord]:
-        return [each for each in self._records.values() if not each.is_finished]
+        return [record for record in self._records.values() if not record.is_finished]
 
     async def _end(self, records: Sequence[PodRecord], grace_s: float) -> None:
         now = self._clock.monotonic()
@@ -76,7 +76,7 @@ class Shutdown:
             own_s = record.pod.spec.terminationGracePeriodSeconds
             by = now + min(grace_s, own_s if own_s is not None else _OWN_S)
             self._sync_loop.end_pod(record, SHUT_DOWN, by)
-        while self._clock.monotonic() < now + grace_s and not all(each.is_finished for each in records):
+        while self._clock.monotonic() < now + grace_s and not all(pod_record.is_finished for pod_record in records):
             await self._clock.sleep(_LOOK_S)
 
 

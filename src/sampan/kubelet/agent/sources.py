@@ -59,23 +59,23 @@ class Sources:
     async def _look(self, place: Path) -> None:
         try:
             now = await asyncio.to_thread(_state, place)
-        except OSError as fault:
-            log.warning("cannot read static pods from %s: %s", place, fault)
+        except OSError as error:
+            log.warning("cannot read static pods from %s: %s", place, error)
             return
         if now != self._seen:
             self._seen = now
             self._update(FILE, await asyncio.to_thread(self._read_folder, place))
 
     def _read_folder(self, place: Path) -> list[Pod]:
-        found = []
+        pods = []
         for path in _files(place):
             try:
                 with path.open("rb") as file:
                     text = _text(file.read(_MOST_BYTES + 1))
-                found += read_pods(text, FILE, self._config.name, self._clock.now())
-            except (OSError, BadManifest) as fault:
-                log.warning("cannot read static pods from %s: %s", path, fault)
-        return found
+                pods += read_pods(text, FILE, self._config.name, self._clock.now())
+            except (OSError, BadManifest) as error:
+                log.warning("cannot read static pods from %s: %s", path, error)
+        return pods
 
     async def _follow_url(self) -> None:
         before = ""
@@ -86,8 +86,8 @@ class Sources:
                     self._update(HTTP, read_pods(text, HTTP, self._config.name, self._clock.now()))
                     before = text
                 self._is_fetched = True
-            except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as fault:
-                log.warning("cannot read static pods from %s: %s", self._config.static_url, fault)
+            except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+                log.warning("cannot read static pods from %s: %s", self._config.static_url, error)
             await self._clock.sleep(self._config.static_url_period_s)
 
     async def _fetched(self) -> str:
@@ -113,8 +113,8 @@ def _text(data: bytes) -> str:
         raise BadManifest(f"more than {_MOST_BYTES} bytes")
     try:
         return data.decode()
-    except UnicodeDecodeError as fault:
-        raise BadManifest(f"neither JSON nor YAML: {fault}") from None
+    except UnicodeDecodeError as error:
+        raise BadManifest(f"neither JSON nor YAML: {error}") from None
 
 
 def _files(place: Path) -> list[Path]:
@@ -125,14 +125,14 @@ def _files(place: Path) -> list[Path]:
 
 
 def _state(place: Path) -> list[tuple[str, int, int]]:
-    found = []
+    files = []
     for path in _files(place):
         try:
             about = os.stat(path)
         except OSError:
             continue
-        found.append((str(path), about.st_mtime_ns, about.st_size))
-    return found
+        files.append((str(path), about.st_mtime_ns, about.st_size))
+    return files
 
 
 __all__ = ["Sources"]

@@ -28,8 +28,8 @@ def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
     """Parse one pod, several YAML documents, or a PodList. Raise BadManifest if any of it is invalid."""
     try:
         documents = list(yaml.load_all(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (yaml.YAMLError, RecursionError) as fault:
-        raise BadManifest(f"neither JSON nor YAML: {fault}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise BadManifest(f"neither JSON nor YAML: {error}") from None
     try:
         return [_static(item, source, node, now) for document in documents for item in _items(document)]
     except BadManifest:
@@ -39,8 +39,8 @@ def read_pods(text: str, source: str, node: str, now: float) -> list[Pod]:
         TypeError,
         ValueError,
         RecursionError,
-    ) as fault:  # A field has the wrong type, for example a string instead of a map.
-        raise BadManifest(f"this is not a pod: {fault}") from None
+    ) as error:  # A field has the wrong type, for example a string instead of a map.
+        raise BadManifest(f"this is not a pod: {error}") from None
 
 
 def _items(document: Any) -> Iterator[dict[str, Any]]:
@@ -75,8 +75,8 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
     spec["tolerations"] = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
     try:
         pod, strict = json.decode_value({**item, "metadata": meta, "spec": spec, "status": {}}, Pod)
-    except (ValueError, TypeError) as fault:
-        raise BadManifest(f"pod {meta['name']}: {fault}") from None
+    except (ValueError, TypeError) as error:
+        raise BadManifest(f"pod {meta['name']}: {error}") from None
     if strict:
         raise BadManifest(f"pod {meta['name']}: {'; '.join(strict)}")
     if not pod.spec.containers:
@@ -88,7 +88,7 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
 
 def _defaulted(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Apply those defaults of the API server that matter to the kubelet."""
-    found = {
+    defaulted = {
         "restartPolicy": "Always",
         "terminationGracePeriodSeconds": 30,
         "dnsPolicy": "ClusterFirst",
@@ -98,26 +98,26 @@ def _defaulted(spec: Mapping[str, Any]) -> dict[str, Any]:
         **spec,
     }
     for kind in ("containers", "initContainers"):
-        if found.get(kind):
-            found[kind] = [_container(each) for each in found[kind]]
-    return found
+        if defaulted.get(kind):
+            defaulted[kind] = [_container(container) for container in defaulted[kind]]
+    return defaulted
 
 
 def _container(container: Mapping[str, Any]) -> dict[str, Any]:
     image = str(container.get("image", ""))
     is_latest = "@" not in image and (":" not in image.rpartition("/")[2] or image.endswith(":latest"))
-    found = {
+    defaulted = {
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "imagePullPolicy": "Always" if is_latest else "IfNotPresent",
         "resources": {},
         **container,
     }
-    limits, requests = (found["resources"].get(kind) or {} for kind in ("limits", "requests"))
+    limits, requests = (defaulted["resources"].get(kind) or {} for kind in ("limits", "requests"))
     if limits:
-        found["resources"] = {**found["resources"], "requests": {**limits, **requests}}
-    found["ports"] = [{"protocol": "TCP", **port} for port in found.get("ports") or ()]
-    return found
+        defaulted["resources"] = {**defaulted["resources"], "requests": {**limits, **requests}}
+    defaulted["ports"] = [{"protocol": "TCP", **port} for port in defaulted.get("ports") or ()]
+    return defaulted
 
 
 # -- mirror pods -----------------------------------------------------------------------------------------------------

@@ -33,17 +33,17 @@ def referred(pod: Pod) -> str:
             return name
     if pod.spec.resourceClaims:
         return "resourceclaims"
-    return next((found for volume in pod.spec.volumes if (found := _of_volume(volume))), "")
+    return next((kind_name for volume in pod.spec.volumes if (kind_name := _of_volume(volume))), "")
 
 
 def _of_volume(volume: Volume) -> str:
-    for name, told in _VOLUMES.items():
+    for name, kind_name in _VOLUMES.items():
         if getattr(volume, name) is not None:
-            return told
+            return kind_name
     for source in volume.projected.sources or () if volume.projected is not None else ():
-        for name, told in _PROJECTED.items():
+        for name, kind_name in _PROJECTED.items():
             if getattr(source, name) is not None:
-                return told
+                return kind_name
     return ""
 
 

@@ -45,7 +45,7 @@ class Stopper:
         pod = record.pod
         present = self._runtime.pod_report(pod).container(name)
         key = (record.uid, present.id if present is not None else "")
-        container = next((each for each in _containers(pod) if each.name == name), None)
+        container = next((candidate for candidate in _containers(pod) if candidate.name == name), None)
         hook = container.lifecycle.preStop if container is not None and container.lifecycle is not None else None
         under_way = self._stops.get(key)
         if under_way is not None and not under_way.done():

@@ -25,22 +25,22 @@ def excess(pod: Pod, usages: Sequence[Usage], volumes: Sequence[VolumeUsage]) ->
     limit = effective_limits(pod.spec).get(STORAGE)
     if limit is None:
         return None
-    total = sum(each.used_bytes for each in counted(pod, volumes))
-    if total + sum(_bytes(each) for each in usages) > limit.value():
+    total = sum(item.used_bytes for item in counted(pod, volumes))
+    if total + sum(_bytes(item) for item in usages) > limit.value():
         return f"Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
-    own = {each.name: each.resources.limits.get(STORAGE) for each in pod.spec.containers or ()}
+    own = {item.name: item.resources.limits.get(STORAGE) for item in pod.spec.containers or ()}
     for usage in usages:
         most = own.get(usage.name)
         if most is not None and _bytes(usage) > parse(most).value() > 0:
-            told = gotext.quote(str(parse(most)))
-            return f"Container {usage.name} exceeded its local ephemeral storage limit {told}. "
+            quoted = gotext.quote(str(parse(most)))
+            return f"Container {usage.name} exceeded its local ephemeral storage limit {quoted}. "
     return None
 
 
 def counted(pod: Pod, volumes: Sequence[VolumeUsage]) -> list[VolumeUsage]:
     """Return the volumes that are on the node's disk and live as long as the pod."""
-    names = {each.name for each in pod.spec.volumes if _is_counted(each)}
-    return [each for each in volumes if each.name in names]
+    names = {volume.name for volume in pod.spec.volumes if _is_counted(volume)}
+    return [volume for volume in volumes if volume.name in names]
 
 
 def _is_counted(volume: Volume) -> bool:

@@ -26,25 +26,25 @@ class Hierarchy:
 
     def make(self, group: str) -> None:
         for tree in self._trees():
-            folder = tree / group.strip("/")
-            if folder.is_dir():
+            directory = tree / group.strip("/")
+            if directory.is_dir():
                 continue
             if self.is_unified:
                 self._make_unified(group)
             else:
-                folder.mkdir(parents=True, exist_ok=True)
-                self._inherit_cpus(tree, folder)
+                directory.mkdir(parents=True, exist_ok=True)
+                self._inherit_cpus(tree, directory)
 
     def _make_unified(self, group: str) -> None:
         """Create the cgroup, enabling all controllers for the children of each of its ancestors."""
-        folder = self._root
-        wanted = [f"+{name}" for name in (folder / "cgroup.controllers").read_text().split()]
+        directory = self._root
+        controllers = [f"+{name}" for name in (directory / "cgroup.controllers").read_text().split()]
         for part in [*group.strip("/").split("/"), ""]:
-            for word in wanted:
+            for word in controllers:
                 with contextlib.suppress(OSError):  # A controller that cannot be enabled does not limit anything below.
-                    _write(folder / "cgroup.subtree_control", word)
-            folder /= part
-            folder.mkdir(exist_ok=True)
+                    _write(directory / "cgroup.subtree_control", word)
+            directory /= part
+            directory.mkdir(exist_ok=True)
 
     def _inherit_cpus(self, tree: Path, folder: Path) -> None:
         """Copy CPUs and memory nodes from the parent. A new cpuset cgroup has none, so no process could run in it."""
@@ -62,13 +62,13 @@ class Hierarchy:
         write(group, amounts)
 
     def _limit_unified(self, group: str, amounts: Resources) -> None:
-        folder = self._root / group.strip("/")
+        directory = self._root / group.strip("/")
         if amounts.cpu_shares:
-            _write(folder / "cpu.weight", str(_weight(amounts.cpu_shares)))
+            _write(directory / "cpu.weight", str(_weight(amounts.cpu_shares)))
         quota = str(amounts.cpu_quota) if amounts.cpu_quota else _NO_LIMIT
-        _write(folder / "cpu.max", f"{quota} {amounts.cpu_period}")
-        _write(folder / "memory.max", str(amounts.memory_bytes or _NO_LIMIT))
-        _write(folder / "pids.max", str(amounts.pids or _NO_LIMIT))
+        _write(directory / "cpu.max", f"{quota} {amounts.cpu_period}")
+        _write(directory / "memory.max", str(amounts.memory_bytes or _NO_LIMIT))
+        _write(directory / "pids.max", str(amounts.pids or _NO_LIMIT))
 
     def _limit_split(self, group: str, amounts: Resources) -> None:
         name = group.strip("/")
@@ -83,10 +83,10 @@ class Hierarchy:
         """Remove the cgroup and its descendants. Return False if a process is still in one of them."""
         is_gone = True
         for tree in self._trees():
-            folder = tree / group.strip("/")
-            for each, _, _ in os.walk(folder, topdown=False):
+            directory = tree / group.strip("/")
+            for path, _, _ in os.walk(directory, topdown=False):
                 try:
-                    os.rmdir(each)
+                    os.rmdir(path)
                 except FileNotFoundError:
                     continue
                 except OSError:
@@ -95,21 +95,21 @@ class Hierarchy:
 
     def processes(self, group: str) -> set[int]:
         """Return the processes of the cgroup and its descendants."""
-        found: set[int] = set()
+        pids: set[int] = set()
         for tree in self._trees():
-            for each, _, _ in os.walk(tree / group.strip("/")):
+            for path, _, _ in os.walk(tree / group.strip("/")):
                 with contextlib.suppress(OSError):
-                    found.update(int(line) for line in (Path(each) / "cgroup.procs").read_text().split())
-        return found
+                    pids.update(int(line) for line in (Path(path) / "cgroup.procs").read_text().split())
+        return pids
 
     def below(self, group: str) -> set[str]:
         """Return the names of the direct children."""
-        found: set[str] = set()
+        names: set[str] = set()
         for tree in self._trees():
-            folder = tree / group.strip("/")
-            if folder.is_dir():
-                found.update(each.name for each in os.scandir(folder) if each.is_dir())
-        return found
+            directory = tree / group.strip("/")
+            if directory.is_dir():
+                names.update(entry.name for entry in os.scandir(directory) if entry.is_dir())
+        return names
 
     def _trees(self) -> Iterator[Path]:
         if self.is_unified:

@@ -49,8 +49,8 @@ class PodGroups:
             whole = Resources(cpu_shares=shares(cores * 1000), memory_bytes=memory_bytes)
             self._hierarchy.limit(self._top, whole)
             self._hierarchy.limit(f"{self._top}/besteffort", Resources(cpu_shares=shares(0)))
-        except OSError as fault:
-            self.why_not = f"{fault.strerror}: {fault.filename}"
+        except OSError as error:
+            self.why_not = f"{error.strerror}: {error.filename}"
             log.warning("pod-level resource limits are not enforced: cannot write cgroups (%s)", self.why_not)
             return
         self.is_usable = True
@@ -63,12 +63,12 @@ class PodGroups:
         """Create the pod's cgroup and set its limits. Raise OSError if that fails."""
         if not self.is_usable:
             return
-        uid, wanted = pod.metadata.uid, (self.parent(pod), pod_limits(pod, pids=self._pids))
-        if self._written.get(uid) == wanted:
+        uid, desired = pod.metadata.uid, (self.parent(pod), pod_limits(pod, pids=self._pids))
+        if self._written.get(uid) == desired:
             return
-        self._hierarchy.make(wanted[0])
-        self._hierarchy.limit(*wanted)
-        self._written[uid] = wanted
+        self._hierarchy.make(desired[0])
+        self._hierarchy.limit(*desired)
+        self._written[uid] = desired
         self._weigh()
 
     def widen(self, pod: Pod) -> None:
@@ -78,17 +78,17 @@ class PodGroups:
         before = self._written.get(pod.metadata.uid)
         if not self.is_usable or before is None:
             return
-        wanted = pod_limits(pod, pids=self._pids)
-        self._hierarchy.limit(before[0], wider(before[1], wanted))
-        self._written[pod.metadata.uid] = (before[0], wider(before[1], wanted))
+        desired = pod_limits(pod, pids=self._pids)
+        self._hierarchy.limit(before[0], wider(before[1], desired))
+        self._written[pod.metadata.uid] = (before[0], wider(before[1], desired))
 
     def remove(self, uid: str) -> None:
         """Remove the pod's cgroup and kill whatever still runs in it."""
         if not self.is_usable:
             return
         self._written.pop(uid, None)
-        for folder in ("", *_CLASSES):
-            group = f"{self._top}/{folder}/pod{uid}"
+        for qos_class in ("", *_CLASSES):
+            group = f"{self._top}/{qos_class}/pod{uid}"
             if not self._hierarchy.remove(group):
                 _kill(self._hierarchy.processes(group))
                 self._hierarchy.remove(group)
@@ -98,7 +98,7 @@ class PodGroups:
         """Return the UIDs of the pods that have a cgroup."""
         if not self.is_usable:
             return set()
-        names = set[str]().union(*(self._hierarchy.below(f"{self._top}/{folder}") for folder in ("", *_CLASSES)))
+        names = set[str]().union(*(self._hierarchy.below(f"{self._top}/{qos_class}") for qos_class in ("", *_CLASSES)))
         return {name.removeprefix("pod") for name in names if name.startswith("pod")}
 
     def end(self) -> None:
@@ -112,8 +112,8 @@ class PodGroups:
         total = sum(limits.cpu_shares for group, limits in self._written.values() if group.startswith(prefix))
         try:
             self._hierarchy.limit(f"{self._top}/burstable", Resources(cpu_shares=max(total, shares(0))))
-        except OSError as fault:
-            log.debug("cannot set the CPU weight of the burstable QoS cgroup: %s", fault)
+        except OSError as error:
+            log.debug("cannot set the CPU weight of the burstable QoS cgroup: %s", error)
 
 
 def _kill(processes: Iterable[int]) -> None:

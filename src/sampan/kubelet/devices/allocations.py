@@ -57,21 +57,21 @@ class Allocations:
     def read(self) -> list[str]:
         """Read the checkpoint. Return the resources that were registered when it was written."""
         try:
-            found = msgspec.json.decode(self._file.read_bytes(), type=_File)
+            checkpoint = msgspec.json.decode(self._file.read_bytes(), type=_File)
         except FileNotFoundError:
             return []
-        except (OSError, msgspec.DecodeError) as fault:
-            log.error("cannot read device checkpoint %s: %s; device allocations may be lost", self._file, fault)
+        except (OSError, msgspec.DecodeError) as error:
+            log.error("cannot read device checkpoint %s: %s; device allocations may be lost", self._file, error)
             return []
-        if _checksum(found.Data) != found.Checksum:
+        if _checksum(checkpoint.Data) != checkpoint.Checksum:
             log.error("device checkpoint %s is corrupt; device allocations may be lost", self._file)
             return []
-        self._all = {(each.uid, each.container, each.resource): each for each in found.Data.PodDeviceEntries}
-        return sorted(found.Data.RegisteredDevices)
+        self._all = {(allocation.uid, allocation.container, allocation.resource): allocation for allocation in checkpoint.Data.PodDeviceEntries}
+        return sorted(checkpoint.Data.RegisteredDevices)
 
     def write(self, registered: Mapping[str, Collection[str]]) -> None:
         """Write the checkpoint atomically."""
-        devices = {resource: sorted(each) for resource, each in registered.items()}
+        devices = {resource: sorted(names) for resource, names in registered.items()}
         data = _Data(PodDeviceEntries=list(self._all.values()), RegisteredDevices=devices)
         fresh = self._file.with_name(f".{self._file.name}")
         fresh.write_bytes(msgspec.json.encode(_File(Data=data, Checksum=_checksum(data))))
@@ -84,26 +84,26 @@ class Allocations:
         return self._all.get((uid, container, resource))
 
     def of_container(self, uid: str, container: str) -> list[Allocation]:
-        return [each for each in self._all.values() if (each.uid, each.container) == (uid, container)]
+        return [allocation for allocation in self._all.values() if (allocation.uid, allocation.container) == (uid, container)]
 
     def of_pod(self, uid: str) -> list[Allocation]:
-        return [each for each in self._all.values() if each.uid == uid]
+        return [allocation for allocation in self._all.values() if allocation.uid == uid]
 
     def taken(self, resource: str) -> set[str]:
-        return {device for each in self._all.values() if each.resource == resource for device in each.devices}
+        return {device for allocation in self._all.values() if allocation.resource == resource for device in allocation.devices}
 
     def users(self, resource: str, devices: Collection[str]) -> set[str]:
         """Return the UIDs of the pods that have any of the devices."""
-        return {each.uid for each in self._all.values() if each.resource == resource and each.devices & set(devices)}
+        return {allocation.uid for allocation in self._all.values() if allocation.resource == resource and allocation.devices & set(devices)}
 
     def pods(self) -> set[str]:
-        return {each.uid for each in self._all.values()}
+        return {allocation.uid for allocation in self._all.values()}
 
     def forget(self, uids: Iterable[str]) -> bool:
         """Drop the allocations of the pods. Return whether there were any."""
         gone = set(uids)
-        left = {key: each for key, each in self._all.items() if each.uid not in gone}
-        is_changed, self._all = len(left) != len(self._all), left
+        remaining = {key: allocation for key, allocation in self._all.items() if allocation.uid not in gone}
+        is_changed, self._all = len(remaining) != len(self._all), remaining
         return is_changed
 
 

@@ -21,25 +21,25 @@ def check_health(resource: str, healthy: Collection[str] | None, held: Collectio
     if not healthy:
         raise NoDevices(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
     if not set(held) <= set(healthy):
-        told = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
-        raise NoDevices(f"{told} {resource}")
+        message = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
+        raise NoDevices(f"{message} {resource}")
 
 
 def check_unchanged(uid: str, container: str, resource: str, held: Collection[str], count: int) -> None:
     if held and len(held) != count:
-        told = f'pod "{uid}" container "{container}" changed request for resource "{resource}"'
-        raise NoDevices(f"{told} from {len(held)} to {count}")
+        message = f'pod "{uid}" container "{container}" changed request for resource "{resource}"'
+        raise NoDevices(f"{message} from {len(held)} to {count}")
 
 
 def check_enough(resource: str, count: int, free: Collection[str]) -> None:
     if len(free) < count:
-        told = f"requested number of devices unavailable for {resource}. Requested: {count}, Available: {len(free)}"
-        raise NoDevices(told)
+        message = f"requested number of devices unavailable for {resource}. Requested: {count}, Available: {len(free)}"
+        raise NoDevices(message)
 
 
 def chosen(count: int, reusable: Collection[str], preferred: Sequence[str], free: Collection[str]) -> list[str]:
     """Return devices of earlier init containers of the pod first, then those that the plug-in prefers."""
-    ordered = [*sorted(reusable), *(each for each in preferred if each in free), *sorted(free)]
+    ordered = [*sorted(reusable), *(device for device in preferred if device in free), *sorted(free)]
     return list(dict.fromkeys(ordered))[:count]
 
 
@@ -52,7 +52,7 @@ def from_claim(pod: Pod, container: str) -> set[str]:
     """Return the resources that a resource claim provides to the container instead of a device plug-in."""
     status = pod.status.extendedResourceClaimStatus
     mappings = status.requestMappings if status is not None else ()
-    return {each.resourceName for each in mappings or () if each.containerName == container}
+    return {mapping.resourceName for mapping in mappings or () if mapping.containerName == container}
 
 
 Held = Mapping[str, Collection[str]]

@@ -49,15 +49,15 @@ def of_answer(answer: Message) -> Given:
     return Given(
         env=dict(answer.envs),
         mounts=[
-            Mount(source=Path(each.host_path), target=each.container_path, is_read_only=each.read_only)
-            for each in answer.mounts
+            Mount(source=Path(item.host_path), target=item.container_path, is_read_only=item.read_only)
+            for item in answer.mounts
         ],
         devices=[
-            Device(host_path=each.host_path, path=each.container_path, permissions=each.permissions)
-            for each in answer.devices
+            Device(host_path=item.host_path, path=item.container_path, permissions=item.permissions)
+            for item in answer.devices
         ],
         annotations=dict(answer.annotations),
-        cdi_devices=[each.name for each in answer.cdi_devices],
+        cdi_devices=[item.name for item in answer.cdi_devices],
     )
 
 

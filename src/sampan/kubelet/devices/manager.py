@@ -80,28 +80,28 @@ class DeviceManager:
     async def _on_register(self, request: Message) -> Message:
         name, version = request.resource_name, request.version
         if version != VERSION:
-            told = f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
-            raise Refused(told)
+            message = f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
+            raise Refused(message)
         if not resource_names.is_extended(name):
             raise Refused(f'the ResourceName "{name}" is invalid')
         try:
             await self._connect(DevicePlugin(name, str(self._folder / request.endpoint)))
-        except RpcFault as fault:
-            raise Refused(str(fault)) from None
+        except RpcFault as error:
+            raise Refused(str(error)) from None
         return proto().Empty()
 
     def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if VERSION not in versions:
-            told = f'manager does not support versions: {list(versions)}. Supported version is ["{VERSION}"]'
-            raise PluginFault(told)
+            message = f'manager does not support versions: {list(versions)}. Supported version is ["{VERSION}"]'
+            raise PluginFault(message)
         if not resource_names.is_extended(name):
             raise PluginFault(f"invalid name of device plugin socket: the ResourceName {name!r} is invalid")
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         try:
             await self._connect(DevicePlugin(name, endpoint))
-        except RpcFault as fault:
-            raise PluginFault(str(fault)) from None
+        except RpcFault as error:
+            raise PluginFault(str(error)) from None
 
     async def deregister(self, name: str, endpoint: str) -> None:
         plugin = self._plugins.get(name)
@@ -128,8 +128,8 @@ class DeviceManager:
         try:
             async for devices in plugin.devices():
                 self._note(plugin.resource, devices)
-        except RpcFault as fault:
-            log.info("device plugin for %s failed: %s", plugin.resource, fault)
+        except RpcFault as error:
+            log.info("device plugin for %s failed: %s", plugin.resource, error)
         self._lost(plugin)
 
     def _lost(self, plugin: DevicePlugin) -> None:
@@ -139,8 +139,8 @@ class DeviceManager:
             return
         del self._plugins[resource]
         self._gone_at[resource] = self._clock.monotonic()
-        known = self._seen.get(resource, {})
-        self._note(resource, {name: Seen(False, seen.nodes) for name, seen in known.items()})
+        devices = self._seen.get(resource, {})
+        self._note(resource, {name: Seen(False, device.nodes) for name, device in devices.items()})
 
     def _note(self, resource: str, devices: dict[str, Seen]) -> None:
         before = self._seen.get(resource, {})
@@ -165,7 +165,7 @@ class DeviceManager:
     def devices(self) -> dict[str, dict[str, Seen]]:
         """Return the healthy devices by resource."""
         return {
-            resource: {name: seen for name, seen in devices.items() if seen.is_healthy}
+            resource: {name: device for name, device in devices.items() if device.is_healthy}
             for resource, devices in self._seen.items()
         }
 
@@ -176,13 +176,13 @@ class DeviceManager:
         """Return the health of the container's devices."""
         return [
             ResourceStatus(
-                name=each.resource,
+                name=allocation.resource,
                 resources=[
-                    ResourceHealth(resourceID=device, health=self._health(each.resource, device))
-                    for device in sorted(each.devices)
+                    ResourceHealth(resourceID=device, health=self._health(allocation.resource, device))
+                    for device in sorted(allocation.devices)
                 ],
             )
-            for each in self.held(pod, container)
+            for allocation in self.held(pod, container)
         ]
 
     def _health(self, resource: str, device: str) -> str:

@@ -24,14 +24,14 @@ async def certificate(client: Client, request_pem: bytes, signer: str, usages: S
     """Return the signed certificate as PEM. Raise Refused if the request is denied or fails, ApiError or
     ConnectionFailed if the API server cannot be used.
     """
-    made = await client.of(CertificateSigningRequest).create(
+    created = await client.of(CertificateSigningRequest).create(
         CertificateSigningRequest(
             metadata=ObjectMeta(generateName="csr-"),
             spec=CertificateSigningRequestSpec(request=request_pem, signerName=signer, usages=list(usages)),
         )
     )
-    log.info("created CertificateSigningRequest %s", made.metadata.name)
-    return await _signed(client, made.metadata.name)
+    log.info("created CertificateSigningRequest %s", created.metadata.name)
+    return await _signed(client, created.metadata.name)
 
 
 async def _signed(client: Client, name: str) -> bytes:
@@ -41,8 +41,8 @@ async def _signed(client: Client, name: str) -> bytes:
         async with requests.watch(chosen, initial_events=True) as events:
             async for batch in events:
                 for event in batch:
-                    if (found := _outcome(event.object)) is not None:
-                        return found
+                    if (certificate_pem := _outcome(event.object)) is not None:
+                        return certificate_pem
         await asyncio.sleep(_AGAIN_S)
 
 
@@ -51,8 +51,8 @@ def _outcome(request: object) -> bytes | None:
         return None
     for condition in request.status.conditions:
         if condition.type in ("Denied", "Failed"):
-            told = condition.message or condition.reason
-            raise Refused(f"certificate signing request {request.metadata.name} was refused: {told}")
+            message = condition.message or condition.reason
+            raise Refused(f"certificate signing request {request.metadata.name} was refused: {message}")
     return request.status.certificate or None
 
 

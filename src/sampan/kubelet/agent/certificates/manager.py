@@ -96,8 +96,8 @@ class CertificateManager:
                 await asyncio.to_thread(self._store.write, pair, self._clock.now())
                 await self._use(pair)
                 break
-            except OSError as fault:
-                log.error("cannot store the certificate for %s: %s", self._wanted.about.common_name, fault)
+            except OSError as error:
+                log.error("cannot store the certificate for %s: %s", self._wanted.about.common_name, error)
             await self._clock.sleep(_LONGEST_PAUSE_S)
         self._present = pair
         log.info("started to use a new certificate for %s", self._wanted.about.common_name)
@@ -117,14 +117,14 @@ class CertificateManager:
                 log.warning(
                     "the CertificateSigningRequest for %s was not signed in time", self._wanted.about.common_name
                 )
-            except (Refused, errors.ApiError, ConnectionFailed) as fault:
-                log.warning("cannot request a certificate: %s; retrying in %g s", fault, pause_s)
+            except (Refused, errors.ApiError, ConnectionFailed) as error:
+                log.warning("cannot request a certificate: %s; retrying in %g s", error, pause_s)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _in_time(self) -> KeyPair:
-        wanted, key = self._wanted, make_key().key
-        asking = certificate(self._client(), make_request(key, wanted.about), wanted.signer, wanted.usages)
+        desired, key = self._wanted, make_key().key
+        asking = certificate(self._client(), make_request(key, desired.about), desired.signer, desired.usages)
         return KeyPair(await unless(self._clock.sleep(_PATIENCE_S), asking), key)
 
 

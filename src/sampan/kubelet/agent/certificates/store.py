@@ -31,9 +31,9 @@ class CertificateStore:
             pair = split(self.current.read_bytes())
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(self.current)
             return pair
-        except (OSError, ValueError) as fault:
+        except (OSError, ValueError) as error:
             if self.current.exists():
-                log.warning("cannot use certificate %s: %s", self.current, fault)
+                log.warning("cannot use certificate %s: %s", self.current, error)
             return None
 
     def write(self, pair: KeyPair, now: float) -> None:

@@ -60,7 +60,7 @@ class Bus:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await self.send(message)
-                found = await answer
+                reply = await answer
         except TimeoutError:
             raise BusFault(f"{interface}.{member}: no answer") from None
         except asyncio.CancelledError:
@@ -69,9 +69,9 @@ class Bus:
             raise
         finally:
             self._waiting.pop(serial, None)
-        if found.kind == wire.ERROR:
-            raise BusFault(f"{interface}.{member}: {found.error}: {' '.join(map(str, found.body))}")
-        return found
+        if reply.kind == wire.ERROR:
+            raise BusFault(f"{interface}.{member}: {reply.error}: {' '.join(map(str, reply.body))}")
+        return reply
 
     async def send(self, message: Message) -> None:
         self._serial += 1
@@ -84,8 +84,8 @@ class Bus:
                 sent = self._link.sendmsg([data], rights)
                 data = data[sent:]
             await self._loop.sock_sendall(self._link, data)
-        except OSError as fault:
-            raise BusFault(f"the bus is gone: {fault.strerror or fault}") from None
+        except OSError as error:
+            raise BusFault(f"the bus is gone: {error.strerror or error}") from None
 
     async def match(self, rule: str) -> None:
         await self.call(*_OWN, "AddMatch", "s", rule)
@@ -105,14 +105,14 @@ class Bus:
         uid = str(os.geteuid()).encode().hex()
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                for said, wanted in ((f"\0AUTH EXTERNAL {uid}", b"OK"), ("NEGOTIATE_UNIX_FD", b"AGREE_UNIX_FD")):
-                    await self._loop.sock_sendall(self._link, f"{said}\r\n".encode())
+                for command, expected in ((f"\0AUTH EXTERNAL {uid}", b"OK"), ("NEGOTIATE_UNIX_FD", b"AGREE_UNIX_FD")):
+                    await self._loop.sock_sendall(self._link, f"{command}\r\n".encode())
                     answer = await self._loop.sock_recv(self._link, 4096)
-                    if not answer.startswith(wanted):
+                    if not answer.startswith(expected):
                         raise BusFault(f"the bus does not let us in: {answer.decode('ascii', 'replace').strip()}")
                 await self._loop.sock_sendall(self._link, b"BEGIN\r\n")
-        except OSError as fault:  # Includes TimeoutError.
-            raise BusFault(f"the bus does not let us in: {fault.strerror or 'no answer'}") from None
+        except OSError as error:  # Includes TimeoutError.
+            raise BusFault(f"the bus does not let us in: {error.strerror or 'no answer'}") from None
 
     def _on_readable(self) -> None:
         try:
@@ -164,8 +164,8 @@ class Bus:
 
 
 def _close(files: Iterable[int]) -> None:
-    for each in files:
-        os.close(each)
+    for fd in files:
+        os.close(fd)
 
 
 @asynccontextmanager
@@ -176,8 +176,8 @@ async def connected(address: str = "") -> AsyncIterator[Bus]:
     with contextlib.closing(link):
         try:
             await asyncio.get_running_loop().sock_connect(link, _place(address))
-        except OSError as fault:
-            raise BusFault(f"there is no bus: {fault.strerror or fault}") from None
+        except OSError as error:
+            raise BusFault(f"there is no bus: {error.strerror or error}") from None
         bus = Bus(link)
         try:
             await bus.say_hello()

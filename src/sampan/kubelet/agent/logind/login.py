@@ -39,8 +39,8 @@ class Logind:
         """Configure logind to allow a delay of this many seconds."""
         try:
             await asyncio.to_thread(self._write, seconds)
-        except OSError as fault:
-            raise BusFault(f"logind cannot be told to wait: {fault}") from None
+        except OSError as error:
+            raise BusFault(f"logind cannot be told to wait: {error}") from None
         await self._bus.call(*_SYSTEMD, "KillUnit", "ssi", "systemd-logind.service", "all", _HANG_UP)
 
     def _write(self, seconds: float) -> None:

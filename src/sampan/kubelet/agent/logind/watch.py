@@ -42,11 +42,11 @@ class ShutdownWatch:
             try:
                 async with connected(self._address) as bus:
                     await self._follow(bus)
-            except BusFault as fault:
+            except BusFault as error:
                 if not (has_begun or self.ready.is_set()):
-                    log.error("graceful node shutdown is not available: %s", fault)
+                    log.error("graceful node shutdown is not available: %s", error)
                     return
-                log.warning("cannot talk to systemd-logind: %s", fault)
+                log.warning("cannot talk to systemd-logind: %s", error)
             has_begun = True
             self.ready.clear()
             await self._clock.sleep(_AGAIN_S)

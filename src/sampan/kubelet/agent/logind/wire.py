@@ -71,36 +71,36 @@ def length(data: bytes) -> int | None:
 
 def decode(data: bytes) -> Message:
     reader = _Reader(data)
-    order, kind, _, _, _, serial = (reader.take(each) for each in "yyyyuu")
+    order, kind, _, _, _, serial = (reader.take(signature_code) for signature_code in "yyyyuu")
     if order != ord("l"):
         raise ValueError("not in little-endian order")
-    found = {code: value for code, (_, value) in reader.take("a(yv)")}
+    fields = {code: value for code, (_, value) in reader.take("a(yv)")}
     reader.align(8)
-    signature = found.get(_SIGNATURE, "")
+    signature = fields.get(_SIGNATURE, "")
     return Message(
         kind=kind,
         serial=serial,
-        path=found.get(_PATH, ""),
-        interface=found.get(_INTERFACE, ""),
-        member=found.get(_MEMBER, ""),
-        destination=found.get(_DESTINATION, ""),
-        sender=found.get(_SENDER, ""),
-        error=found.get(_ERROR_NAME, ""),
-        reply_to=found.get(_REPLY_TO, 0),
+        path=fields.get(_PATH, ""),
+        interface=fields.get(_INTERFACE, ""),
+        member=fields.get(_MEMBER, ""),
+        destination=fields.get(_DESTINATION, ""),
+        sender=fields.get(_SENDER, ""),
+        error=fields.get(_ERROR_NAME, ""),
+        reply_to=fields.get(_REPLY_TO, 0),
         signature=signature,
-        body=[reader.take(each) for each in parts(signature)],
-        fd_count=found.get(_FDS, 0),
+        body=[reader.take(signature_code) for signature_code in parts(signature)],
+        fd_count=fields.get(_FDS, 0),
     )
 
 
 def parts(signature: str) -> list[str]:
     """Return the complete types of which the signature consists."""
-    found, at = [], 0
+    types, at = [], 0
     while at < len(signature):
         end = _end(signature, at)
-        found.append(signature[at:end])
+        types.append(signature[at:end])
         at = end
-    return found
+    return types
 
 
 def _end(signature: str, at: int) -> int:
@@ -142,16 +142,16 @@ class _Writer:
         elif kind[0] == "a":
             self._put_array(kind[1:], value)
         else:
-            for inner, each in zip(parts(kind[1:-1]), value, strict=True):
-                self.put(inner, each)
+            for inner, item in zip(parts(kind[1:-1]), value, strict=True):
+                self.put(inner, item)
 
     def _put_array(self, kind: str, values: Sequence[Any]) -> None:
         mark = len(self.data)
         self.data += b"\0\0\0\0"
         self.align(_alignment(kind))
         begin = len(self.data)
-        for each in values:
-            self.put(kind, each)
+        for value in values:
+            self.put(kind, value)
         struct.pack_into("<I", self.data, mark, len(self.data) - begin)
 
 
@@ -166,9 +166,9 @@ class _Reader:
         self.align(_alignment(kind))
         if kind in _FIXED:
             code, size = _FIXED[kind]
-            (found,) = struct.unpack_from(f"<{code}", self._data, self._at)
+            (value,) = struct.unpack_from(f"<{code}", self._data, self._at)
             self._at += size
-            return bool(found) if kind == "b" else found
+            return bool(value) if kind == "b" else value
         if kind in ("s", "o", "g"):
             return self._take_text(1 if kind == "g" else 4)
         if kind == "v":
@@ -188,10 +188,10 @@ class _Reader:
         (size,) = struct.unpack_from("<I", self._data, self._at)
         self._at += 4
         self.align(_alignment(kind))
-        end, found = self._at + size, []
+        end, values = self._at + size, []
         while self._at < end:
-            found.append(self.take(kind))
-        return found
+            values.append(self.take(kind))
+        return values
 
 
 __all__ = ["CALL", "ERROR", "RETURN", "SIGNAL", "Message", "decode", "encode", "length", "parts"]

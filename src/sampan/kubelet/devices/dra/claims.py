@@ -22,9 +22,9 @@ class Used(NamedTuple):
 
 
 def claims_of(pod: Pod) -> list[Used]:
-    found = [used for claim in pod.spec.resourceClaims if (used := _of(pod, claim)) is not None]
+    claims = [used for claim in pod.spec.resourceClaims if (used := _of(pod, claim)) is not None]
     status = pod.status.extendedResourceClaimStatus
-    return [*found, Used(status.resourceClaimName, False)] if status is not None else found
+    return [*claims, Used(status.resourceClaimName, False)] if status is not None else claims
 
 
 def _of(pod: Pod, claim: PodResourceClaim) -> Used | None:
@@ -44,8 +44,8 @@ def check(pod: Pod, used: Used, claim: ResourceClaim) -> None:
         where = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
         raise ClaimNotPrepared(f"ResourceClaim {where} (pod is not owner)")
     if not any(consumer.uid == pod.metadata.uid for consumer in claim.status.reservedFor):
-        told = f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use ResourceClaim"
-        raise ClaimNotPrepared(f"{told} {used.name} ({meta.uid})")
+        message = f"pod {pod.metadata.name} ({pod.metadata.uid}) is not allowed to use ResourceClaim"
+        raise ClaimNotPrepared(f"{message} {used.name} ({meta.uid})")
     if claim.status.allocation is None:
         raise ClaimNotPrepared(f"ResourceClaim {used.name}: not allocated")
 
@@ -62,15 +62,15 @@ class Part(NamedTuple):
 
 def parts_of(pod: Pod, container: Container) -> Iterator[Part]:
     by_name = {claim.name: claim for claim in pod.spec.resourceClaims}
-    for wanted in container.resources.claims:
-        used = _of(pod, by_name[wanted.name]) if wanted.name in by_name else None
+    for claim_reference in container.resources.claims:
+        used = _of(pod, by_name[claim_reference.name]) if claim_reference.name in by_name else None
         if used is not None:
-            label = f"claim:{wanted.name}/{wanted.request}" if wanted.request else f"claim:{wanted.name}"
-            yield Part(label, used.name, wanted.request or "")
+            label = f"claim:{claim_reference.name}/{claim_reference.request}" if claim_reference.request else f"claim:{claim_reference.name}"
+            yield Part(label, used.name, claim_reference.request or "")
     status = pod.status.extendedResourceClaimStatus
-    asked = {name for name, text in container.resources.requests.items() if quantity.parse(text).value()}
+    requested = {name for name, text in container.resources.requests.items() if quantity.parse(text).value()}
     for mapping in (status.requestMappings or ()) if status is not None else ():
-        if mapping.containerName == container.name and mapping.resourceName in asked:
+        if mapping.containerName == container.name and mapping.resourceName in requested:
             yield Part("", status.resourceClaimName if status is not None else "", mapping.requestName)
 
 

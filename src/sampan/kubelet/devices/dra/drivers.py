@@ -52,7 +52,7 @@ class Driver(NamedTuple):
     async def _call(self, what: str, claims: Sequence[ClaimRef]) -> Message:
         schema = proto(self.service)
         name = f"Node{what}Resources"
-        named = [schema.Claim(namespace=each.namespace, uid=each.uid, name=each.name) for each in claims]
+        named = [schema.Claim(namespace=claim.namespace, uid=claim.uid, name=claim.name) for claim in claims]
         request = getattr(schema, f"{name}Request")(claims=named)
         return await calls.call(self.endpoint, schema, "DRAPlugin", name, request, timeout_s=_TIMEOUT_S)
 
@@ -66,8 +66,8 @@ def chosen_service(name: str, endpoint: str, versions: Sequence[str]) -> str:
         if version in SERVICES:
             return version
     theirs, ours = _listed(versions), _listed(SERVICES)
-    told = f"none of services supported by the plugin ({theirs}) are supported by the kubelet ({ours})"
-    raise PluginFault(f"{start} {told}")
+    message = f"none of services supported by the plugin ({theirs}) are supported by the kubelet ({ours})"
+    raise PluginFault(f"{start} {message}")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -81,27 +81,27 @@ class Drivers:
         self._all: dict[str, list[Driver]] = {}
 
     def add(self, driver: Driver) -> None:
-        known = self._all.setdefault(driver.name, [])
-        if any(other.endpoint == driver.endpoint for other in known):
-            told = f"endpoint {driver.endpoint} already registered for DRA driver plugin {driver.name}"
-            raise PluginFault(told)
-        known.append(driver)
+        drivers = self._all.setdefault(driver.name, [])
+        if any(other.endpoint == driver.endpoint for other in drivers):
+            message = f"endpoint {driver.endpoint} already registered for DRA driver plugin {driver.name}"
+            raise PluginFault(message)
+        drivers.append(driver)
 
     def remove(self, name: str, endpoint: str) -> bool:
         """Remove the endpoint. Return whether it was the last one of the driver."""
-        left = [driver for driver in self._all.get(name, ()) if driver.endpoint != endpoint]
-        if left:
-            self._all[name] = left
+        remaining = [driver for driver in self._all.get(name, ()) if driver.endpoint != endpoint]
+        if remaining:
+            self._all[name] = remaining
         else:
             self._all.pop(name, None)
-        return not left
+        return not remaining
 
     def __contains__(self, name: str) -> bool:
         return name in self._all
 
     def get(self, name: str) -> Driver | None:
-        found = self._all.get(name)
-        return found[-1] if found else None
+        drivers = self._all.get(name)
+        return drivers[-1] if drivers else None
 
 
 __all__ = ["SERVICES", "ClaimRef", "Driver", "Drivers", "chosen_service", "proto"]

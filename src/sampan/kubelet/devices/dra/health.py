@@ -39,15 +39,15 @@ class HealthTable:
         self._known: dict[str, dict[Device, Known]] = {}
 
     def get(self, driver: str, pool: str, device: str) -> Known:
-        found = self._known.get(driver, {}).get((pool, device))
-        if found is None or found.until <= self._clock.monotonic():
+        state = self._known.get(driver, {}).get((pool, device))
+        if state is None or state.until <= self._clock.monotonic():
             return Known(UNKNOWN, "", 0)
-        return found
+        return state
 
     def note(self, driver: str, answer: Message) -> set[Device]:
         """Store the report. Return the devices whose health or message has changed."""
         before, now = self._known.get(driver, {}), self._clock.monotonic()
-        after = {(each.device.pool_name, each.device.device_name): _read(each, now) for each in answer.devices}
+        after = {(device_health.device.pool_name, device_health.device.device_name): _read(device_health, now) for device_health in answer.devices}
         changed = {device for device in {*before, *after} if _said(before.get(device)) != _said(after.get(device))}
         self._known[driver] = after
         return changed

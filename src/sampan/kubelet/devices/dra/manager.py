@@ -84,15 +84,15 @@ class DynamicResources:
             try:
                 async for answer in health.watched(endpoint):
                     self._tell(name, self._health.note(name, answer))
-            except RpcFault as fault:
-                if fault.code == "Unimplemented":
+            except RpcFault as error:
+                if error.code == "Unimplemented":
                     return
             self._tell(name, self._health.forget(name))
             await self._clock.sleep(_HEALTH_RETRY_S)
 
     def _tell(self, driver: str, devices: Iterable[health.Device]) -> None:
-        found = (info for pool, device in devices for info in self._prepared.of_device(driver, pool, device))
-        for uid in sorted({uid for info in found for uid in info.PodUIDs}):
+        infos = (info for pool, device in devices for info in self._prepared.of_device(driver, pool, device))
+        for uid in sorted({uid for info in infos for uid in info.PodUIDs}):
             self._look_at(uid)
 
     # -- preparing claims --------------------------------------------------------------------------------------------
@@ -102,26 +102,26 @@ class DynamicResources:
         if not pod.spec.resourceClaims and pod.status.extendedResourceClaimStatus is None:
             return
         try:
-            found = await self._read(pod)
+            claims = await self._read(pod)
             async with self._lock:
-                await self._prepare(pod, found)
-        except (RpcFault, OSError) as fault:
-            raise ClaimNotPrepared(f"prepare dynamic resources: {fault}") from fault
-        except ClaimNotPrepared as fault:
-            raise ClaimNotPrepared(f"prepare dynamic resources: {fault}") from None
+                await self._prepare(pod, claims)
+        except (RpcFault, OSError) as error:
+            raise ClaimNotPrepared(f"prepare dynamic resources: {error}") from error
+        except ClaimNotPrepared as error:
+            raise ClaimNotPrepared(f"prepare dynamic resources: {error}") from None
 
     async def _read(self, pod: Pod) -> list[ResourceClaim]:
-        found = []
+        claims = []
         for used in claims_of(pod):
             try:
                 claim = await self._claims.get(used.name, pod.metadata.namespace)
-            except (errors.ApiError, ConnectionFailed) as fault:
-                raise ClaimNotPrepared(f"fetch ResourceClaim {used.name}: {fault}") from fault
+            except (errors.ApiError, ConnectionFailed) as error:
+                raise ClaimNotPrepared(f"fetch ResourceClaim {used.name}: {error}") from error
             check(pod, used, claim)
             for driver in _drivers_of(claim):
                 self._driver(driver)
-            found.append(claim)
-        return found
+            claims.append(claim)
+        return claims
 
     async def _prepare(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
         infos = [self._noted(pod, claim) for claim in claims]
@@ -139,8 +139,8 @@ class DynamicResources:
         meta = claim.metadata
         info = self._prepared.get(meta.namespace, meta.name)
         if info is not None and info.ClaimUID != meta.uid:
-            told = f"old ResourceClaim with same name {meta.name} and different UID {info.ClaimUID} still exists"
-            raise ClaimNotPrepared(f"{told} (previous pod force-deleted?!)")
+            message = f"old ResourceClaim with same name {meta.name} and different UID {info.ClaimUID} still exists"
+            raise ClaimNotPrepared(f"{message} (previous pod force-deleted?!)")
         if info is None:
             info = ClaimInfo(
                 ClaimUID=meta.uid,
@@ -157,18 +157,18 @@ class DynamicResources:
         by_uid = {info.ClaimUID: info for info in infos}
         try:
             answers = await driver.prepare([_ref(info) for info in infos])
-        except RpcFault as fault:
-            raise ClaimNotPrepared(f"NodePrepareResources: {fault}") from fault
+        except RpcFault as error:
+            raise ClaimNotPrepared(f"NodePrepareResources: {error}") from error
         _check_answers("NodePrepareResources", by_uid, answers)
         for uid, answer in answers.items():
-            devices = [_device(each) for each in answer.devices]
+            devices = [_device(device) for device in answer.devices]
             by_uid[uid].DriverState[driver.name] = DriverState(Devices=devices)
 
     def _driver(self, name: str) -> Driver:
-        found = self._drivers.get(name)
-        if found is None:
+        driver = self._drivers.get(name)
+        if driver is None:
             raise ClaimNotPrepared(f"DRA driver {name} is not registered")
-        return found
+        return driver
 
     # -- prepared claims ---------------------------------------------------------------------------------------------
 
@@ -178,8 +178,8 @@ class DynamicResources:
         for part in parts_of(pod, container):
             info = self._prepared.get(pod.metadata.namespace, part.claim)
             if info is None:
-                told = f"unable to get claim info for ResourceClaim {part.claim} in namespace {pod.metadata.namespace}"
-                raise ClaimNotPrepared(f"internal error: {told}")
+                message = f"unable to get claim info for ResourceClaim {part.claim} in namespace {pod.metadata.namespace}"
+                raise ClaimNotPrepared(f"internal error: {message}")
             for _, device in info.devices(part.request):
                 names |= dict.fromkeys(device.CDIDeviceIDs or ())
         return Given(cdi_devices=list(names))
@@ -187,26 +187,26 @@ class DynamicResources:
     def claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
         """Return the prepared claims that the container uses."""
         names = dict.fromkeys(part.claim for part in _known_parts(pod, container))
-        found = (self._prepared.get(pod.metadata.namespace, name) for name in names)
-        return [info for info in found if info is not None]
+        infos = (self._prepared.get(pod.metadata.namespace, name) for name in names)
+        return [info for info in infos if info is not None]
 
     def statuses(self, pod: Pod, container: Container) -> list[ResourceStatus]:
         """Return the health of the devices that the container claims."""
-        found = []
+        statuses = []
         for part in _known_parts(pod, container):
             info = self._prepared.get(pod.metadata.namespace, part.claim)
             devices: dict[str, ResourceHealth] = {}
             for driver, device in info.devices(part.request) if info is not None and part.label else ():
-                each = self._device_health(driver, device)
-                devices.setdefault(each.resourceID, each)
+                device_health = self._device_health(driver, device)
+                devices.setdefault(device_health.resourceID, device_health)
             if devices:
-                found.append(ResourceStatus(name=part.label, resources=list(devices.values())))
-        return found
+                statuses.append(ResourceStatus(name=part.label, resources=list(devices.values())))
+        return statuses
 
     def _device_health(self, driver: str, device: PreparedDevice) -> ResourceHealth:
-        known = self._health.get(driver, device.PoolName, device.DeviceName)
+        state = self._health.get(driver, device.PoolName, device.DeviceName)
         ids = device.CDIDeviceIDs or [f"{driver}/{device.PoolName}/{device.DeviceName}"]
-        return ResourceHealth(resourceID=ids[0], health=known.health, message=known.message or None)
+        return ResourceHealth(resourceID=ids[0], health=state.health, message=state.message or None)
 
     # -- unpreparing claims ------------------------------------------------------------------------------------------
 
@@ -225,14 +225,14 @@ class DynamicResources:
                     if not info.PodUIDs:
                         self._prepared.remove(info)
                 self._prepared.write()
-            except (ClaimNotPrepared, OSError) as fault:
-                raise ClaimNotPrepared(f"unprepare dynamic resources: {fault}") from fault
+            except (ClaimNotPrepared, OSError) as error:
+                raise ClaimNotPrepared(f"unprepare dynamic resources: {error}") from error
 
     async def _ask_to_unprepare(self, driver: Driver, infos: Sequence[ClaimInfo]) -> None:
         try:
             answers = await driver.unprepare([_ref(info) for info in infos])
-        except RpcFault as fault:
-            raise ClaimNotPrepared(f"NodeUnprepareResources: {fault}") from fault
+        except RpcFault as error:
+            raise ClaimNotPrepared(f"NodeUnprepareResources: {error}") from error
         _check_answers("NodeUnprepareResources", {info.ClaimUID: info for info in infos}, answers)
 
     async def keep_only(self, uids: Collection[str]) -> None:
@@ -255,11 +255,11 @@ def _drivers_of(claim: ResourceClaim) -> list[str]:
 
 
 def _by_driver(infos: Sequence[ClaimInfo]) -> dict[str, list[ClaimInfo]]:
-    found: dict[str, list[ClaimInfo]] = {}
+    by_driver: dict[str, list[ClaimInfo]] = {}
     for info in infos:
         for driver in info.DriverState:
-            found.setdefault(driver, []).append(info)
-    return found
+            by_driver.setdefault(driver, []).append(info)
+    return by_driver
 
 
 def _ref(info: ClaimInfo) -> ClaimRef:

@@ -74,16 +74,16 @@ class PreparedClaims:
 
     def read(self) -> None:
         try:
-            found = msgspec.json.decode(self._file.read_bytes(), type=_File)
-            if zlib.crc32(found.Data.encode()) != found.Checksum:
+            checkpoint = msgspec.json.decode(self._file.read_bytes(), type=_File)
+            if zlib.crc32(checkpoint.Data.encode()) != checkpoint.Checksum:
                 raise ValueError("the checksum is not that of the content")
-            data = msgspec.json.decode(found.Data, type=_Data)
+            data = msgspec.json.decode(checkpoint.Data, type=_Data)
         except FileNotFoundError:
             return
-        except (OSError, ValueError) as fault:
-            log.error("cannot read checkpoint %s: %s; prepared resource claims are unknown", self._file, fault)
+        except (OSError, ValueError) as error:
+            log.error("cannot read checkpoint %s: %s; prepared resource claims are unknown", self._file, error)
             return
-        self._all = {(each.Namespace, each.ClaimName): each for each in data.ClaimInfoStateList or ()}
+        self._all = {(info.Namespace, info.ClaimName): info for info in data.ClaimInfoStateList or ()}
 
     def write(self) -> None:
         """Write the checkpoint atomically. Raise OSError if that fails."""
@@ -109,7 +109,7 @@ class PreparedClaims:
         return [
             info
             for info in self._all.values()
-            if any((each, one.PoolName, one.DeviceName) == (driver, pool, device) for each, one in info.devices())
+            if any((driver_name, prepared.PoolName, prepared.DeviceName) == (driver, pool, device) for driver_name, prepared in info.devices())
         ]
 
     def pods(self) -> set[str]:

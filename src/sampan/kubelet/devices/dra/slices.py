@@ -57,8 +57,8 @@ class SliceWiper:
                 return
             except errors.NotFound:
                 return
-            except (errors.ApiError, ConnectionFailed) as fault:
-                log.info("cannot delete the ResourceSlices of %s: %s", driver or "all drivers", fault)
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.info("cannot delete the ResourceSlices of %s: %s", driver or "all drivers", error)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
