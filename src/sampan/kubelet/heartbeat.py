@@ -40,8 +40,8 @@ class Heartbeat:
 
     async def register(self, kubelet: NodeRecord) -> None:
         """Ensure the node's labels, status and lease."""
-        labels, found = own_labels(kubelet.name), kubelet.node.metadata.labels
-        missing = {key: value for key, value in labels.items() if found.get(key) != value}
+        labels, present = own_labels(kubelet.name), kubelet.node.metadata.labels
+        missing = {key: value for key, value in labels.items() if present.get(key) != value}
         if missing:
             patch = {"metadata": {"labels": missing}}
             kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch)
@@ -80,10 +80,10 @@ class Heartbeat:
             self._events.node(kubelet, "Rebooted", text, "Warning")
         if old.conditions and is_ready(old) != is_ready(new):
             self._events.node_status(kubelet, "NodeReady" if is_ready(new) else "NodeNotReady")
-        before = {each.type: each.status for each in old.conditions}
-        for each in new.conditions:
-            if (names := _PRESSURE.get(each.type)) is not None and before.get(each.type, each.status) != each.status:
-                self._events.node_status(kubelet, names[each.status == "True"])
+        before = {condition.type: condition.status for condition in old.conditions}
+        for condition in new.conditions:
+            if (names := _PRESSURE.get(condition.type)) is not None and before.get(condition.type, condition.status) != condition.status:
+                self._events.node_status(kubelet, names[condition.status == "True"])
 
     # -- lease -------------------------------------------------------------------------------------------------------
 
@@ -99,11 +99,11 @@ class Heartbeat:
             except (errors.Conflict, errors.NotFound):
                 kubelet.lease = None
         try:
-            found = await leases.get(kubelet.name, LEASES)
+            lease = await leases.get(kubelet.name, LEASES)
         except errors.NotFound:
             kubelet.lease = await leases.create(self._renewed(kubelet, None))
         else:
-            kubelet.lease = await leases.update(self._renewed(kubelet, found))
+            kubelet.lease = await leases.update(self._renewed(kubelet, lease))
 
     def _renewed(self, kubelet: NodeRecord, base: Lease | None) -> Lease:
         node = kubelet.node

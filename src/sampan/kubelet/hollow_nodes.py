@@ -74,7 +74,7 @@ def capacity_of(node: Node) -> dict[str, str]:
 
 def address_of(node: Node) -> str:
     """Return the internal IP of the node, or an empty string if it has none yet."""
-    return next((found.address for found in node.status.addresses if found.type == "InternalIP"), "")
+    return next((address.address for address in node.status.addresses if address.type == "InternalIP"), "")
 
 
 def free_names(taken: Iterable[str], count: int, prefix: str = NAME_PREFIX) -> list[str]:

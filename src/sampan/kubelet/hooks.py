@@ -49,14 +49,14 @@ class Hooks:
             stream = await self._runtime.exec(pod, container.name, command)
             code, out, err = await collected(stream, _MOST_OUTPUT)
         except RuntimeFailure as failure:
-            fault, output = failure.message, ""
+            message, output = failure.message, ""
         else:
             if code == 0:
                 return
-            fault = f"command '{' '.join(command)}' exited with {code}: {err.decode('utf-8', 'replace')}"
+            message = f"command '{' '.join(command)}' exited with {code}: {err.decode('utf-8', 'replace')}"
             output = (out + err).decode("utf-8", "replace")
         raise HookFailed(
-            f"Exec lifecycle hook ([{' '.join(command)}]) {where}: {fault}, message: {gotext.quote(output)}"
+            f"Exec lifecycle hook ([{' '.join(command)}]) {where}: {message}, message: {gotext.quote(output)}"
         )
 
     async def _http(self, pod: Pod, container: AnyContainer, action: HTTPGetAction, where: str) -> None:
@@ -64,25 +64,25 @@ class Hooks:
         try:
             url = http.url_of(action, self._address(pod), _port(action.port, container))
             await _get(url, {**http.headers_of(action), "User-Agent": AGENT})
-        except (aiohttp.ClientError, OSError, ValueError) as fault:
-            raise HookFailed(f"HTTP lifecycle hook ({action.path}) {where}: {fault}") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise HookFailed(f"HTTP lifecycle hook ({action.path}) {where}: {error}") from None
 
     async def _tcp(self, pod: Pod, container: AnyContainer, hook: LifecycleHandler, where: str) -> None:
         assert hook.tcpSocket is not None
         try:
             host = hook.tcpSocket.host or self._address(pod)
             answer = await tcp.ask(host, _port(hook.tcpSocket.port, container), _CONNECT_S)
-        except ValueError as fault:
-            raise HookFailed(f"TCP lifecycle hook {where}: {fault}") from None
+        except ValueError as error:
+            raise HookFailed(f"TCP lifecycle hook {where}: {error}") from None
         if not answer.is_success:
             raise HookFailed(f"TCP lifecycle hook {where}: {answer.text}")
 
     def _address(self, pod: Pod) -> str:
         ips = self._runtime.pod_report(pod).ips
-        found = ips[0] if ips else pod.status.podIP or pod.status.hostIP
-        if not found:
+        address = ips[0] if ips else pod.status.podIP or pod.status.hostIP
+        if not address:
             raise ValueError("failed to find networking container")
-        return found
+        return address
 
 
 def _port(port: int | str, container: AnyContainer) -> int:

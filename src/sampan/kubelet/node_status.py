@@ -100,7 +100,7 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
         allocatable=capacity if machine.allocatable is None else others | dict(machine.allocatable),
         conditions=_conditions(old, machine.conditions, now),
         addresses=[
-            *(NodeAddress(type="InternalIP", address=each) for each in (machine.address, *machine.more_addresses)),
+            *(NodeAddress(type="InternalIP", address=address) for address in (machine.address, *machine.more_addresses)),
             NodeAddress(type="Hostname", address=machine.hostname or name),
         ],
         daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=machine.port)),
@@ -118,12 +118,12 @@ def _conditions(old: NodeStatus, bad: Mapping[str, Said], now: float) -> list[No
     """Return the conditions of other writers first, then the kubelet's own with Ready last."""
     before = {condition.type: condition for condition in old.conditions}
     moment = times.format_time(now)
-    found = [condition for condition in old.conditions if condition.type not in _OWN]
+    conditions = [condition for condition in old.conditions if condition.type not in _OWN]
     for type, *usual in _CONDITIONS:
         status, reason, message = bad.get(type, usual)
         last = before.get(type)
         since = last.lastTransitionTime if last is not None and last.status == status else moment
-        found.append(
+        conditions.append(
             NodeCondition(
                 type=type,
                 status=status,
@@ -133,7 +133,7 @@ def _conditions(old: NodeStatus, bad: Mapping[str, Said], now: float) -> list[No
                 lastTransitionTime=since,
             )
         )
-    return found
+    return conditions
 
 
 def _system_info(node: Node, machine: Machine) -> NodeSystemInfo:
@@ -172,7 +172,7 @@ def has_changed(old: NodeStatus, new: NodeStatus) -> bool:
         or old.features != new.features
         or old.volumesInUse != new.volumesInUse
         or old.declaredFeatures != new.declaredFeatures
-        or [_said(found) for found in old.conditions] != [_said(found) for found in new.conditions]
+        or [_said(condition) for condition in old.conditions] != [_said(condition) for condition in new.conditions]
     )
 
 
@@ -182,21 +182,21 @@ def _said(condition: NodeCondition) -> tuple[str, str, str, str]:
 
 def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
     """Return the strategic merge patch from the old to the new status, without what other writers own."""
-    conditions = [json.to_value(found) for found in new.conditions if found.type in _OWN]
+    conditions = [json.to_value(item) for item in new.conditions if item.type in _OWN]
     patch: dict[str, Any] = {
-        "$setElementOrder/conditions": [{"type": found.type} for found in new.conditions],
+        "$setElementOrder/conditions": [{"type": item.type} for item in new.conditions],
         "conditions": conditions,
     }
     for name in _WRITTEN:
         if getattr(old, name) != getattr(new, name):
             patch[name] = json.to_value(getattr(new, name))
     if old.addresses != new.addresses:
-        patch["addresses"] = [*(json.to_value(found) for found in new.addresses), {"$patch": "replace"}]
+        patch["addresses"] = [*(json.to_value(item) for item in new.addresses), {"$patch": "replace"}]
     return patch
 
 
 def is_ready(status: NodeStatus) -> bool:
-    return any(found.type == READY and found.status == "True" for found in status.conditions)
+    return any(condition.type == READY and condition.status == "True" for condition in status.conditions)
 
 
 __all__ = [

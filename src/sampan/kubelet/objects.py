@@ -48,14 +48,14 @@ class PodObjects:
 
     def follow(self, pod: Pod) -> None:
         """Watch everything that the pod refers to now, and drop what it no longer refers to."""
-        wanted = set(references(pod))
-        for key in self._of_pod.get(pod.metadata.uid, set()) - wanted:
+        keys = set(references(pod))
+        for key in self._of_pod.get(pod.metadata.uid, set()) - keys:
             self._drop(key, pod.metadata.uid)
-        for key in wanted:
+        for key in keys:
             self._users.setdefault(key, set()).add(pod.metadata.uid)
             if key not in self._immutable:
                 self._informer(key)
-        self._of_pod[pod.metadata.uid] = wanted
+        self._of_pod[pod.metadata.uid] = keys
 
     def forget(self, uid: str) -> None:
         for key in self._of_pod.pop(uid, set()):
@@ -80,11 +80,11 @@ class PodObjects:
         except TimeoutError:
             word = kind.__name__.lower()
             raise NotSynced(f"failed to sync {word} cache: timed out waiting for the condition") from None
-        found: T | None = informer.lister.get(name, namespace)
-        if getattr(found, "immutable", False) and key in self._users:
-            self._immutable[key] = found
+        stored: T | None = informer.lister.get(name, namespace)
+        if getattr(stored, "immutable", False) and key in self._users:
+            self._immutable[key] = stored
             self._stop(key)
-        return found
+        return stored
 
     def users(self, key: ObjectKey) -> set[str]:
         """Return the UIDs of the pods that refer to the object."""
@@ -136,11 +136,11 @@ def _containers(pod: Pod) -> Iterator[Any]:
 
 
 def _secrets(pod: Pod) -> Iterator[str]:
-    yield from (each.name for each in pod.spec.imagePullSecrets if each.name)
+    yield from (reference.name for reference in pod.spec.imagePullSecrets if reference.name)
     for container in _containers(pod):
-        yield from (each.secretRef.name for each in container.envFrom if each.secretRef is not None)
-        sources = [each.valueFrom for each in container.env if each.valueFrom is not None]
-        yield from (each.secretKeyRef.name for each in sources if each.secretKeyRef is not None)
+        yield from (reference.secretRef.name for reference in container.envFrom if reference.secretRef is not None)
+        sources = [reference.valueFrom for reference in container.env if reference.valueFrom is not None]
+        yield from (reference.secretKeyRef.name for reference in sources if reference.secretKeyRef is not None)
     for volume in pod.spec.volumes:
         if volume.secret is not None:
             yield volume.secret.secretName
@@ -153,9 +153,9 @@ def _secrets(pod: Pod) -> Iterator[str]:
 
 def _config_maps(pod: Pod) -> Iterator[str]:
     for container in _containers(pod):
-        yield from (each.configMapRef.name for each in container.envFrom if each.configMapRef is not None)
-        sources = [each.valueFrom for each in container.env if each.valueFrom is not None]
-        yield from (each.configMapKeyRef.name for each in sources if each.configMapKeyRef is not None)
+        yield from (reference.configMapRef.name for reference in container.envFrom if reference.configMapRef is not None)
+        sources = [reference.valueFrom for reference in container.env if reference.valueFrom is not None]
+        yield from (reference.configMapKeyRef.name for reference in sources if reference.configMapKeyRef is not None)
     for volume in pod.spec.volumes:
         if volume.configMap is not None:
             yield volume.configMap.name

@@ -52,13 +52,13 @@ def _compute_init_actions(pod: Pod, report: PodReport, actions: PodActions) -> b
     """Add the init containers to start. Return whether the regular containers may proceed."""
     is_initialized = _has_begun(pod, report)
     for container in pod.spec.initContainers:
-        found = report.container(container.name)
+        present = report.container(container.name)
         if is_sidecar(container):
-            if found is None or found.state == contract.EXITED:
+            if present is None or present.state == contract.EXITED:
                 actions.start.append(container)
-            if not is_initialized and (found is None or not found.is_started):
+            if not is_initialized and (present is None or not present.is_started):
                 return False
-        elif not is_initialized and not _has_initialized(pod, container, found, actions):
+        elif not is_initialized and not _has_initialized(pod, container, present, actions):
             return False
     return True
 
@@ -79,31 +79,31 @@ def _has_initialized(pod: Pod, container: Container, found: ContainerReport | No
 def _has_begun(pod: Pod, report: PodReport) -> bool:
     """Whether one of the pod's regular containers has been created in this sandbox."""
     names = {container.name for container in pod.spec.containers or ()}
-    return any(found.name in names for found in report.containers)
+    return any(container_report.name in names for container_report in report.containers)
 
 
 def _compute_container_actions(pod: Pod, report: PodReport, actions: PodActions) -> None:
     kept = 0
     for container in pod.spec.containers or ():
-        found = report.container(container.name)
-        if _is_done(pod, container, found):
+        present = report.container(container.name)
+        if _is_done(pod, container, present):
             continue
         kept += 1
-        if found is None or found.state == contract.EXITED:
+        if present is None or present.state == contract.EXITED:
             actions.start.append(container)
     if not kept:
         actions.kill_pod, actions.start = True, []
 
 
 def ephemeral_to_start(pod: Pod, report: PodReport) -> Sequence[EphemeralContainer]:
-    return [found for found in pod.spec.ephemeralContainers if report.container(found.name) is None]
+    return [container for container in pod.spec.ephemeralContainers if report.container(container.name) is None]
 
 
 def stop_order(pod: Pod, report: PodReport) -> Sequence[str]:
     """Return the containers to stop now: first all but the sidecars, then the sidecars one by one in reverse order."""
-    running = {found.name for found in report.containers if found.state in (contract.RUNNING, contract.CREATED)}
+    running = {container_report.name for container_report in report.containers if container_report.state in (contract.RUNNING, contract.CREATED)}
     sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
-    others = [found.name for found in report.containers if found.name in running and found.name not in sidecars]
+    others = [container_report.name for container_report in report.containers if container_report.name in running and container_report.name not in sidecars]
     if others:
         return others
     return [name for name in reversed(sidecars) if name in running][:1]

@@ -123,20 +123,20 @@ def _goes_on(pod: Pod, phase: str, facts: Facts) -> bool:
 
 def _reset(status: PodStatus, facts: Facts) -> None:
     """Set containers that the runtime has already removed to waiting for their restart."""
-    before = {each.name: each for each in (*facts.old.initContainerStatuses, *facts.old.containerStatuses)}
-    for each in (*status.initContainerStatuses, *status.containerStatuses):
-        last = before.get(each.name)
-        if last is None or last.state.waiting is not None or facts.report.container(each.name) is not None:
+    before = {container.name: container for container in (*facts.old.initContainerStatuses, *facts.old.containerStatuses)}
+    for container in (*status.initContainerStatuses, *status.containerStatuses):
+        last = before.get(container.name)
+        if last is None or last.state.waiting is not None or facts.report.container(container.name) is not None:
             continue
         ended = ContainerStateTerminated(reason=RESTARTING_ALL, message=_REMOVED, exitCode=137)
-        each.lastState = ContainerState(terminated=ended)
-        each.state = ContainerState(waiting=ContainerStateWaiting(reason=RESTARTING_ALL, message=_REMOVED))
-        each.ready = each.started = False
+        container.lastState = ContainerState(terminated=ended)
+        container.state = ContainerState(waiting=ContainerStateWaiting(reason=RESTARTING_ALL, message=_REMOVED))
+        container.ready = container.started = False
 
 
 def _has_started(pod: Pod, report: PodReport) -> bool:
     names = {container.name for container in pod.spec.containers or ()}
-    return any(found.name in names and found.state != contract.CREATED for found in report.containers)
+    return any(container_report.name in names and container_report.state != contract.CREATED for container_report in report.containers)
 
 
 def _set_addresses(status: PodStatus, pod: Pod, facts: Facts) -> None:
@@ -154,14 +154,14 @@ def _set_addresses(status: PodStatus, pod: Pod, facts: Facts) -> None:
 def _set_conditions(
     status: PodStatus, pod: Pod, facts: Facts, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
-    said = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
+    own = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
     if facts.verdict is not None and facts.verdict.disruption:
-        said["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.disruption)
+        own["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.disruption)
     if may_restart_all(pod.spec):
-        said["AllContainersRestarting"] = _restarting(status.phase, facts.is_resetting)
+        own["AllContainersRestarting"] = _restarting(status.phase, facts.is_resetting)
     if facts.resize is not None:
-        said[facts.resize[0]] = ("True", *facts.resize[1:])
-    status.conditions = conditions.merged(pod, facts.old.conditions, said, now)
+        own[facts.resize[0]] = ("True", *facts.resize[1:])
+    status.conditions = conditions.merged(pod, facts.old.conditions, own, now)
 
 
 def _restarting(phase: str, is_resetting: bool) -> tuple[str, str, str]:
@@ -188,13 +188,13 @@ def finished(pod: Pod, status: PodStatus) -> PodStatus:
     if status.phase not in TERMINAL:
         status = msgspec.structs.replace(status, phase=FAILED)
     begun = 0
-    for number, found in enumerate(status.initContainerStatuses, 1):
-        begun = number if not _is_untouched(found) else begun
+    for number, container in enumerate(status.initContainerStatuses, 1):
+        begun = number if not _is_untouched(container) else begun
     inits = status.initContainerStatuses
     return msgspec.structs.replace(
         status,
-        initContainerStatuses=[*(_lost(found) for found in inits[:begun]), *inits[begun:]],
-        containerStatuses=[_lost(found) for found in status.containerStatuses]
+        initContainerStatuses=[*(_lost(container) for container in inits[:begun]), *inits[begun:]],
+        containerStatuses=[_lost(container) for container in status.containerStatuses]
         if _was_initialized(pod, status)
         else status.containerStatuses,
     )
@@ -206,7 +206,7 @@ def _is_untouched(status: ContainerStatus) -> bool:
 
 
 def _was_initialized(pod: Pod, status: PodStatus) -> bool:
-    if not pod.spec.initContainers or not all(_is_untouched(found) for found in status.containerStatuses):
+    if not pod.spec.initContainers or not all(_is_untouched(container) for container in status.containerStatuses):
         return True
     last = status.initContainerStatuses[-1]
     if is_sidecar(pod.spec.initContainers[-1]):
@@ -223,7 +223,7 @@ def _lost(status: ContainerStatus) -> ContainerStatus:
 
 
 def may_run(report: PodReport) -> bool:
-    return any(found.state in (contract.RUNNING, contract.CREATED) for found in report.containers)
+    return any(container.state in (contract.RUNNING, contract.CREATED) for container in report.containers)
 
 
 def rejected(pod: Pod, verdict: Verdict, now: float) -> PodStatus:

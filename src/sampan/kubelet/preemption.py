@@ -37,8 +37,8 @@ def victims(pod: Pod, others: Sequence[Pod], lacking: Mapping[str, int]) -> list
 
 def no_room(lacking: Mapping[str, int]) -> Verdict:
     """Return the rejection of a critical pod for which preemption cannot free enough resources."""
-    told = "".join(f"(res: {name}, q: {amount}), " for name, amount in lacking.items())
-    why = f"no set of running pods found to reclaim resources: [{told}]"
+    amounts = "".join(f"(res: {name}, q: {amount}), " for name, amount in lacking.items())
+    why = f"no set of running pods found to reclaim resources: [{amounts}]"
     text = "Unexpected error while attempting to recover from admission failure: preemption: error finding a set of"
     return Verdict(reason="UnexpectedAdmissionError", message=f"{text} pods to preempt: {why}")
 
@@ -52,30 +52,30 @@ def _may_preempt(pod: Pod, other: Pod) -> bool:
 
 def _left(lacking: Mapping[str, int], gone: Sequence[Pod]) -> Amounts:
     """Return what is still lacking without the pods `gone`."""
-    freed = [_asked(each) for each in gone]
-    left = {name: amount - sum(each.get(name, 0) for each in freed) for name, amount in lacking.items()}
-    return {name: amount for name, amount in left.items() if amount > 0}
+    freed = [_asked(requests) for requests in gone]
+    remaining = {name: amount - sum(requests.get(name, 0) for requests in freed) for name, amount in lacking.items()}
+    return {name: amount for name, amount in remaining.items() if amount > 0}
 
 
 def _nearest(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
     """Pick, one after another, the pod whose requests come closest to what is lacking; of equal ones the smaller."""
-    candidates, left, found = list(pods), dict(lacking), list[Pod]()
-    while left and candidates:
-        best = min(candidates, key=lambda each: (_distance(each, left), _size(each)))
+    candidates, remaining, found = list(pods), dict(lacking), list[Pod]()
+    while remaining and candidates:
+        best = min(candidates, key=lambda pod: (_distance(pod, remaining), _size(pod)))
         candidates.remove(best)
         found.append(best)
-        left = _left(left, [best])
+        remaining = _left(remaining, [best])
     return found
 
 
 def _distance(pod: Pod, lacking: Mapping[str, int]) -> float:
-    asked = _asked(pod)
-    return sum((max(amount - asked.get(name, 0), 0) / amount) ** 2 for name, amount in lacking.items())
+    requests = _asked(pod)
+    return sum((max(amount - requests.get(name, 0), 0) / amount) ** 2 for name, amount in lacking.items())
 
 
 def _size(pod: Pod) -> tuple[int, ...]:
-    asked = _asked(pod)
-    return tuple(asked.get(name, 0) for name in _COUNTED)
+    requests = _asked(pod)
+    return tuple(requests.get(name, 0) for name in _COUNTED)
 
 
 def _asked(pod: Pod) -> Amounts:

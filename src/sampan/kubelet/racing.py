@@ -24,8 +24,8 @@ async def unless(sooner: Coroutine[Any, Any, object], work: Coroutine[Any, Any, 
             return task.result()
         raise GivenUp
     finally:
-        for each in both:
-            each.cancel()
+        for future in both:
+            future.cancel()
         await asyncio.gather(*both, return_exceptions=True)
 
 

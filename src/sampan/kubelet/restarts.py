@@ -34,14 +34,14 @@ def _by_policy(policy: str, exit_code: int) -> bool:
 def may_restart_all(spec: PodSpec) -> bool:
     """Whether the exit of some container can restart all containers of the pod."""
     every = (*spec.initContainers, *(spec.containers or ()))
-    return any(rule.action == RESTART_ALL for each in every for rule in each.restartPolicyRules)
+    return any(rule.action == RESTART_ALL for container in every for rule in container.restartPolicyRules)
 
 
 def restarts_all(spec: PodSpec, report: PodReport) -> bool:
     """Whether a container has exited in a way that restarts all containers of the pod."""
-    for each in (*spec.initContainers, *(spec.containers or ())):
-        found = report.container(each.name) if each.restartPolicyRules else None
-        if found is not None and found.state == contract.EXITED and _rule(each, found.exit_code) == RESTART_ALL:
+    for container in (*spec.initContainers, *(spec.containers or ())):
+        container_report = report.container(container.name) if container.restartPolicyRules else None
+        if container_report is not None and container_report.state == contract.EXITED and _rule(container, container_report.exit_code) == RESTART_ALL:
             return True
     return False
 

@@ -186,11 +186,11 @@ class DeviceManager:
         ]
 
     def _health(self, resource: str, device: str) -> str:
-        seen = self._seen.get(resource, {}).get(device)
-        return "Healthy" if seen is None or seen.is_healthy else "Unhealthy"
+        state = self._seen.get(resource, {}).get(device)
+        return "Healthy" if state is None or state.is_healthy else "Unhealthy"
 
     def _healthy(self, resource: str) -> set[str]:
-        return {name for name, seen in self._seen.get(resource, {}).items() if seen.is_healthy}
+        return {name for name, device in self._seen.get(resource, {}).items() if device.is_healthy}
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -202,9 +202,9 @@ class DeviceManager:
         try:
             for container in (*pod.spec.initContainers, *(pod.spec.containers or ())):
                 await self._allocate(pod, container, reusable, is_running=is_running)
-        except (NoDevices, RpcFault) as fault:
+        except (NoDevices, RpcFault) as error:
             self.forget([pod.metadata.uid])
-            return Verdict(reason=UNEXPECTED, message=f"Allocate failed due to {fault}, which is unexpected")
+            return Verdict(reason=UNEXPECTED, message=f"Allocate failed due to {error}, which is unexpected")
         return None
 
     async def _allocate(
@@ -221,21 +221,21 @@ class DeviceManager:
             free = reusable.setdefault(resource, set())
             async with self._locks.setdefault(resource, asyncio.Lock()):
                 await self._of_resource(uid, container.name, resource, count, free, is_running=is_running)
-            found = self._allocations.get(uid, container.name, resource)
-            if found is not None:
-                reusable[resource] = free | found.devices if is_init else free - found.devices
+            allocation = self._allocations.get(uid, container.name, resource)
+            if allocation is not None:
+                reusable[resource] = free | allocation.devices if is_init else free - allocation.devices
 
     async def _of_resource(
         self, uid: str, container: str, resource: str, count: int, reusable: Collection[str], *, is_running: bool
     ) -> None:
-        known = self._allocations.get(uid, container, resource)
-        held = known.devices if known is not None else set()
+        allocation = self._allocations.get(uid, container, resource)
+        held = allocation.devices if allocation is not None else set()
         choosing.check_unchanged(uid, container, resource, held, count)
         if is_running:
             return
         healthy = self._healthy(resource)
         choosing.check_health(resource, healthy if resource in self._seen else None, held)
-        if known is not None:
+        if allocation is not None:
             return
         reused = set(sorted(set(reusable) & healthy)[:count])
         free = healthy - self._allocations.taken(resource)
@@ -252,8 +252,8 @@ class DeviceManager:
     def _put(self, uid: str, container: str, resource: str, devices: Sequence[str], answer: Message) -> None:
         nodes: dict[str, list[str]] = {}
         for device in devices:
-            seen = self._seen.get(resource, {}).get(device)
-            for node in seen.nodes if seen is not None else (NO_NODE,):
+            state = self._seen.get(resource, {}).get(device)
+            for node in state.nodes if state is not None else (NO_NODE,):
                 nodes.setdefault(str(node), []).append(device)
         text = base64.b64encode(answer.SerializeToString()).decode()
         self._allocations.put(Allocation(uid=uid, container=container, resource=resource, nodes=nodes, answer=text))
@@ -266,13 +266,13 @@ class DeviceManager:
         """Return the configuration of the container's devices. Raise RpcFault if its plug-in has to be called before
         the start and fails.
         """
-        found = self.held(pod, container)
-        for each in found:
-            plugin = self._plugins.get(each.resource)
+        allocations = self.held(pod, container)
+        for allocation in allocations:
+            plugin = self._plugins.get(allocation.resource)
             if plugin is not None and plugin.pre_starts:
-                await plugin.pre_start(each.devices)
-        answer = proto().ContainerAllocateResponse if found else None
-        return together(of_answer(answer.FromString(each.message)) for each in found if answer is not None)
+                await plugin.pre_start(allocation.devices)
+        answer = proto().ContainerAllocateResponse if allocations else None
+        return together(of_answer(answer.FromString(allocation.message)) for allocation in allocations if answer is not None)
 
     def forget(self, uids: Iterable[str]) -> None:
         """Release the devices of pods none of whose containers runs any more."""
@@ -287,8 +287,8 @@ class DeviceManager:
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
             self._allocations.write({resource: self._healthy(resource) for resource in self._seen})
-        except OSError as fault:
-            log.error("cannot save the device checkpoint: %s", fault)
+        except OSError as error:
+            log.error("cannot save the device checkpoint: %s", error)
 
 
 __all__ = ["TYPE", "UNEXPECTED", "DeviceManager"]

@@ -46,35 +46,35 @@ class DevicePlugin:
         """Yield all devices each time that one of them changes."""
         schema = proto()
         async for answer in calls.stream(self.socket, schema, "DevicePlugin", "ListAndWatch", schema.Empty()):
-            yield {each.ID: Seen(each.health == HEALTHY, _nodes(each)) for each in answer.devices}
+            yield {device.ID: Seen(device.health == HEALTHY, _nodes(device)) for device in answer.devices}
 
     async def allocate(self, devices: Sequence[str]) -> Message:
         """Allocate the devices. Return the configuration for the container."""
         schema = proto()
-        wanted = schema.ContainerAllocateRequest(devices_ids=list(devices))
-        answer = await self._call("Allocate", schema.AllocateRequest(container_requests=[wanted]))
+        container_request = schema.ContainerAllocateRequest(devices_ids=list(devices))
+        answer = await self._call("Allocate", schema.AllocateRequest(container_requests=[container_request]))
         if not answer.container_responses:
             raise calls.RpcFault("no containers return in allocation response &AllocateResponse{}")
         return answer.container_responses[0]
 
     async def preferred(self, free: Collection[str], held: Collection[str], count: int) -> list[str]:
         schema = proto()
-        wanted = schema.ContainerPreferredAllocationRequest(
+        container_request = schema.ContainerPreferredAllocationRequest(
             available_deviceIDs=sorted({*free, *held}), must_include_deviceIDs=sorted(held), allocation_size=count
         )
-        request = schema.PreferredAllocationRequest(container_requests=[wanted])
+        request = schema.PreferredAllocationRequest(container_requests=[container_request])
         try:
             answer = await self._call("GetPreferredAllocation", request)
-        except calls.RpcFault as fault:
-            raise calls.RpcFault(f"device plugin GetPreferredAllocation rpc failed with err: {fault}") from None
+        except calls.RpcFault as error:
+            raise calls.RpcFault(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from None
         return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
 
     async def pre_start(self, devices: Collection[str]) -> None:
         request = proto().PreStartContainerRequest(devices_ids=sorted(devices))
         try:
             await self._call("PreStartContainer", request, timeout_s=_PRE_START_S)
-        except calls.RpcFault as fault:
-            raise calls.RpcFault(f"device plugin PreStartContainer rpc failed with err: {fault}") from None
+        except calls.RpcFault as error:
+            raise calls.RpcFault(f"device plugin PreStartContainer rpc failed with err: {error}") from None
 
     async def _call(self, name: str, request: Message, timeout_s: float = 120.0) -> Message:
         return await calls.call(self.socket, proto(), "DevicePlugin", name, request, timeout_s=timeout_s)

@@ -57,25 +57,25 @@ class PodResources:
         raise Refused(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
 
     async def _allocatable(self, request: Message) -> Message:
-        found = []
+        messages = []
         for resource, devices in sorted(self._devices.devices().items()):
-            for name, seen in sorted(devices.items()):
-                found.append(_devices(resource, [name], seen.nodes))
-        return proto().AllocatableResourcesResponse(devices=found)
+            for name, device in sorted(devices.items()):
+                messages.append(_devices(resource, [name], device.nodes))
+        return proto().AllocatableResourcesResponse(devices=messages)
 
     def _of(self, pod: Pod) -> Message:
-        sidecars = [each for each in pod.spec.initContainers if is_sidecar(each)]
+        sidecars = [container for container in pod.spec.initContainers if is_sidecar(container)]
         return proto().PodResources(
             name=pod.metadata.name,
             namespace=pod.metadata.namespace,
-            containers=[self._container(pod, each) for each in (*sidecars, *(pod.spec.containers or ()))],
+            containers=[self._container(pod, container) for container in (*sidecars, *(pod.spec.containers or ()))],
         )
 
     def _container(self, pod: Pod, container: Container) -> Message:
         held = self._devices.held(pod, container.name)
         return proto().ContainerResources(
             name=container.name,
-            devices=[message for each in held for message in _by_device(each.resource, each.nodes)],
+            devices=[message for allocation in held for message in _by_device(allocation.resource, allocation.nodes)],
             dynamic_resources=[_claim(info) for info in self._claims(pod, container)],
         )
 
@@ -85,21 +85,21 @@ def _by_device(resource: str, nodes: Mapping[str, Iterable[str]]) -> list[Messag
     for node, devices in nodes.items():
         for device in devices:
             near.setdefault(device, []).append(int(node))
-    return [_devices(resource, [device], found) for device, found in sorted(near.items())]
+    return [_devices(resource, [device], numa_nodes) for device, numa_nodes in sorted(near.items())]
 
 
 def _devices(resource: str, names: Sequence[str], nodes: Iterable[int]) -> Message:
     schema = proto()
-    known = [schema.NUMANode(ID=node) for node in nodes if node != NO_NODE]
-    topology = {"topology": schema.TopologyInfo(nodes=known)} if known else {}
+    numa_nodes = [schema.NUMANode(ID=node) for node in nodes if node != NO_NODE]
+    topology = {"topology": schema.TopologyInfo(nodes=numa_nodes)} if numa_nodes else {}
     return schema.ContainerDevices(resource_name=resource, device_ids=list(names), **topology)
 
 
 def _claim(info: ClaimInfo) -> Message:
     schema = proto()
-    found = [
+    resources = [
         schema.ClaimResource(
-            cdi_devices=[schema.CDIDevice(name=each) for each in device.CDIDeviceIDs or ()],
+            cdi_devices=[schema.CDIDevice(name=device_id) for device_id in device.CDIDeviceIDs or ()],
             driver_name=driver,
             pool_name=device.PoolName,
             device_name=device.DeviceName,
@@ -107,7 +107,7 @@ def _claim(info: ClaimInfo) -> Message:
         )
         for driver, device in info.devices()
     ]
-    return schema.DynamicResource(claim_name=info.ClaimName, claim_namespace=info.Namespace, claim_resources=found)
+    return schema.DynamicResource(claim_name=info.ClaimName, claim_namespace=info.Namespace, claim_resources=resources)
 
 
 __all__ = ["PodResources"]

@@ -55,10 +55,10 @@ def oom_score_adjust(pod: Pod, container: Container, node_memory: int) -> int:
             return _SAFE
         case value if value == BEST_EFFORT:
             return _FIRST
-    asked = _value(container.resources.requests.get("memory"))
+    request = _value(container.resources.requests.get("memory"))
     if container.restartPolicy == "Always" and container in pod.spec.initContainers:
-        asked = max(asked, min((_memory(each) for each in pod.spec.containers or ()), default=0))
-    score = 1000 - 1000 * asked // max(node_memory, 1)
+        request = max(request, min((_memory(main_container) for main_container in pod.spec.containers or ()), default=0))
+    score = 1000 - 1000 * request // max(node_memory, 1)
     return min(max(score, 1000 + _SAFE), _FIRST - 1)
 
 

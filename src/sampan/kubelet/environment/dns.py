@@ -35,16 +35,16 @@ def pod_dns(pod: Pod, config: DnsConfig) -> tuple[Dns, list[str]]:
         )
         is_cluster = False
     if policy == "None":
-        found = Dns()
+        dns = Dns()
     elif is_cluster:
-        found = Dns(
+        dns = Dns(
             servers=config.cluster_servers,
             searches=_cluster_searches(pod.metadata.namespace, config),
             options=_CLUSTER_OPTIONS,
         )
     else:
-        found = config.node
-    return _within_limits(_with_own(pod, found), warnings), warnings
+        dns = config.node
+    return _within_limits(_with_own(pod, dns), warnings), warnings
 
 
 def _cluster_searches(namespace: str, config: DnsConfig) -> list[str]:
@@ -54,13 +54,13 @@ def _cluster_searches(namespace: str, config: DnsConfig) -> list[str]:
 
 
 def _with_own(pod: Pod, found: Dns) -> Dns:
-    said = pod.spec.dnsConfig
-    if said is None:
+    own = pod.spec.dnsConfig
+    if own is None:
         return found
     return Dns(
-        servers=_once([*found.servers, *said.nameservers]),
-        searches=_once([*found.searches, *said.searches]),
-        options=_merged(found.options, said.options),
+        servers=_once([*found.servers, *own.nameservers]),
+        searches=_once([*found.searches, *own.searches]),
+        options=_merged(found.options, own.options),
     )
 
 

@@ -56,11 +56,11 @@ def field_value(pod: Pod, path: str, around: Surroundings) -> str:
 
 
 def _subscripted(pod: Pod, path: str) -> str:
-    found = _SUBSCRIPT.fullmatch(path)
-    if found is None:
+    match = _SUBSCRIPT.fullmatch(path)
+    if match is None:
         raise FieldUnknown(f"fieldPath {gotext.quote(path)} does not support subscript")
-    kept = pod.metadata.labels if found["path"] == "metadata.labels" else pod.metadata.annotations
-    return kept.get(found["key"], "")
+    kept = pod.metadata.labels if match["path"] == "metadata.labels" else pod.metadata.annotations
+    return kept.get(match["key"], "")
 
 
 def _addresses(path: str, around: Surroundings) -> str:

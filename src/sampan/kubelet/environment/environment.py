@@ -71,16 +71,16 @@ class Environment:
         self._cgroup_parent, self._handler, self._warn = cgroup_parent, handler, warn
 
     async def sandbox(self, pod: Pod, attempt: int) -> SandboxConfig:
-        found, faults = dns.pod_dns(pod, self._config.dns)
-        for fault in faults:
-            self._warn(pod, "MissingClusterDNS" if "ClusterDNS" in fault else "DNSConfigForming", fault)
+        pod_dns, faults = dns.pod_dns(pod, self._config.dns)
+        for error in faults:
+            self._warn(pod, "MissingClusterDNS" if "ClusterDNS" in error else "DNSConfigForming", error)
         if pod.spec.hostUsers is False:
             why = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"
             raise RuntimeFailure(_SANDBOX_ERROR, why)
         try:
             hostname = "" if pod.spec.hostNetwork else kernel_name(pod, self._host_name(pod))
-        except ConfigFault as fault:
-            raise RuntimeFailure(_SANDBOX_ERROR, str(fault)) from None
+        except ConfigFault as error:
+            raise RuntimeFailure(_SANDBOX_ERROR, str(error)) from None
         whole = pod.spec.securityContext
         return SandboxConfig(
             uid=pod.metadata.uid,
@@ -88,14 +88,14 @@ class Environment:
             name=pod.metadata.name,
             attempt=attempt,
             hostname=hostname,
-            dns=found,
+            dns=pod_dns,
             ports=port_mappings(pod),
             labels={**pod.metadata.labels, **identity(pod)},
             annotations=dict(pod.metadata.annotations),
             log_folder=self.log_folder(pod),
             cgroup_parent=self._cgroup_parent(pod),
             namespaces=security.namespaces(pod),
-            sysctls={each.name: each.value for each in whole.sysctls} if whole is not None else {},
+            sysctls={sysctl.name: sysctl.value for sysctl in whole.sysctls} if whole is not None else {},
             security=security.sandbox_security(pod),
             handler=self._handler(pod),
         )
@@ -124,8 +124,8 @@ class Environment:
             secured = security.container_security(
                 pod, container, image, profiles=config.root / "seccomp", has_seccomp=config.has_seccomp
             )
-        except (ConfigFault, NotSynced) as fault:
-            raise RuntimeFailure(CONFIG_ERROR, str(fault)) from None
+        except (ConfigFault, NotSynced) as error:
+            raise RuntimeFailure(CONFIG_ERROR, str(error)) from None
         if extra_groups:
             secured = replace(secured, supplemental_groups=[*secured.supplemental_groups, *extra_groups])
         mounts = [*given.mounts, *(mounts(variables) if callable(mounts) else mounts)]
@@ -190,11 +190,11 @@ class Environment:
         self, pod: Pod, container: Container
     ) -> tuple[Mapping[str, ConfigMap | None], Mapping[str, Secret | None]]:
         """Read the config maps and secrets from which the container's variables are taken."""
-        named = [each.valueFrom for each in container.env if each.valueFrom is not None and not each.value]
-        maps = {each.configMapRef.name for each in container.envFrom if each.configMapRef is not None}
-        maps |= {each.configMapKeyRef.name for each in named if each.configMapKeyRef is not None}
-        secrets = {each.secretRef.name for each in container.envFrom if each.secretRef is not None}
-        secrets |= {each.secretKeyRef.name for each in named if each.secretKeyRef is not None}
+        named = [source.valueFrom for source in container.env if source.valueFrom is not None and not source.value]
+        maps = {source.configMapRef.name for source in container.envFrom if source.configMapRef is not None}
+        maps |= {source.configMapKeyRef.name for source in named if source.configMapKeyRef is not None}
+        secrets = {source.secretRef.name for source in container.envFrom if source.secretRef is not None}
+        secrets |= {source.secretKeyRef.name for source in named if source.secretKeyRef is not None}
         namespace = pod.metadata.namespace
         return (
             {name: await self._objects.config_map(namespace, name) for name in maps},
@@ -207,14 +207,14 @@ class Environment:
         """Return the mounts of the hosts file and the termination message, unless the pod mounts something there
         itself.
         """
-        taken = {mount.target.rstrip("/") for mount in given}
-        found = []
-        if "/etc/hosts" not in taken:
-            found.append(Mount(source=self._hosts_file(pod, pod_ips), target="/etc/hosts"))
-        if container.terminationMessagePath and container.terminationMessagePath not in taken:
+        targets = {mount.target.rstrip("/") for mount in given}
+        mounts = []
+        if "/etc/hosts" not in targets:
+            mounts.append(Mount(source=self._hosts_file(pod, pod_ips), target="/etc/hosts"))
+        if container.terminationMessagePath and container.terminationMessagePath not in targets:
             path = _empty(self.message_file(pod, container.name, attempt))
-            found.append(Mount(source=path, target=container.terminationMessagePath))
-        return found
+            mounts.append(Mount(source=path, target=container.terminationMessagePath))
+        return mounts
 
     def _hosts_file(self, pod: Pod, pod_ips: Sequence[str]) -> Path:
         aliases = pod.spec.hostAliases
@@ -281,8 +281,8 @@ def _plain(container: Container | EphemeralContainer) -> Container:
 
 
 def _stop_signal(container: Container | EphemeralContainer) -> str:
-    said = container.lifecycle.stopSignal if container.lifecycle is not None else None
-    return said or ""
+    signal = container.lifecycle.stopSignal if container.lifecycle is not None else None
+    return signal or ""
 
 
 def _text(path: Path) -> str:

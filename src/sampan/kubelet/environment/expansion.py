@@ -34,9 +34,9 @@ def expand(text: str, *variables: Mapping[str, str], room: int = limits.EXPANDED
 
 
 def _value(name: str, variables: Sequence[Mapping[str, str]]) -> str | None:
-    for known in variables:
-        if name in known:
-            return known[name]
+    for values in variables:
+        if name in values:
+            return values[name]
     return None
 
 

@@ -97,14 +97,14 @@ def _refuse_root(pod: Pod, name: str, user: int | None, image: ImageInfo) -> Non
             raise ConfigFault(f"container's runAsUser breaks non-root policy {where}")
         return
     try:
-        wanted = parse_user(image.user)
+        image_user = parse_user(image.user)
     except BadUser as error:
         raise ConfigFault(f"container has runAsNonRoot and image has a user that cannot be: {error} {where}") from None
-    if wanted.uid == 0:
+    if image_user.uid == 0:
         raise ConfigFault(f"container has runAsNonRoot and image will run as root {where}")
-    if wanted.uid is None:
-        told = f"image has non-numeric user ({wanted.name}), cannot verify user is non-root"
-        raise ConfigFault(f"container has runAsNonRoot and {told} {where}")
+    if image_user.uid is None:
+        message = f"image has non-numeric user ({image_user.name}), cannot verify user is non-root"
+        raise ConfigFault(f"container has runAsNonRoot and {message} {where}")
 
 
 def _groups(whole: PodSecurityContext) -> tuple[int, ...]:

@@ -43,24 +43,24 @@ class Sources:
 
 def container_variables(pod: Pod, container: Container, sources: Sources, around: Surroundings) -> dict[str, str]:
     """Return the variables in the order of their declaration, services last. Raise ConfigFault on errors."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     room = limits.EXPANDED_CHARACTERS
     for source in container.envFrom:
-        found |= _all_of(pod, source, sources)
+        variables |= _all_of(pod, source, sources)
     for variable in container.env:
         value = variable.value
         if value:
-            value = expand(value, found, sources.services)
+            value = expand(value, variables, sources.services)
         elif variable.valueFrom is not None:
-            taken = _taken(pod, container, variable.valueFrom, sources, around)
-            if taken is None:
+            referred = _taken(pod, container, variable.valueFrom, sources, around)
+            if referred is None:
                 continue
-            value = taken
-        found[variable.name] = value
+            value = referred
+        variables[variable.name] = value
         room -= len(value)
         if room < 0:
             raise ConfigFault(f"environment variables exceed {limits.EXPANDED_CHARACTERS} characters")
-    return {**found, **{name: value for name, value in sources.services.items() if name not in found}}
+    return {**variables, **{name: value for name, value in sources.services.items() if name not in variables}}
 
 
 def _all_of(pod: Pod, source: EnvFromSource, sources: Sources) -> dict[str, str]:
@@ -81,10 +81,10 @@ def _taken(pod: Pod, container: Container, source: EnvVarSource, sources: Source
         if source.fieldRef is not None:
             return field_value(pod, source.fieldRef.fieldPath, around)
         if source.resourceFieldRef is not None:
-            wanted = source.resourceFieldRef
-            return resource_value(_named(pod, container, wanted.containerName), wanted, around.allocatable or {})
-    except FieldUnknown as fault:
-        raise ConfigFault(str(fault)) from None
+            selector = source.resourceFieldRef
+            return resource_value(_named(pod, container, selector.containerName), selector, around.allocatable or {})
+    except FieldUnknown as error:
+        raise ConfigFault(str(error)) from None
     if source.configMapKeyRef is not None:
         return _map_key(pod, source.configMapKeyRef, sources)
     if source.secretKeyRef is not None:
@@ -98,25 +98,25 @@ def _named(pod: Pod, container: Container, name: str) -> Container:
     if not name:
         return container
     every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    for found in every:
-        if found.name == name:
-            return found
+    for candidate in every:
+        if candidate.name == name:
+            return candidate
     raise ConfigFault(f"container {name} not found")
 
 
 def _map_key(pod: Pod, ref: ConfigMapKeySelector, sources: Sources) -> str | None:
-    found = _config_map(pod, ref, sources)
-    if found is not None and ref.key in found.data:
-        return found.data[ref.key]
+    config_map = _config_map(pod, ref, sources)
+    if config_map is not None and ref.key in config_map.data:
+        return config_map.data[ref.key]
     if ref.optional:
         return None
     raise ConfigFault(f"couldn't find key {ref.key} in ConfigMap {pod.metadata.namespace}/{ref.name}")
 
 
 def _secret_key(pod: Pod, ref: SecretKeySelector, sources: Sources) -> str | None:
-    found = _secret(pod, ref, sources)
-    if found is not None and ref.key in found.data:
-        return _text(found.data[ref.key])
+    secret = _secret(pod, ref, sources)
+    if secret is not None and ref.key in secret.data:
+        return _text(secret.data[ref.key])
     if ref.optional:
         return None
     raise ConfigFault(f"couldn't find key {ref.key} in Secret {pod.metadata.namespace}/{ref.name}")
@@ -124,28 +124,28 @@ def _secret_key(pod: Pod, ref: SecretKeySelector, sources: Sources) -> str | Non
 
 def _file_key(ref: FileKeySelector, sources: Sources) -> str | None:
     try:
-        found = sources.file_key(ref)
+        value = sources.file_key(ref)
     except UnsafePath as error:
         if ref.optional:
             return None
         raise ConfigFault(f"couldn't parse env file: {error}") from None
-    if found or ref.optional:
-        return found or None
+    if value or ref.optional:
+        return value or None
     raise ConfigFault(f'environment variable key "{ref.key}" not found in file "{ref.path}"')
 
 
 def _config_map(pod: Pod, ref: ConfigMapEnvSource | ConfigMapKeySelector, sources: Sources) -> ConfigMap | None:
-    found = sources.config_map(ref.name)
-    if found is None and not ref.optional:
+    config_map = sources.config_map(ref.name)
+    if config_map is None and not ref.optional:
         raise ConfigFault(f'configmap "{ref.name}" not found')
-    return found
+    return config_map
 
 
 def _secret(pod: Pod, ref: SecretEnvSource | SecretKeySelector, sources: Sources) -> Secret | None:
-    found = sources.secret(ref.name)
-    if found is None and not ref.optional:
+    secret = sources.secret(ref.name)
+    if secret is None and not ref.optional:
         raise ConfigFault(f'secret "{ref.name}" not found')
-    return found
+    return secret
 
 
 def _text(value: bytes | str) -> str:

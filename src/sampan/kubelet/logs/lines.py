@@ -74,7 +74,7 @@ def nanoseconds(time: str) -> int:
     match = _TIME.fullmatch(time)
     if match is None:
         raise BadLine(f"unexpected timestamp {time[:40]!r}")
-    parts = tuple(int(match[place]) for place in range(1, 7))
+    parts = tuple(int(match[group]) for group in range(1, 7))
     try:
         seconds = calendar.timegm((*parts, 0, 0, 0))
     except ValueError:

@@ -100,12 +100,12 @@ class _Source:
         reading.
         """
         try:
-            found = os.stat(self._path)
+            present = os.stat(self._path)
         except FileNotFoundError:
             return False
         mine = os.fstat(self._file.fileno())
-        if (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino):
-            if found.st_size < self._file.tell():  # The file was truncated.
+        if (present.st_dev, present.st_ino) == (mine.st_dev, mine.st_ino):
+            if present.st_size < self._file.tell():  # The file was truncated.
                 self._file.seek(0)
                 self._rest = b""
                 return True
@@ -131,22 +131,22 @@ def tail_start(file: BinaryIO, lines: int) -> int:
     size = file.seek(0, os.SEEK_END)
     if lines <= 0:
         return size
-    left, at = lines + 1, size
+    remaining, at = lines + 1, size
     """Number of newlines to find, including the one before the first of these lines."""
     if size:
         file.seek(size - 1)
-        left -= file.read(1) != b"\n"
+        remaining -= file.read(1) != b"\n"
     while at > 0:
         start = max(at - _BLOCK, 0)
         file.seek(start)
         block = file.read(at - start)
-        found = block.count(b"\n")
-        if found < left:
-            left -= found
+        newlines = block.count(b"\n")
+        if newlines < remaining:
+            remaining -= newlines
             at = start
             continue
         end = len(block)
-        for _ in range(left):
+        for _ in range(remaining):
             end = block.rindex(b"\n", 0, end)
         return start + end + 1
     return 0

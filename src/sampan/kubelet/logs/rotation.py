@@ -53,8 +53,8 @@ def plan(names: Iterable[str], files: int) -> Plan:
     unused = {name for name in every if name.endswith(_SCRATCH) or name + _COMPRESSED in every}
     kept = sorted(every - unused)
     too_many = max(len(kept) - max(files - 2, 0), 0)
-    left = kept[too_many:]
-    return Plan([*sorted(unused), *kept[:too_many]], [name for name in left if not name.endswith(_COMPRESSED)])
+    remaining = kept[too_many:]
+    return Plan([*sorted(unused), *kept[:too_many]], [name for name in remaining if not name.endswith(_COMPRESSED)])
 
 
 async def rotate(path: Path, *, files: int, now: float, reopen: Callable[[], Awaitable[None]]) -> None:
@@ -75,7 +75,7 @@ def _put_back(aside: Path, path: Path) -> None:
 
 
 def _make_room(path: Path, files: int) -> None:
-    older = [found.name for found in path.parent.iterdir() if found.name.startswith(f"{path.name}.")]
+    older = [entry.name for entry in path.parent.iterdir() if entry.name.startswith(f"{path.name}.")]
     steps = plan(older, files)
     for name in steps.remove:
         path.with_name(name).unlink(missing_ok=True)
@@ -113,9 +113,9 @@ class LogKeeper:
         for pod, container in list(self._running()):
             try:
                 await self._look_at(pod, container)
-            except (OSError, RuntimeFailure) as fault:
+            except (OSError, RuntimeFailure) as error:
                 where = f"{pod.metadata.namespace}/{pod.metadata.name}/{container}"
-                log.warning("cannot rotate the log of %s: %s", where, fault)
+                log.warning("cannot rotate the log of %s: %s", where, error)
 
     async def _look_at(self, pod: Pod, container: str) -> None:
         path = self._runtime.log_file(pod, container)

@@ -39,7 +39,7 @@ class Shown:
         return self._left is not None and self._left <= 0
 
     def feed(self, raw: Iterable[bytes]) -> bytes:
-        out = b"".join(self._one(each) for each in raw)
+        out = b"".join(self._one(line) for line in raw)
         if self._left is not None:
             out = out[: self._left]
             self._left -= len(out)

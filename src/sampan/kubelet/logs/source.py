@@ -16,22 +16,22 @@ class LogUnavailable(Exception):
 
 def container_status(status: PodStatus, name: str) -> ContainerStatus | None:
     every = (*status.containerStatuses, *status.initContainerStatuses, *status.ephemeralContainerStatuses)
-    return next((found for found in every if found.name == name), None)
+    return next((container for container in every if container.name == name), None)
 
 
 def log_container(pod: str, status: PodStatus, name: str, *, is_previous: bool) -> str:
     """Return the ID of the container instance. Raise LogUnavailable if it has no log."""
-    found = container_status(status, name)
-    if found is None:
+    container = container_status(status, name)
+    if container is None:
         raise LogUnavailable(f'container "{name}" in pod "{pod}" is not available')
-    last, state = found.lastState.terminated, found.state
+    last, state = container.lastState.terminated, container.state
     last_id = last.containerID if last is not None else ""
     if is_previous:
         if not last_id:
             raise LogUnavailable(f'previous terminated container "{name}" in pod "{pod}" not found')
         return last_id
     if state.running is not None:
-        return found.containerID
+        return container.containerID
     if state.terminated is not None or last is not None:
         own = state.terminated.containerID if state.terminated is not None else ""
         if not (own or last_id):

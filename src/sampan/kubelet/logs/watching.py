@@ -30,8 +30,8 @@ class KernelWatch:
         if self._file < 0:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         mask = _MODIFY | _CREATE | _MOVED_TO | _DELETE_SELF
-        folder = os.path.realpath(path.parent if not path.is_symlink() else os.path.realpath(path) + "/..")
-        if libc.inotify_add_watch(self._file, os.fsencode(folder), mask) < 0:
+        directory = os.path.realpath(path.parent if not path.is_symlink() else os.path.realpath(path) + "/..")
+        if libc.inotify_add_watch(self._file, os.fsencode(directory), mask) < 0:
             os.close(self._file)
             raise OSError(ctypes.get_errno(), "inotify_add_watch")
         self._changed = asyncio.Event()

@@ -47,8 +47,8 @@ async def call(
         )
         try:
             return _readable(await ask(request, timeout=timeout_s))
-        except grpc.aio.AioRpcError as fault:
-            raise _told(fault) from None
+        except grpc.aio.AioRpcError as error:
+            raise _told(error) from None
 
 
 async def stream(socket: str, schema: Schema, service: str, name: str, request: Message) -> AsyncIterator[Message]:
@@ -65,8 +65,8 @@ async def stream(socket: str, schema: Schema, service: str, name: str, request: 
         try:
             async for answer in ask(request):
                 yield _readable(answer)
-        except grpc.aio.AioRpcError as fault:
-            raise _told(fault) from None
+        except grpc.aio.AioRpcError as error:
+            raise _told(error) from None
 
 
 def _readable(answer: Message | None) -> Message:

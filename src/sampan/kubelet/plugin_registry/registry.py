@@ -73,22 +73,22 @@ class PluginRegistry:
             try:
                 self._folder.mkdir(parents=True, exist_ok=True)
                 await self.look()
-            except OSError as fault:
-                log.warning("cannot scan the plugin directory: %s", fault)
+            except OSError as error:
+                log.warning("cannot scan the plugin directory: %s", error)
             await self._clock.sleep(_PERIOD_S)
 
     async def look(self) -> None:
         """Scan once. This is cheap if nothing has changed. Raise OSError if the directory cannot be read."""
-        found = set(sockets(self._folder))
-        for socket in set(self._known) - found:
+        present = set(sockets(self._folder))
+        for socket in set(self._known) - present:
             gone = self._known.pop(socket)
             log.info("%s %s at %s was deregistered: its socket is gone", gone.type, gone.name, socket.path)
             await self._take_off(gone)
-        for socket in set(self._troubles) - found:
+        for socket in set(self._troubles) - present:
             del self._troubles[socket]
         # Register concurrently, so that an unresponsive plug-in does not delay the others.
         async with asyncio.TaskGroup() as group:
-            for socket in sorted(found - set(self._known)):
+            for socket in sorted(present - set(self._known)):
                 trouble = self._troubles.get(socket)
                 if trouble is None or self._clock.monotonic() >= trouble.again_at:
                     group.create_task(self._try(socket))
@@ -103,12 +103,12 @@ class PluginRegistry:
         try:
             await self._register(socket)
             self._troubles.pop(socket, None)
-        except (PluginFault, RpcFault) as fault:
+        except (PluginFault, RpcFault) as error:
             if socket in self._known:
-                log.warning("cannot notify plugin %s of its registration: %s", self._known[socket].name, fault)
+                log.warning("cannot notify plugin %s of its registration: %s", self._known[socket].name, error)
                 return
             self._wait(socket)
-            log.warning("cannot register the plugin at %s: %s", socket.path, fault)
+            log.warning("cannot register the plugin at %s: %s", socket.path, error)
         except Exception:
             self._wait(socket)
             log.exception("cannot register the plugin at %s", socket.path)
@@ -123,16 +123,16 @@ class PluginRegistry:
         info = await calls.call(
             socket.path, schema, "Registration", "GetInfo", schema.InfoRequest(), timeout_s=_TIMEOUT_S
         )
-        known = _Known(str(info.type), str(info.name), str(info.endpoint or socket.path))
-        fault = await self._install(socket, known, list(info.supported_versions))
-        if not fault:
+        plugin = _Known(str(info.type), str(info.name), str(info.endpoint or socket.path))
+        error = await self._install(socket, plugin, list(info.supported_versions))
+        if not error:
             # Recorded before the plug-in is notified: if it exits during the notification, it must be deregistered.
-            self._known[socket] = known
-            log.info("registered %s %s", known.type, known.name)
-        status = schema.RegistrationStatus(plugin_registered=not fault, error=fault)
+            self._known[socket] = plugin
+            log.info("registered %s %s", plugin.type, plugin.name)
+        status = schema.RegistrationStatus(plugin_registered=not error, error=error)
         await calls.call(socket.path, schema, "Registration", "NotifyRegistrationStatus", status, timeout_s=_TIMEOUT_S)
-        if fault:
-            raise PluginFault(fault)
+        if error:
+            raise PluginFault(error)
 
     async def _install(self, socket: Socket, known: _Known, versions: Sequence[str]) -> str:
         """Pass the plug-in to its handler. Return the error, or an empty string on success."""
@@ -141,12 +141,12 @@ class PluginRegistry:
             return f"{_FAILED} no handler registered for plugin type: {known.type} at socket {socket.path}"
         try:
             handler.check(known.name, known.endpoint, versions)
-        except PluginFault as fault:
-            return f"{_FAILED} plugin validation failed with err: {fault}"
+        except PluginFault as error:
+            return f"{_FAILED} plugin validation failed with err: {error}"
         try:
             await handler.register(known.name, known.endpoint, versions)
-        except PluginFault as fault:
-            return f"{_FAILED} plugin registration failed with err: {fault}"
+        except PluginFault as error:
+            return f"{_FAILED} plugin registration failed with err: {error}"
         return ""
 
 
@@ -164,13 +164,13 @@ def sockets(folder: Path) -> Iterator[Socket]:
         if entry.name.startswith("."):
             continue
         try:
-            found = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             yield from sockets(Path(entry.path))
-        elif stat.S_ISSOCK(found.st_mode):
-            yield Socket(entry.path, (found.st_ino, found.st_ctime_ns))
+        elif stat.S_ISSOCK(status.st_mode):
+            yield Socket(entry.path, (status.st_ino, status.st_ctime_ns))
 
 
 __all__ = ["Handler", "PluginFault", "PluginRegistry", "Socket", "proto", "sockets"]

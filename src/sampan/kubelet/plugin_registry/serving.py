@@ -62,8 +62,8 @@ class SocketServer:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
                 async with self.serving():
                     await asyncio.Event().wait()
-            except OSError as fault:
-                log.error("cannot listen on %s: %s; retrying in %g s", self._path, fault, _AGAIN_S)
+            except OSError as error:
+                log.error("cannot listen on %s: %s; retrying in %g s", self._path, error, _AGAIN_S)
             await clock.sleep(_AGAIN_S)
 
     @asynccontextmanager
@@ -71,9 +71,9 @@ class SocketServer:
         self._path.unlink(missing_ok=True)
         self._is_begun = False
         async with self._stack:
-            folder = self._stack.enter_context(_short(self._path.parent))
-            self._inner = folder / ".inner"
-            server = await asyncio.start_unix_server(self._pass_on, folder / self._path.name)
+            directory = self._stack.enter_context(_short(self._path.parent))
+            self._inner = directory / ".inner"
+            server = await asyncio.start_unix_server(self._pass_on, directory / self._path.name)
             self._path.chmod(0o600)
             try:
                 yield

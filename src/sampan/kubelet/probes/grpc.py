@@ -18,8 +18,8 @@ async def ask(host: str, port: int, service: str, timeout_s: float) -> Answer:
         check = channel.unary_unary(_METHOD)
         try:
             answer: bytes = await check(_request(service), timeout=timeout_s)
-        except grpc.aio.AioRpcError as fault:
-            return Answer(False, _told(fault.code(), fault.details() or "", target, timeout_s))
+        except grpc.aio.AioRpcError as error:
+            return Answer(False, _told(error.code(), error.details() or "", target, timeout_s))
     state = _state(answer)
     if state == 1:
         return Answer(True, "service healthy")

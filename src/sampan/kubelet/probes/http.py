@@ -26,10 +26,10 @@ def url_of(action: HTTPGetAction, address: str, port: int) -> str:
 
 
 def headers_of(action: HTTPGetAction) -> dict[str, str]:
-    found = {header.name.title(): header.value for header in action.httpHeaders}
-    found.setdefault("User-Agent", AGENT)
-    found.setdefault("Accept", "*/*")
-    return {name: value for name, value in found.items() if value or name == "Host"}
+    headers = {header.name.title(): header.value for header in action.httpHeaders}
+    headers.setdefault("User-Agent", AGENT)
+    headers.setdefault("Accept", "*/*")
+    return {name: value for name, value in headers.items() if value or name == "Host"}
 
 
 async def ask(url: str, headers: Mapping[str, str], timeout_s: float) -> Answer:
@@ -40,8 +40,8 @@ async def ask(url: str, headers: Mapping[str, str], timeout_s: float) -> Answer:
     except TimeoutError:
         what = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         return Answer(False, f'Get "{url}": {what}')
-    except (aiohttp.ClientError, OSError, ValueError) as fault:
-        return Answer(False, f'Get "{url}": {_told(fault)}')
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return Answer(False, f'Get "{url}": {_told(error)}')
 
 
 async def _ask(url: URL, headers: Mapping[str, str]) -> Answer:

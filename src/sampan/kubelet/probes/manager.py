@@ -72,12 +72,12 @@ class ProbeManager:
         if not any(_has_probes(container) for container in _containers(pod)):
             return report
         address = report.ips[0] if report.ips else pod.status.hostIP
-        known = {container.name: container for container in _containers(pod)}
-        found = [
-            self._judged(pod, known[each.name], each, address) if each.name in known else each
-            for each in report.containers
+        containers = {container.name: container for container in _containers(pod)}
+        judged = [
+            self._judged(pod, containers[container_report.name], container_report, address) if container_report.name in containers else container_report
+            for container_report in report.containers
         ]
-        return replace(report, containers=found)
+        return replace(report, containers=judged)
 
     def failure(self, pod: Pod, name: str) -> Kind | None:
         """Return the kind of the probe whose failure requires killing the container, or None."""

@@ -15,8 +15,8 @@ async def ask(host: str, port: int, timeout_s: float) -> Answer:
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
         return Answer(False, f"dial tcp {shown}: i/o timeout")
-    except OSError as fault:
-        return Answer(False, f"dial tcp {shown}: connect: {told(fault)}")
+    except OSError as error:
+        return Answer(False, f"dial tcp {shown}: connect: {told(error)}")
     writer.transport.abort()
     return Answer(True)
 

@@ -36,8 +36,8 @@ _AUTHENTICATED = "system:authenticated"
 
 def subresources(path: str) -> list[str]:
     """Return the subresources of which the caller needs access to at least one."""
-    found = [name for start, name in _FINE if _is_below(path, start)][:1]
-    return [*found, next((name for start, name in _OWN if _is_below(path, start)), "proxy")]
+    fine = [name for start, name in _FINE if _is_below(path, start)][:1]
+    return [*fine, next((name for start, name in _OWN if _is_below(path, start)), "proxy")]
 
 
 def _is_below(path: str, start: str) -> bool:
@@ -58,11 +58,11 @@ class Access:
 
     async def check(self, request: web.BaseRequest) -> None:
         user = await self._user(request)
-        verb, wanted = _VERBS.get(request.method, ""), subresources(request.path)
-        for subresource in wanted:
+        verb, names = _VERBS.get(request.method, ""), subresources(request.path)
+        for subresource in names:
             if await self._may(user, verb, subresource):
                 return
-        what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(wanted)}]"
+        what = f"user={user.username}, verb={verb}, resource=nodes, subresource(s)=[{' '.join(names)}]"
         raise Refusal(403, f"Forbidden ({what})\n")
 
     async def _user(self, request: web.BaseRequest) -> UserInfo:
@@ -86,9 +86,9 @@ class Access:
         return user
 
     async def _may(self, user: UserInfo, verb: str, subresource: str) -> bool:
-        asked = ResourceAttributes(verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node)
+        attributes = ResourceAttributes(verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node)
         try:
-            return (await self._delegation.may_use(user, asked)).is_allowed
+            return (await self._delegation.may_use(user, attributes)).is_allowed
         except (errors.ApiError, ConnectionFailed):
             what = f"user={user.username}, verb={verb}, resource=nodes, subresource={subresource}"
             raise Refusal(500, f"Authorization error ({what})") from None

@@ -57,10 +57,10 @@ class CadvisorPort:
 
     async def _page(self, path: str) -> web.StreamResponse:
         figures = await self._view.figures()
-        found = cadvisor.containers(figures)
-        if path not in found:
+        containers = cadvisor.containers(figures)
+        if path not in containers:
             return _no_page()
-        return web.Response(text=_page(path, found[path], path == "/", figures.machine.cores), content_type="text/html")
+        return web.Response(text=_page(path, containers[path], path == "/", figures.machine.cores), content_type="text/html")
 
 
 def _of_containers(kind: str, path: str, found: Mapping[str, dict[str, Any]]) -> web.StreamResponse:
@@ -87,15 +87,15 @@ def _page(path: str, info: Mapping[str, Any], is_root: bool, cores: int) -> str:
     parts.append(_rows("Labels", sorted(labels.items())))
     interfaces = (stats.get("network") or {}).get("interfaces", [])
     parts.append(
-        _rows("Network", [(each["name"], f"{each['rx_bytes']} B in, {each['tx_bytes']} B out") for each in interfaces])
+        _rows("Network", [(item["name"], f"{item['rx_bytes']} B in, {item['tx_bytes']} B out") for item in interfaces])
     )
     below = [
-        f'<li><a href="/containers{_safe(each["name"])}">{_safe(each["name"])}</a>' for each in info["subcontainers"]
+        f'<li><a href="/containers{_safe(item["name"])}">{_safe(item["name"])}</a>' for item in info["subcontainers"]
     ]
     if below:
         parts.append(f"<h2>Subcontainers</h2><ul>{''.join(below)}</ul>")
     if is_root:
-        rows = [(str(each["pid"]), f"{each['rss'] // _MIB} MiB  {each['cmd'][:120]}") for each in cadvisor.processes()]
+        rows = [(str(item["pid"]), f"{item['rss'] // _MIB} MiB  {item['cmd'][:120]}") for item in cadvisor.processes()]
         parts.append(_rows("Processes", rows))
     return "\n".join(parts)
 

@@ -83,14 +83,14 @@ async def _pieces(view: KubeletView, pod: Pod, container: str, id: str, options:
     is_previous = before is not None and before.id == id
     path = runtime.log_file(pod, container, previous=is_previous)
     if path is None:
-        if (said := getattr(runtime, "log_text", None)) is not None:  # A hollow runtime has no log files.
-            for piece in _of_text(said(pod, container), options):
+        if (log_text := getattr(runtime, "log_text", None)) is not None:  # A hollow runtime has no log files.
+            for piece in _of_text(log_text(pod, container), options):
                 yield piece
         return
 
     def is_running() -> bool:
-        found = runtime.pod_report(pod).container(container)
-        return found is not None and found.id == id and found.state == RUNNING
+        present = runtime.pod_report(pod).container(container)
+        return present is not None and present.id == id and present.state == RUNNING
 
     try:
         async for piece in read(path, options, is_running=is_running):

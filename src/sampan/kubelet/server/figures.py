@@ -17,8 +17,8 @@ async def stats(view: KubeletView, rest: str, request: web.BaseRequest) -> web.S
         short = request.query.get("only_cpu_and_memory", "")
         return as_json(summary(figures, only_cpu_and_memory=short.lower() in ("1", "t", "true")))
     if rest in ("", "container"):
-        found = cadvisor.containers(figures)
-        return as_json(found["/"] if not rest else found)
+        containers = cadvisor.containers(figures)
+        return as_json(containers["/"] if not rest else containers)
     raise Refusal(404, "404: Page Not Found")
 
 

@@ -14,14 +14,14 @@ def healthz(view: KubeletView, check: str, request: web.BaseRequest) -> web.Resp
     """Run the named check, or all checks if the name is empty."""
     if check and check not in _CHECKS:
         raise Refusal(404, "404 page not found\n")
-    fault = view.fault() if check in ("", _SYNC_LOOP) else ""
-    status = 500 if fault else 200
+    problem = view.fault() if check in ("", _SYNC_LOOP) else ""
+    status = 500 if problem else 200
     if check:
-        return web.Response(status=status, text=f"internal server error: {fault}\n" if fault else "ok")
-    if not fault and "verbose" not in request.query:
+        return web.Response(status=status, text=f"internal server error: {problem}\n" if problem else "ok")
+    if not problem and "verbose" not in request.query:
         return web.Response(text="ok")
-    last = f"[-]{_SYNC_LOOP} failed: reason withheld" if fault else f"[+]{_SYNC_LOOP} ok"
-    end = "healthz check failed" if fault else "healthz check passed"
+    last = f"[-]{_SYNC_LOOP} failed: reason withheld" if problem else f"[+]{_SYNC_LOOP} ok"
+    end = "healthz check failed" if problem else "healthz check passed"
     return web.Response(status=status, text=f"[+]ping ok\n[+]log ok\n{last}\n{end}\n")
 
 

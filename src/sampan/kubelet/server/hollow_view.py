@@ -45,11 +45,11 @@ class HollowView:
         return ""
 
     async def figures(self) -> NodeFigures:
-        found = await self._collector.figures()
-        usages = [usage for pod in found.pods for usage in pod.usages]
+        collected = await self._collector.figures()
+        usages = [usage for pod in collected.pods for usage in pod.usages]
         cores = sum(usage.cpu_cores for usage in usages)
         memory = sum(usage.memory_bytes for usage in usages)
-        return NodeFigures(node=self.node, machine=self._machine(found.machine.at, cores, memory), pods=found.pods)
+        return NodeFigures(node=self.node, machine=self._machine(collected.machine.at, cores, memory), pods=collected.pods)
 
     def metrics_text(self) -> str:
         return ""

@@ -27,7 +27,7 @@ def node_log(folder: Path, rest: str, request: web.BaseRequest) -> web.StreamRes
 
 
 def _listing(folder: Path) -> str:
-    names = sorted(f"{found.name}/" if found.is_dir() else found.name for found in folder.iterdir())
+    names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir())
     links = (f'<a href="{quote(name)}">{html.escape(name)}</a>\n' for name in names)
     return f'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n{"".join(links)}</pre>\n'
 

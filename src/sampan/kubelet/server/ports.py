@@ -62,8 +62,8 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
                 continue
             try:
                 await stack.enter_async_context(listening(answer, host=address, port=port, tls=tls))
-            except OSError as fault:
-                log.error("node %s: cannot listen on port %d: %s", view.node, port, fault.strerror or fault)
+            except OSError as error:
+                log.error("node %s: cannot listen on port %d: %s", view.node, port, error.strerror or error)
         await keeper.run()
         await asyncio.Event().wait()  # Reached if log rotation is disabled: keep serving the ports.
 
