@@ -125,8 +125,11 @@ def is_matched(term: NodeSelectorTerm, node: Node) -> bool:
         return False
     own = {"metadata.name": node.metadata.name}
     return all(
-        _holds(requirement.key, requirement.operator, requirement.values, node.metadata.labels) for requirement in term.matchExpressions
-    ) and all(_holds(requirement.key, requirement.operator, requirement.values, own) for requirement in term.matchFields)
+        _holds(requirement.key, requirement.operator, requirement.values, node.metadata.labels)
+        for requirement in term.matchExpressions
+    ) and all(
+        _holds(requirement.key, requirement.operator, requirement.values, own) for requirement in term.matchFields
+    )
 
 
 def _holds(key: str, operator: str, values: list[str], found: Mapping[str, str]) -> bool:

@@ -82,7 +82,9 @@ class Heartbeat:
             self._events.node_status(kubelet, "NodeReady" if is_ready(new) else "NodeNotReady")
         before = {condition.type: condition.status for condition in old.conditions}
         for condition in new.conditions:
-            if (names := _PRESSURE.get(condition.type)) is not None and before.get(condition.type, condition.status) != condition.status:
+            if (names := _PRESSURE.get(condition.type)) is not None and before.get(
+                condition.type, condition.status
+            ) != condition.status:
                 self._events.node_status(kubelet, names[condition.status == "True"])
 
     # -- lease -------------------------------------------------------------------------------------------------------

@@ -100,7 +100,10 @@ def node_status(node: Node, machine: Machine, now: float) -> NodeStatus:
         allocatable=capacity if machine.allocatable is None else others | dict(machine.allocatable),
         conditions=_conditions(old, machine.conditions, now),
         addresses=[
-            *(NodeAddress(type="InternalIP", address=address) for address in (machine.address, *machine.more_addresses)),
+            *(
+                NodeAddress(type="InternalIP", address=address)
+                for address in (machine.address, *machine.more_addresses)
+            ),
             NodeAddress(type="Hostname", address=machine.hostname or name),
         ],
         daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=DaemonEndpoint(Port=machine.port)),

@@ -153,7 +153,9 @@ def _secrets(pod: Pod) -> Iterator[str]:
 
 def _config_maps(pod: Pod) -> Iterator[str]:
     for container in _containers(pod):
-        yield from (reference.configMapRef.name for reference in container.envFrom if reference.configMapRef is not None)
+        yield from (
+            reference.configMapRef.name for reference in container.envFrom if reference.configMapRef is not None
+        )
         sources = [reference.valueFrom for reference in container.env if reference.valueFrom is not None]
         yield from (reference.configMapKeyRef.name for reference in sources if reference.configMapKeyRef is not None)
     for volume in pod.spec.volumes:

@@ -101,9 +101,17 @@ def ephemeral_to_start(pod: Pod, report: PodReport) -> Sequence[EphemeralContain
 
 def stop_order(pod: Pod, report: PodReport) -> Sequence[str]:
     """Return the containers to stop now: first all but the sidecars, then the sidecars one by one in reverse order."""
-    running = {container_report.name for container_report in report.containers if container_report.state in (contract.RUNNING, contract.CREATED)}
+    running = {
+        container_report.name
+        for container_report in report.containers
+        if container_report.state in (contract.RUNNING, contract.CREATED)
+    }
     sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
-    others = [container_report.name for container_report in report.containers if container_report.name in running and container_report.name not in sidecars]
+    others = [
+        container_report.name
+        for container_report in report.containers
+        if container_report.name in running and container_report.name not in sidecars
+    ]
     if others:
         return others
     return [name for name in reversed(sidecars) if name in running][:1]

@@ -123,7 +123,9 @@ def _goes_on(pod: Pod, phase: str, facts: Facts) -> bool:
 
 def _reset(status: PodStatus, facts: Facts) -> None:
     """Set containers that the runtime has already removed to waiting for their restart."""
-    before = {container.name: container for container in (*facts.old.initContainerStatuses, *facts.old.containerStatuses)}
+    before = {
+        container.name: container for container in (*facts.old.initContainerStatuses, *facts.old.containerStatuses)
+    }
     for container in (*status.initContainerStatuses, *status.containerStatuses):
         last = before.get(container.name)
         if last is None or last.state.waiting is not None or facts.report.container(container.name) is not None:
@@ -136,7 +138,10 @@ def _reset(status: PodStatus, facts: Facts) -> None:
 
 def _has_started(pod: Pod, report: PodReport) -> bool:
     names = {container.name for container in pod.spec.containers or ()}
-    return any(container_report.name in names and container_report.state != contract.CREATED for container_report in report.containers)
+    return any(
+        container_report.name in names and container_report.state != contract.CREATED
+        for container_report in report.containers
+    )
 
 
 def _set_addresses(status: PodStatus, pod: Pod, facts: Facts) -> None:

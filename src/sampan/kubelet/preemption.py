@@ -59,13 +59,13 @@ def _left(lacking: Mapping[str, int], gone: Sequence[Pod]) -> Amounts:
 
 def _nearest(pods: Sequence[Pod], lacking: Mapping[str, int]) -> list[Pod]:
     """Pick, one after another, the pod whose requests come closest to what is lacking; of equal ones the smaller."""
-    candidates, remaining, found = list(pods), dict(lacking), list[Pod]()
+    candidates, remaining, chosen = list(pods), dict(lacking), list[Pod]()
     while remaining and candidates:
         best = min(candidates, key=lambda pod: (_distance(pod, remaining), _size(pod)))
         candidates.remove(best)
-        found.append(best)
+        chosen.append(best)
         remaining = _left(remaining, [best])
-    return found
+    return chosen
 
 
 def _distance(pod: Pod, lacking: Mapping[str, int]) -> float:

@@ -41,7 +41,11 @@ def restarts_all(spec: PodSpec, report: PodReport) -> bool:
     """Whether a container has exited in a way that restarts all containers of the pod."""
     for container in (*spec.initContainers, *(spec.containers or ())):
         container_report = report.container(container.name) if container.restartPolicyRules else None
-        if container_report is not None and container_report.state == contract.EXITED and _rule(container, container_report.exit_code) == RESTART_ALL:
+        if (
+            container_report is not None
+            and container_report.state == contract.EXITED
+            and _rule(container, container_report.exit_code) == RESTART_ALL
+        ):
             return True
     return False
 

@@ -35,8 +35,11 @@ class Starter:
         if actions.needs_sandbox and not await self._sandbox(record):
             return _SANDBOX_RETRY_S
         again = [
-            *[await self._container(record, found, report.container(found.name)) for found in actions.start],
-            *[await self._ephemeral(record, found) for found in ephemeral_to_start(record.pod, report)],
+            *[
+                await self._container(record, container, report.container(container.name))
+                for container in actions.start
+            ],
+            *[await self._ephemeral(record, container) for container in ephemeral_to_start(record.pod, report)],
         ]
         return min((pause_s for pause_s in again if pause_s is not None), default=None)
 

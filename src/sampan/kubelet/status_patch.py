@@ -26,8 +26,8 @@ def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
         if name == "conditions":
             patch.update(_conditions(before, after))
         elif name in _BY_IP:
-            gone = {found.ip for found in before} - {found.ip for found in after}
-            patch[name] = [json.to_value(found) for found in after]
+            gone = {address.ip for address in before} - {address.ip for address in after}
+            patch[name] = [json.to_value(address) for address in after]
             patch[name] += [{"$patch": "delete", "ip": ip} for ip in sorted(gone)]
         else:
             patch[name] = json.to_value(after) if after or after == 0 else None
@@ -35,15 +35,15 @@ def status_patch(old: PodStatus, new: PodStatus) -> dict[str, Any]:
 
 
 def _conditions(old: Sequence[PodCondition], new: Sequence[PodCondition]) -> dict[str, Any]:
-    before = {found.type: found for found in old}
+    before = {condition.type: condition for condition in old}
     changed: list[dict[str, Any]] = [
-        _changed(before.get(found.type), found) for found in new if before.get(found.type) != found
+        _changed(before.get(condition.type), condition) for condition in new if before.get(condition.type) != condition
     ]
-    gone = [name for name in PASSING if name in before and all(found.type != name for found in new)]
+    gone = [name for name in PASSING if name in before and all(condition.type != name for condition in new)]
     changed += [{"$patch": "delete", "type": name} for name in gone]
     if not changed:
         return {}
-    return {"$setElementOrder/conditions": [{"type": found.type} for found in new], "conditions": changed}
+    return {"$setElementOrder/conditions": [{"type": condition.type} for condition in new], "conditions": changed}
 
 
 def _changed(old: PodCondition | None, new: PodCondition) -> dict[str, Any]:

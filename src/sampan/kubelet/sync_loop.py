@@ -77,8 +77,8 @@ class SyncLoop:
             return
         kubelet.runtime.adopt(pod)
         ended = self._admitting.admit(record)
-        for each in (record, *ended) if ended is not None else ():
-            self.dispatch_work(each.uid)
+        for pod_record in (record, *ended) if ended is not None else ():
+            self.dispatch_work(pod_record.uid)
 
     def handle_pod_updates(self, pod: Pod) -> None:
         record = self._records[pod.metadata.uid]
@@ -206,16 +206,24 @@ class SyncLoop:
         """
         pod, record.is_resetting = record.pod, True
         alive = (contract.RUNNING, contract.CREATED)
-        running = [(_main(pod, each.name), each.id) for each in report.containers if each.state in alive]
+        running = [
+            (_main(pod, container_report.name), container_report.id)
+            for container_report in report.containers
+            if container_report.state in alive
+        ]
         kills = [Kill(container, id, "killing", 0) for container, id in running if container is not None]
         if kills:
             await self._kill(record, kills)
             report = record.kubelet.report(pod)  # Some containers exit immediately.
-        own = [each for each in (*report.containers, *report.before) if _main(pod, each.name)]
-        if any(each.state in alive for each in own):
+        own = [
+            container_report
+            for container_report in (*report.containers, *report.before)
+            if _main(pod, container_report.name)
+        ]
+        if any(container_report.state in alive for container_report in own):
             return False
-        for each in own:
-            await record.kubelet.runtime.remove_container(pod, each.id)
+        for container_report in own:
+            await record.kubelet.runtime.remove_container(pod, container_report.id)
         self._say(record, record.kubelet.report(pod))
         record.is_resetting = False
         return True

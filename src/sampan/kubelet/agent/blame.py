@@ -51,7 +51,11 @@ def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Q
         return []
     every = (*(pod.spec.containers or ()), *pod.spec.initContainers)
     requests = {container.name: parse(container.resources.requests.get(resource, "0")) for container in every}
-    rows = [(container.name, _bytes(used(container, resource)), requests[container.name]) for container in usages if container.name in requests]
+    rows = [
+        (container.name, _bytes(used(container, resource)), requests[container.name])
+        for container in usages
+        if container.name in requests
+    ]
     return [row for row in rows if row[2] < row[1]]
 
 

@@ -115,7 +115,12 @@ class Guard:
 
     def _images_in_use(self) -> set[str]:
         reports = [self._kubelet.runtime.pod_report(record.pod) for record in self._kubelet.records.values()]
-        return {name for report in reports for container in report.containers for name in (container.image, container.image_ref)}
+        return {
+            name
+            for report in reports
+            for container in report.containers
+            for name in (container.image, container.image_ref)
+        }
 
     # -- shutdown ----------------------------------------------------------------------------------------------------
 

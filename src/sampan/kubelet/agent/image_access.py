@@ -58,9 +58,13 @@ def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) 
         return False
     if credentials.get("nodePodsAccessible"):
         return True
-    places = {(secret["uid"], secret["namespace"], secret["name"]) for secret in credentials.get("kubernetesSecrets", ())}
+    places = {
+        (secret["uid"], secret["namespace"], secret["name"]) for secret in credentials.get("kubernetesSecrets", ())
+    }
     hashes = {secret["credentialHash"] for secret in credentials.get("kubernetesSecrets", ())}
-    return any((secret.uid, secret.namespace, secret.name) in places or secret.credentialHash in hashes for secret in own)
+    return any(
+        (secret.uid, secret.namespace, secret.name) in places or secret.credentialHash in hashes for secret in own
+    )
 
 
 def recorded(
@@ -73,7 +77,11 @@ def recorded(
     if not used:
         credentials = {"nodePodsAccessible": True}
     elif not credentials.get("nodePodsAccessible"):
-        before = [secret for secret in credentials.get("kubernetesSecrets", ()) if secret not in [asdict(own_secret) for own_secret in used]]
+        before = [
+            secret
+            for secret in credentials.get("kubernetesSecrets", ())
+            if secret not in [asdict(own_secret) for own_secret in used]
+        ]
         credentials = {"kubernetesSecrets": before + [asdict(secret) for secret in used]}
     return {
         "kind": _KIND,

@@ -32,7 +32,11 @@ def to_remove(
 ) -> list[ImageInfo]:
     """Return the least recently used images whose removal frees `wanted` bytes, none of them used after `old`. Pure."""
     free, chosen = 0, []
-    idle = [candidate for candidate in images if not candidate.is_pinned and candidate.id not in in_use and used_at.get(candidate.id, 0) <= old]
+    idle = [
+        candidate
+        for candidate in images
+        if not candidate.is_pinned and candidate.id not in in_use and used_at.get(candidate.id, 0) <= old
+    ]
     for image in sorted(idle, key=lambda candidate: used_at.get(candidate.id, 0)):
         if free >= wanted:
             break

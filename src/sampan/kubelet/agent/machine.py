@@ -80,9 +80,9 @@ def _os_image() -> str:
 
 def _huge_pages(folder: Path) -> dict[str, int]:
     sizes = {}
-    for pages in folder.glob("hugepages-*kB") if folder.is_dir() else ():
-        size_kb = int(pages.name.removeprefix("hugepages-").removesuffix("kB"))
-        count = int((pages / "nr_hugepages").read_text())
+    for directory in folder.glob("hugepages-*kB") if folder.is_dir() else ():
+        size_kb = int(directory.name.removeprefix("hugepages-").removesuffix("kB"))
+        count = int((directory / "nr_hugepages").read_text())
         sizes[_page_size(size_kb)] = count * size_kb * 1024
     return sizes
 
@@ -120,8 +120,14 @@ def allocatable(
             held += threshold_value(threshold, amount)
         if held:
             remaining = max(amount - held, 0)
-            amounts[name] = f"{remaining}m" if is_cpu and remaining % 1000 else str(remaining // 1000 if is_cpu else remaining)
-    if "memory" in amounts and amounts["memory"] != capacity["memory"] and int(parse(amounts["memory"]).value()) % 1024 == 0:
+            amounts[name] = (
+                f"{remaining}m" if is_cpu and remaining % 1000 else str(remaining // 1000 if is_cpu else remaining)
+            )
+    if (
+        "memory" in amounts
+        and amounts["memory"] != capacity["memory"]
+        and int(parse(amounts["memory"]).value()) % 1024 == 0
+    ):
         amounts["memory"] = f"{int(parse(amounts['memory']).value()) // 1024}Ki"
     return amounts
 

@@ -46,7 +46,9 @@ def machine_of(config: AgentConfig, facts: machines.Facts, runtime: Runtime) -> 
 def pods_memory(config: AgentConfig, memory_bytes: int) -> int:
     """Return the memory available to all pods together: that of the machine minus what is reserved."""
     reserved = (config.kube_reserved, config.system_reserved)
-    return memory_bytes - sum(int(parse(reservation["memory"]).value()) for reservation in reserved if "memory" in reservation)
+    return memory_bytes - sum(
+        int(parse(reservation["memory"]).value()) for reservation in reserved if "memory" in reservation
+    )
 
 
 def make_probes(kubelet: Kubelet) -> ProbeManager:

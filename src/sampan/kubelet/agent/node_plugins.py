@@ -82,7 +82,9 @@ class NodePlugins:
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Return the status extended by the health of the containers' devices."""
         containers = {container.name: container for container in pod.spec.containers or ()}
-        statuses = [self._told(pod, containers.get(container.name), container) for container in status.containerStatuses]
+        statuses = [
+            self._told(pod, containers.get(container.name), container) for container in status.containerStatuses
+        ]
         is_same = all(old is new for old, new in zip(status.containerStatuses, statuses, strict=True))
         return status if is_same else msgspec.structs.replace(status, containerStatuses=statuses)
 

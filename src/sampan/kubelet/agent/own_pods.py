@@ -139,7 +139,9 @@ class OwnPods:
 
     def _record(self, name: _Name) -> PodRecord | None:
         records = (record for record in self._records.values() if record.is_static and _name(record.pod) == name)
-        return next((record for record in records if record.stage is not Stage.TERMINATED or not record.is_ending), None)
+        return next(
+            (record for record in records if record.stage is not Stage.TERMINATED or not record.is_ending), None
+        )
 
 
 def _name(pod: Pod) -> _Name:

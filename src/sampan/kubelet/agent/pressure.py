@@ -103,7 +103,8 @@ def refused(pod: Pod, types: Sequence[str]) -> Verdict | None:
     if not types or is_critical(pod):
         return None
     if list(types) == [MEMORY_PRESSURE] and (
-        qos_class(pod.spec) != BEST_EFFORT or any(tolerates(toleration, _MEMORY_TAINT) for toleration in pod.spec.tolerations)
+        qos_class(pod.spec) != BEST_EFFORT
+        or any(tolerates(toleration, _MEMORY_TAINT) for toleration in pod.spec.tolerations)
     ):
         return None
     return Verdict(reason=EVICTED, message=f"The node had condition: [{' '.join(types)}]. ")

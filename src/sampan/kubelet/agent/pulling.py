@@ -213,7 +213,9 @@ def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:
     """Return the images that the container mounts, each as a nameless container so that its events refer to the pod."""
     sources = {volume.name: volume.image for volume in pod.spec.volumes}
     images = [sources.get(mount.name) for mount in container.volumeMounts]
-    return [Container(image=source.reference, imagePullPolicy=source.pullPolicy) for source in images if source is not None]
+    return [
+        Container(image=source.reference, imagePullPolicy=source.pullPolicy) for source in images if source is not None
+    ]
 
 
 def _plain(container: AnyContainer) -> Container:

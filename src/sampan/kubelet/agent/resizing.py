@@ -48,7 +48,9 @@ def refusal(pod: Pod, node: Node, used_by_others: Mapping[str, int]) -> tuple[st
     requests, has = amounts_of(pod), allocatable_of(node)
     for name in _RESIZABLE:
         if requests.get(name, 0) > has.get(name, 0):
-            text = f"Node didn't have enough capacity: {name}, requested: {requests[name]}, capacity: {has.get(name, 0)}"
+            text = (
+                f"Node didn't have enough capacity: {name}, requested: {requests[name]}, capacity: {has.get(name, 0)}"
+            )
             return INFEASIBLE, text
     for name in _RESIZABLE:
         used = used_by_others.get(name, 0)

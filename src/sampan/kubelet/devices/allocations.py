@@ -66,7 +66,10 @@ class Allocations:
         if _checksum(checkpoint.Data) != checkpoint.Checksum:
             log.error("device checkpoint %s is corrupt; device allocations may be lost", self._file)
             return []
-        self._all = {(allocation.uid, allocation.container, allocation.resource): allocation for allocation in checkpoint.Data.PodDeviceEntries}
+        self._all = {
+            (allocation.uid, allocation.container, allocation.resource): allocation
+            for allocation in checkpoint.Data.PodDeviceEntries
+        }
         return sorted(checkpoint.Data.RegisteredDevices)
 
     def write(self, registered: Mapping[str, Collection[str]]) -> None:
@@ -84,17 +87,30 @@ class Allocations:
         return self._all.get((uid, container, resource))
 
     def of_container(self, uid: str, container: str) -> list[Allocation]:
-        return [allocation for allocation in self._all.values() if (allocation.uid, allocation.container) == (uid, container)]
+        return [
+            allocation
+            for allocation in self._all.values()
+            if (allocation.uid, allocation.container) == (uid, container)
+        ]
 
     def of_pod(self, uid: str) -> list[Allocation]:
         return [allocation for allocation in self._all.values() if allocation.uid == uid]
 
     def taken(self, resource: str) -> set[str]:
-        return {device for allocation in self._all.values() if allocation.resource == resource for device in allocation.devices}
+        return {
+            device
+            for allocation in self._all.values()
+            if allocation.resource == resource
+            for device in allocation.devices
+        }
 
     def users(self, resource: str, devices: Collection[str]) -> set[str]:
         """Return the UIDs of the pods that have any of the devices."""
-        return {allocation.uid for allocation in self._all.values() if allocation.resource == resource and allocation.devices & set(devices)}
+        return {
+            allocation.uid
+            for allocation in self._all.values()
+            if allocation.resource == resource and allocation.devices & set(devices)
+        }
 
     def pods(self) -> set[str]:
         return {allocation.uid for allocation in self._all.values()}

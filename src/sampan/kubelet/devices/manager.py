@@ -80,7 +80,9 @@ class DeviceManager:
     async def _on_register(self, request: Message) -> Message:
         name, version = request.resource_name, request.version
         if version != VERSION:
-            message = f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
+            message = (
+                f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
+            )
             raise Refused(message)
         if not resource_names.is_extended(name):
             raise Refused(f'the ResourceName "{name}" is invalid')
@@ -272,7 +274,9 @@ class DeviceManager:
             if plugin is not None and plugin.pre_starts:
                 await plugin.pre_start(allocation.devices)
         answer = proto().ContainerAllocateResponse if allocations else None
-        return together(of_answer(answer.FromString(allocation.message)) for allocation in allocations if answer is not None)
+        return together(
+            of_answer(answer.FromString(allocation.message)) for allocation in allocations if answer is not None
+        )
 
     def forget(self, uids: Iterable[str]) -> None:
         """Release the devices of pods none of whose containers runs any more."""

@@ -57,7 +57,9 @@ def oom_score_adjust(pod: Pod, container: Container, node_memory: int) -> int:
             return _FIRST
     request = _value(container.resources.requests.get("memory"))
     if container.restartPolicy == "Always" and container in pod.spec.initContainers:
-        request = max(request, min((_memory(main_container) for main_container in pod.spec.containers or ()), default=0))
+        request = max(
+            request, min((_memory(main_container) for main_container in pod.spec.containers or ()), default=0)
+        )
     score = 1000 - 1000 * request // max(node_memory, 1)
     return min(max(score, 1000 + _SAFE), _FIRST - 1)
 

@@ -74,7 +74,9 @@ class ProbeManager:
         address = report.ips[0] if report.ips else pod.status.hostIP
         containers = {container.name: container for container in _containers(pod)}
         judged = [
-            self._judged(pod, containers[container_report.name], container_report, address) if container_report.name in containers else container_report
+            self._judged(pod, containers[container_report.name], container_report, address)
+            if container_report.name in containers
+            else container_report
             for container_report in report.containers
         ]
         return replace(report, containers=judged)

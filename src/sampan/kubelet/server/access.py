@@ -86,7 +86,9 @@ class Access:
         return user
 
     async def _may(self, user: UserInfo, verb: str, subresource: str) -> bool:
-        attributes = ResourceAttributes(verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node)
+        attributes = ResourceAttributes(
+            verb=verb, version="v1", resource="nodes", subresource=subresource, name=self._node
+        )
         try:
             return (await self._delegation.may_use(user, attributes)).is_allowed
         except (errors.ApiError, ConnectionFailed):

@@ -60,7 +60,9 @@ class CadvisorPort:
         containers = cadvisor.containers(figures)
         if path not in containers:
             return _no_page()
-        return web.Response(text=_page(path, containers[path], path == "/", figures.machine.cores), content_type="text/html")
+        return web.Response(
+            text=_page(path, containers[path], path == "/", figures.machine.cores), content_type="text/html"
+        )
 
 
 def _of_containers(kind: str, path: str, found: Mapping[str, dict[str, Any]]) -> web.StreamResponse:

@@ -49,7 +49,9 @@ class HollowView:
         usages = [usage for pod in collected.pods for usage in pod.usages]
         cores = sum(usage.cpu_cores for usage in usages)
         memory = sum(usage.memory_bytes for usage in usages)
-        return NodeFigures(node=self.node, machine=self._machine(collected.machine.at, cores, memory), pods=collected.pods)
+        return NodeFigures(
+            node=self.node, machine=self._machine(collected.machine.at, cores, memory), pods=collected.pods
+        )
 
     def metrics_text(self) -> str:
         return ""

@@ -88,16 +88,16 @@ def _tasks() -> str:
 
 
 def _objects() -> str:
-    kinds = collections.Counter(type(each).__qualname__ for each in gc.get_objects())
+    kinds = collections.Counter(type(value).__qualname__ for value in gc.get_objects())
     return "".join(f"{count}\t{name}\n" for name, count in kinds.most_common(100))
 
 
 def _threads() -> str:
-    frames, found = sys._current_frames(), []
+    frames, texts = sys._current_frames(), []
     for thread in threading.enumerate():
         stack = frames.get(thread.ident or 0)
-        found.append(f"{thread.name}\n{''.join(traceback.format_stack(stack)) if stack else ''}\n")
-    return "".join(found)
+        texts.append(f"{thread.name}\n{''.join(traceback.format_stack(stack)) if stack else ''}\n")
+    return "".join(texts)
 
 
 __all__ = ["profile"]

@@ -117,8 +117,8 @@ class KubeletServer:
     async def _container_log(self, where: list[str], request: web.BaseRequest) -> web.StreamResponse:
         missing = ("podNamespace", "podID", "container name")
         if len(where) != 3 or not all(where):
-            place = next((place for place in range(3) if place >= len(where) or not where[place]), 2)
-            raise Refusal(400, f'{{"message": "Missing {missing[place]}."}}')
+            position = next((position for position in range(3) if position >= len(where) or not where[position]), 2)
+            raise Refusal(400, f'{{"message": "Missing {missing[position]}."}}')
         namespace, pod, container = where
         pieces = self.log(namespace, pod, container, dict(reversed(list(request.query.items()))))
         first = await anext(pieces)
@@ -137,8 +137,8 @@ class KubeletServer:
 
 
 def as_list(pods: Any) -> web.Response:
-    found = PodList(metadata=ListMeta(), items=list(pods))
-    return web.Response(body=json_codec.encode(found), content_type="application/json")
+    pod_list = PodList(metadata=ListMeta(), items=list(pods))
+    return web.Response(body=json_codec.encode(pod_list), content_type="application/json")
 
 
 __all__ = ["KubeletServer", "as_list"]

@@ -20,20 +20,20 @@ from sampan.runtimes.streams import ProcessStream, collected
 async def exec_in(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
     """Handle /exec. `where` consists of namespace, pod, optionally its UID, and container."""
     pod, container = _running(view, where)
-    wanted, command = wanted_of(request), request.query.getall("command", [])
+    streams, command = wanted_of(request), request.query.getall("command", [])
 
     async def begin() -> Process:
-        return await view.runtime.exec(pod, container, command, has_stdin=wanted.stdin, has_tty=wanted.tty)
+        return await view.runtime.exec(pod, container, command, has_stdin=streams.stdin, has_tty=streams.tty)
 
-    return await _served(request, wanted, begin, command)
+    return await _served(request, streams, begin, command)
 
 
 async def attach_to(view: KubeletView, request: web.BaseRequest, where: Sequence[str]) -> web.StreamResponse:
     pod, container = _running(view, where)
-    wanted = wanted_of(request)
+    streams = wanted_of(request)
     spec = spec_of(pod, container)
-    if spec is not None and wanted.tty != bool(spec.tty):
-        wanted = Wanted(stdin=wanted.stdin, stdout=wanted.stdout, stderr=wanted.stderr, tty=bool(spec.tty))
+    if spec is not None and streams.tty != bool(spec.tty):
+        streams = Wanted(stdin=streams.stdin, stdout=streams.stdout, stderr=streams.stderr, tty=bool(spec.tty))
 
     is_once = spec is not None and bool(spec.stdinOnce)
 
@@ -41,7 +41,7 @@ async def attach_to(view: KubeletView, request: web.BaseRequest, where: Sequence
         stream = await view.runtime.attach(pod, container)
         return stream if is_once else _Attached(stream)
 
-    return await _served(request, wanted, begin, ())
+    return await _served(request, streams, begin, ())
 
 
 class _Attached:
@@ -88,8 +88,8 @@ async def run_in(view: KubeletView, request: web.BaseRequest, where: Sequence[st
     command = request.query.get("cmd", "").split(" ")
     try:
         stream = await view.runtime.exec(pod, container, command)
-    except RuntimeFailure as fault:
-        raise Refusal(500, str(fault)) from None
+    except RuntimeFailure as error:
+        raise Refusal(500, str(error)) from None
     code, out, err = await collected(stream)
     if code:
         raise Refusal(
@@ -99,23 +99,23 @@ async def run_in(view: KubeletView, request: web.BaseRequest, where: Sequence[st
 
 
 def wanted_of(request: web.BaseRequest) -> Wanted:
-    said = {name: request.query.get(name) == "1" for name in ("input", "output", "error", "tty")}
-    wanted = Wanted(
-        stdin=said["input"],
-        stdout=said["output"],
-        stderr=said["error"] and not said["tty"],  # A terminal combines both outputs.
-        tty=said["tty"],
+    flags = {name: request.query.get(name) == "1" for name in ("input", "output", "error", "tty")}
+    streams = Wanted(
+        stdin=flags["input"],
+        stdout=flags["output"],
+        stderr=flags["error"] and not flags["tty"],  # A terminal combines both outputs.
+        tty=flags["tty"],
     )
-    if not (wanted.stdin or wanted.stdout or wanted.stderr):
+    if not (streams.stdin or streams.stdout or streams.stderr):
         raise Refusal(400, "you must specify at least 1 of stdin, stdout, stderr")
-    return wanted
+    return streams
 
 
 def _running(view: KubeletView, where: Sequence[str]) -> tuple[Pod, str]:
     *parts, container = where
     pod = pod_of(view, *parts)
-    found = view.runtime.pod_report(pod).container(container)
-    if found is None or found.state != RUNNING:
+    container_report = view.runtime.pod_report(pod).container(container)
+    if container_report is None or container_report.state != RUNNING:
         raise Refusal(500, f'container not found ("{container}")')
     return pod, container
 

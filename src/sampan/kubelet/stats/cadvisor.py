@@ -33,7 +33,7 @@ def machine_info(machine: MachineFigures) -> dict[str, Any]:
         "filesystems": [root | {"has_inodes": True}],
         "disk_map": {},
         "network_devices": [
-            {"name": found.name, "mac_address": "", "speed": 0, "mtu": 0} for found in machine.interfaces
+            {"name": interface.name, "mac_address": "", "speed": 0, "mtu": 0} for interface in machine.interfaces
         ],
         "cloud_provider": "Unknown",
         "instance_type": "Unknown",
@@ -49,11 +49,12 @@ def attributes(machine: MachineFigures) -> dict[str, Any]:
 def containers(figures: NodeFigures) -> dict[str, dict[str, Any]]:
     """Return the usage by path: the machine is /, pods are below /kubepods, containers below their pod."""
     machine = figures.machine
-    found = {"/": _info("/", Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s), machine.at)}
-    stats = found["/"]["stats"][0]
+    infos = {"/": _info("/", Usage("", machine.cpu_cores, machine.working_set, machine.cpu_s), machine.at)}
+    stats = infos["/"]["stats"][0]
     stats["network"] = {
         "interfaces": [
-            {"name": each.name, "rx_bytes": each.received, "tx_bytes": each.sent} for each in machine.interfaces
+            {"name": interface.name, "rx_bytes": interface.received, "tx_bytes": interface.sent}
+            for interface in machine.interfaces
         ]
     }
     stats["filesystem"] = [
@@ -62,16 +63,16 @@ def containers(figures: NodeFigures) -> dict[str, dict[str, Any]]:
     for pod in figures.pods:
         path, meta = f"/kubepods/pod{pod.pod.metadata.uid}", pod.pod.metadata
         labels = {"io.kubernetes.pod.name": meta.name, "io.kubernetes.pod.namespace": meta.namespace}
-        found[path] = _info(path, total(pod.usages), pod.at, labels=labels)
+        infos[path] = _info(path, total(pod.usages), pod.at, labels=labels)
         for usage in pod.usages:
             report = pod.report.container(usage.name) if usage.name else None
             if report is not None:
                 own = f"{path}/{report.id.partition('://')[2]}"
                 named = labels | {"io.kubernetes.container.name": usage.name}
-                found[own] = _info(own, usage, pod.at, labels=named, image=report.image)
-    for path, info in found.items():
-        info["subcontainers"] = [{"name": other} for other in found if _parent(other) == path]
-    return found
+                infos[own] = _info(own, usage, pod.at, labels=named, image=report.image)
+    for path, info in infos.items():
+        info["subcontainers"] = [{"name": other} for other in infos if _parent(other) == path]
+    return infos
 
 
 def _parent(path: str) -> str:
@@ -105,8 +106,8 @@ def processes(proc: Path = Path("/proc")) -> Iterator[dict[str, Any]]:
     """Yield all visible processes of the machine."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for name in sorted((entry for entry in os.listdir(proc) if entry.isdecimal()), key=int):
-        if (found := _process(proc / name, memory)) is not None:
-            yield found
+        if (process := _process(proc / name, memory)) is not None:
+            yield process
 
 
 def _process(folder: Path, memory: int) -> dict[str, Any] | None:

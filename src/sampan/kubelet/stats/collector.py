@@ -75,9 +75,9 @@ class StatsCollector:
         pods = self._pods()
         if self._volumes is not None:
             self._volumes.keep_only({pod.metadata.uid for pod in pods})
-        found = await asyncio.gather(*(of(pod) for pod in pods))
+        collected = await asyncio.gather(*(of(pod) for pod in pods))
         return NodeFigures(
-            node=self._node, machine=self._machine(now), pods=[figures for figures in found if figures is not None]
+            node=self._node, machine=self._machine(now), pods=[figures for figures in collected if figures is not None]
         )
 
     async def _of(self, pod: Pod, now: float) -> PodFigures | None:
@@ -86,8 +86,8 @@ class StatsCollector:
             return None
         try:
             usages = await self._runtime.stats(pod)
-        except RuntimeFailure as fault:
-            log.debug("no metrics for pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, fault)
+        except RuntimeFailure as error:
+            log.debug("no metrics for pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, error)
             return None
         volumes = await self._volumes.of(pod) if self._volumes is not None else ()
         return PodFigures(pod=pod, report=report, usages=usages, at=now, volumes=volumes)

@@ -124,30 +124,30 @@ def _cpu_s(ticks: Sequence[str]) -> float:
 
 def file_system(folder: Path) -> FileSystem:
     try:
-        found = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:
         return FileSystem()
     return FileSystem(
-        capacity=found.f_blocks * found.f_frsize,
-        available=found.f_bavail * found.f_frsize,
-        used=(found.f_blocks - found.f_bfree) * found.f_frsize,
-        inodes=found.f_files,
-        inodes_free=found.f_ffree,
+        capacity=status.f_blocks * status.f_frsize,
+        available=status.f_bavail * status.f_frsize,
+        used=(status.f_blocks - status.f_bfree) * status.f_frsize,
+        inodes=status.f_files,
+        inodes_free=status.f_ffree,
     )
 
 
 def interfaces(text: str) -> list[Interface]:
     """Parse /proc/net/dev; the loopback interface is omitted."""
-    found = []
+    result = []
     for line in text.splitlines():
         name, colon, rest = line.partition(":")
         numbers = rest.split()
         if colon and len(numbers) >= 16 and name.strip() != "lo":
-            received, errors, sent, lost = (int(numbers[place]) for place in (0, 2, 8, 10))
-            found.append(
+            received, errors, sent, lost = (int(numbers[column]) for column in (0, 2, 8, 10))
+            result.append(
                 Interface(name=name.strip(), received=received, receive_errors=errors, sent=sent, send_errors=lost)
             )
-    return found
+    return result
 
 
 __all__ = ["FileSystem", "Interface", "Machine", "MachineFigures", "file_system", "interfaces"]

@@ -17,15 +17,15 @@ _NANO = 1_000_000_000
 def summary(figures: NodeFigures, *, only_cpu_and_memory: bool = False) -> dict[str, Any]:
     return {
         "node": _node(figures.node, figures.machine, only_cpu_and_memory),
-        "pods": [_pod(each, figures.machine, only_cpu_and_memory) for each in figures.pods],
+        "pods": [_pod(pod, figures.machine, only_cpu_and_memory) for pod in figures.pods],
     }
 
 
 def _node(name: str, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
     time = times.format_time(machine.at)
-    found: dict[str, Any] = {"nodeName": name, "startTime": times.format_time(machine.booted_at)}
-    found["cpu"] = _cpu(time, machine.cpu_cores, machine.cpu_s)
-    found["memory"] = {
+    stats: dict[str, Any] = {"nodeName": name, "startTime": times.format_time(machine.booted_at)}
+    stats["cpu"] = _cpu(time, machine.cpu_cores, machine.cpu_s)
+    stats["memory"] = {
         "time": time,
         "availableBytes": machine.memory_available,
         "usageBytes": machine.memory_used,
@@ -35,17 +35,17 @@ def _node(name: str, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
         "majorPageFaults": machine.major_page_faults,
     }
     if is_short:
-        return found
-    found["network"] = _network(time, machine.interfaces)
-    found["fs"] = _file_system(time, machine.root)
-    found["runtime"] = {key: _file_system(time, machine.root) for key in ("imageFs", "containerFs")}
-    found["rlimit"] = {"time": time, "maxpid": machine.most_processes, "curproc": machine.processes}
-    found["swap"] = {
+        return stats
+    stats["network"] = _network(time, machine.interfaces)
+    stats["fs"] = _file_system(time, machine.root)
+    stats["runtime"] = {key: _file_system(time, machine.root) for key in ("imageFs", "containerFs")}
+    stats["rlimit"] = {"time": time, "maxpid": machine.most_processes, "curproc": machine.processes}
+    stats["swap"] = {
         "time": time,
         "swapAvailableBytes": machine.swap - machine.swap_used,
         "swapUsageBytes": machine.swap_used,
     }
-    return found
+    return stats
 
 
 def _pod(figures: PodFigures, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _pod(figures: PodFigures, machine: MachineFigures, is_short: bool) -> dict[s
     started = {report.name: report.started_at for report in figures.report.containers}
     containers = [usage for usage in figures.usages if usage.name]
     whole = total(figures.usages)
-    found: dict[str, Any] = {
+    stats: dict[str, Any] = {
         "podRef": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
         "startTime": figures.pod.status.startTime or meta.creationTimestamp,
         "containers": [
@@ -63,17 +63,17 @@ def _pod(figures: PodFigures, machine: MachineFigures, is_short: bool) -> dict[s
         "memory": _memory(time, whole),
     }
     if is_short:
-        return found
+        return stats
     if whole.received_bytes is not None:
         sent = whole.sent_bytes or 0
-        found["network"] = _network(time, [Interface(name="eth0", received=whole.received_bytes, sent=sent)])
+        stats["network"] = _network(time, [Interface(name="eth0", received=whole.received_bytes, sent=sent)])
     disk = [usage.disk_bytes or 0 for usage in containers] + [usage.log_bytes or 0 for usage in containers]
-    found["ephemeral-storage"] = _file_system(time, machine.root) | {"usedBytes": sum(disk)}
+    stats["ephemeral-storage"] = _file_system(time, machine.root) | {"usedBytes": sum(disk)}
     if figures.volumes:
-        found["volume"] = [_volume(time, meta.namespace, each) for each in figures.volumes]
+        stats["volume"] = [_volume(time, meta.namespace, volume) for volume in figures.volumes]
     if whole.processes is not None:
-        found["process_stats"] = {"process_count": whole.processes}
-    return found
+        stats["process_stats"] = {"process_count": whole.processes}
+    return stats
 
 
 def _volume(time: str, namespace: str, found: VolumeUsage) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _volume(time: str, namespace: str, found: VolumeUsage) -> dict[str, Any]:
 
 
 def _container(usage: Usage, time: str, started_at: float, machine: MachineFigures, is_short: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    stats: dict[str, Any] = {
         "name": usage.name,
         "startTime": times.format_time(started_at),
         "cpu": _cpu(time, usage.cpu_cores, usage.cpu_s),
@@ -101,8 +101,8 @@ def _container(usage: Usage, time: str, started_at: float, machine: MachineFigur
     if not is_short:
         for name, used in (("rootfs", usage.disk_bytes), ("logs", usage.log_bytes)):
             if used is not None:
-                found[name] = _file_system(time, machine.root) | {"usedBytes": used}
-    return found
+                stats[name] = _file_system(time, machine.root) | {"usedBytes": used}
+    return stats
 
 
 def total(usages: Sequence[Usage]) -> Usage:
@@ -128,31 +128,31 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 
 def _sum_whole(values: Iterable[int | None]) -> int | None:
-    found = _sum(values)
-    return int(found) if found is not None else None
+    amount = _sum(values)
+    return int(amount) if amount is not None else None
 
 
 def _cpu(time: str, cores: float, seconds: float | None) -> dict[str, Any]:
-    found: dict[str, Any] = {"time": time, "usageNanoCores": int(cores * _NANO)}
+    stats: dict[str, Any] = {"time": time, "usageNanoCores": int(cores * _NANO)}
     if seconds is not None:
-        found["usageCoreNanoSeconds"] = int(seconds * _NANO)
-    return found
+        stats["usageCoreNanoSeconds"] = int(seconds * _NANO)
+    return stats
 
 
 def _memory(time: str, usage: Usage) -> dict[str, Any]:
-    found: dict[str, Any] = {"time": time, "usageBytes": usage.memory_bytes, "workingSetBytes": usage.memory_bytes}
+    stats: dict[str, Any] = {"time": time, "usageBytes": usage.memory_bytes, "workingSetBytes": usage.memory_bytes}
     more = {
         "rssBytes": usage.memory_rss_bytes,
         "pageFaults": usage.page_faults,
         "majorPageFaults": usage.major_page_faults,
     }
-    return found | {key: value for key, value in more.items() if value is not None}
+    return stats | {key: value for key, value in more.items() if value is not None}
 
 
 def _network(time: str, found: Sequence[Interface]) -> dict[str, Any]:
-    each = [_interface(interface) for interface in found]
-    busiest = max(each, key=lambda one: one["rxBytes"], default={"name": ""})
-    return {"time": time, **busiest, **({"interfaces": each} if each else {})}
+    interfaces = [_interface(interface) for interface in found]
+    busiest = max(interfaces, key=lambda candidate: candidate["rxBytes"], default={"name": ""})
+    return {"time": time, **busiest, **({"interfaces": interfaces} if interfaces else {})}
 
 
 def _interface(found: Interface) -> Mapping[str, Any]:

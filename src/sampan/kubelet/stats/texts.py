@@ -129,8 +129,8 @@ def written(samples: Iterator[Sample], at: float) -> str:
     """Return the samples in Prometheus text format with their timestamp."""
     families: dict[str, list[str]] = {}
     for name, labels, value in samples:
-        said = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))
-        line = f"{name}{{{said}}} {value!r} {int(at * 1000)}" if said else f"{name} {value!r} {int(at * 1000)}"
+        pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))
+        line = f"{name}{{{pairs}}} {value!r} {int(at * 1000)}" if pairs else f"{name} {value!r} {int(at * 1000)}"
         families.setdefault(name, []).append(line)
     lines: list[str] = []
     for name in sorted(families):

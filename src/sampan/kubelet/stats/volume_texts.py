@@ -30,12 +30,12 @@ def export_volumes(metrics: Metrics, figures: Callable[[], NodeFigures | None]) 
 
 
 def _values(figures: Callable[[], NodeFigures | None], field: str) -> list[tuple[tuple[str, ...], float]]:
-    latest, found = figures(), dict[tuple[str, ...], float]()
+    latest, values = figures(), dict[tuple[str, ...], float]()
     for pod in latest.pods if latest is not None else ():
         for volume in pod.volumes:
             if volume.claim:
-                found.setdefault((pod.pod.metadata.namespace, volume.claim), getattr(volume, field))
-    return list(found.items())
+                values.setdefault((pod.pod.metadata.namespace, volume.claim), getattr(volume, field))
+    return list(values.items())
 
 
 __all__ = ["export_volumes"]

@@ -39,13 +39,13 @@ Payload = Mapping[str, File]
 
 def write(folder: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
     """Update the files. Return whether anything changed. `set_owner` is called before the new files become visible."""
-    wanted = {_checked(path): file for path, file in payload.items()}
+    desired = {_checked(path): file for path, file in payload.items()}
     before = _present(folder)
-    gone = _paths(before) - _with_parents(wanted) if before is not None else set()
-    is_changed = before is None or bool(gone) or not _is_same(before, wanted)
+    gone = _paths(before) - _with_parents(desired) if before is not None else set()
+    is_changed = before is None or bool(gone) or not _is_same(before, desired)
     if is_changed:
-        _put(folder, wanted, now, set_owner)
-    for path, file in wanted.items():
+        _put(folder, desired, now, set_owner)
+    for path, file in desired.items():
         _link(folder, path.partition("/")[0], file.user)
     for path in gone:
         if "/" not in path:
@@ -56,29 +56,29 @@ def write(folder: Path, payload: Payload, *, now: float, set_owner: Callable[[],
 
 
 def _put(folder: Path, wanted: Mapping[str, File], now: float, set_owner: Callable[[], None]) -> None:
-    made = _new_folder(folder, now)
+    directory = _new_folder(folder, now)
     try:
         for path, file in wanted.items():
-            _write_file(made / path, file)
+            _write_file(directory / path, file)
         set_owner()
         (folder / _NEW).unlink(missing_ok=True)
-        (folder / _NEW).symlink_to(made.name)
+        (folder / _NEW).symlink_to(directory.name)
         (folder / _NEW).rename(folder / _DATA)
     except BaseException:
-        shutil.rmtree(made)
+        shutil.rmtree(directory)
         raise
 
 
 def _new_folder(folder: Path, now: float) -> Path:
     stamp = datetime.fromtimestamp(now, UTC).strftime("..%Y_%m_%d_%H_%M_%S.")
     while True:
-        made = folder / f"{stamp}{_CHANCE.randrange(1 << 32)}"
+        directory = folder / f"{stamp}{_CHANCE.randrange(1 << 32)}"
         try:
-            made.mkdir()
+            directory.mkdir()
         except FileExistsError:
             continue
-        made.chmod(0o755)
-        return made
+        directory.chmod(0o755)
+        return directory
 
 
 def _write_file(path: Path, file: File) -> None:
@@ -111,18 +111,18 @@ def _link(folder: Path, name: str, user: int | None) -> None:
 
 def _present(folder: Path) -> Path | None:
     try:
-        found = folder / os.readlink(folder / _DATA)
+        directory = folder / os.readlink(folder / _DATA)
     except FileNotFoundError:
         return None
-    return found if found.is_dir() else None
+    return directory if directory.is_dir() else None
 
 
 def _paths(folder: Path) -> set[str]:
-    found = set()
+    paths = set()
     for parent, folders, files in os.walk(folder):
         inside = os.path.relpath(parent, folder)
-        found |= {name if inside == "." else f"{inside}/{name}" for name in (*folders, *files)}
-    return found
+        paths |= {name if inside == "." else f"{inside}/{name}" for name in (*folders, *files)}
+    return paths
 
 
 def _with_parents(paths: Mapping[str, File]) -> set[str]:

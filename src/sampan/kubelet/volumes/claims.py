@@ -34,17 +34,17 @@ class Claims:
             claim = await self._claim(pod.metadata.namespace, source.claimName)
             if volume.ephemeral is not None:
                 check_owner(pod, claim)
-            found = await self._volume(claim)
-        except ClaimFault as fault:
+            persistent = await self._volume(claim)
+        except ClaimFault as error:
             where = f"{pod.metadata.namespace}/{source.claimName}"
-            raise ClaimFault(f"error processing PVC {where}: {fault.text}") from None
-        mode = found.spec.volumeMode or _FILES
+            raise ClaimFault(f"error processing PVC {where}: {error.text}") from None
+        mode = persistent.spec.volumeMode or _FILES
         check_mode(volume.name, mode, mounts=mounts, devices=devices)
-        is_read_only = source.readOnly or (found.spec.csi is not None and found.spec.csi.readOnly)
+        is_read_only = source.readOnly or (persistent.spec.csi is not None and persistent.spec.csi.readOnly)
         return Spec(
             pod=pod,
             volume=volume,
-            persistent=found,
+            persistent=persistent,
             claim=claim,
             is_read_only=is_read_only,
             is_block=mode == BLOCK,
@@ -53,8 +53,8 @@ class Claims:
     async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
         try:
             claim = await self._claims.get(name, namespace)
-        except (errors.ApiError, ConnectionFailed) as fault:
-            raise ClaimFault(f"failed to fetch PVC from API server: {fault}") from fault
+        except (errors.ApiError, ConnectionFailed) as error:
+            raise ClaimFault(f"failed to fetch PVC from API server: {error}") from error
         if claim.metadata.deletionTimestamp is not None and _PROTECTED not in claim.metadata.finalizers:
             raise ClaimFault("PVC is being deleted")
         if claim.status.phase != "Bound":
@@ -67,15 +67,15 @@ class Claims:
         name = claim.spec.volumeName
         try:
             volume = await self._volumes.get(name)
-        except (errors.ApiError, ConnectionFailed) as fault:
-            raise ClaimFault(f"failed to fetch PV {name} from API server: {fault}") from fault
+        except (errors.ApiError, ConnectionFailed) as error:
+            raise ClaimFault(f"failed to fetch PV {name} from API server: {error}") from error
         ref, uid = volume.spec.claimRef, claim.metadata.uid
         if ref is None:
-            told = "it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
-            raise ClaimFault(f"found PV object {name} but {told}")
+            message = "it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
+            raise ClaimFault(f"found PV object {name} but {message}")
         if ref.uid != uid:
-            told = f"its pv.Spec.ClaimRef.UID {ref.uid} does not point to claim.UID {uid}"
-            raise ClaimFault(f"found PV object {name} but {told}")
+            message = f"its pv.Spec.ClaimRef.UID {ref.uid} does not point to claim.UID {uid}"
+            raise ClaimFault(f"found PV object {name} but {message}")
         return volume
 
 

@@ -36,14 +36,14 @@ class ContainerMounts:
         ]
 
     def devices(self, uid: str, container: AnyContainer) -> list[Device]:
-        found = []
-        for wanted in container.volumeDevices:
-            ready = self._actual.ready(Key(uid, wanted.name))
+        devices = []
+        for volume_device in container.volumeDevices:
+            ready = self._actual.ready(Key(uid, volume_device.name))
             if ready is None or ready.device is None:
-                raise _fault(f'cannot find volume "{wanted.name}" to pass into container "{container.name}"')
+                raise _fault(f'cannot find volume "{volume_device.name}" to pass into container "{container.name}"')
             permissions = "r" if ready.is_read_only else "mrw"
-            found.append(Device(host_path=str(ready.device), path=wanted.devicePath, permissions=permissions))
-        return found
+            devices.append(Device(host_path=str(ready.device), path=volume_device.devicePath, permissions=permissions))
+        return devices
 
     def _mount(self, uid: str, container: str, index: int, mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
         volume = self._actual.get(Key(uid, mount.name))
@@ -70,12 +70,12 @@ class ContainerMounts:
         try:
             if not (ready.path / subpath).exists():
                 subpaths.make_folder(ready.path, subpath)
-        except (OSError, UnsafeSubpath) as fault:
-            raise _fault(f"failed to create {where.format(' directory')}") from fault
+        except (OSError, UnsafeSubpath) as error:
+            raise _fault(f"failed to create {where.format(' directory')}") from error
         try:
             return subpaths.bind(self._host.mounter, ready.path, subpath, target)
-        except (OSError, UnsafeSubpath) as fault:
-            raise _fault(f"failed to prepare {where.format('')}") from fault
+        except (OSError, UnsafeSubpath) as error:
+            raise _fault(f"failed to prepare {where.format('')}") from error
 
 
 def chosen_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
@@ -104,17 +104,17 @@ class _Noting(dict[str, str]):
         return True
 
     def __getitem__(self, name: str) -> str:
-        found = self.get(name, "")
-        if not found:
+        value = self.get(name, "")
+        if not value:
             self._missing.append(name)
-        return found
+        return value
 
 
 def propagation(mode: str | None) -> Propagation:
-    found = _PROPAGATIONS.get(mode or "")
-    if found is None:
+    result = _PROPAGATIONS.get(mode or "")
+    if result is None:
         raise _fault(f'invalid MountPropagation mode: "{mode}"')
-    return found
+    return result
 
 
 def is_recursive(mount: VolumeMount, can: bool) -> bool:

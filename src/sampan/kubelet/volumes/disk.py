@@ -38,26 +38,26 @@ class Disk:
         """Remove what is left of a pod after its volumes have been unmounted."""
         layout = self._host.layout
         subpaths.clean(self._host.mounter, layout.subpaths(uid))
-        for folder in (layout.volumes(uid), layout.pod(uid) / "volumeDevices", layout.pod(uid) / "plugins"):
-            for path in sorted(folder.glob("*")):
+        for directory in (layout.volumes(uid), layout.pod(uid) / "volumeDevices", layout.pod(uid) / "plugins"):
+            for path in sorted(directory.glob("*")):
                 remove_empty(path, layout.pod(uid))
-            remove_empty(folder, layout.pod(uid))
+            remove_empty(directory, layout.pod(uid))
 
     def excesses(self, pod: Pod) -> list[str]:
         """Return the eviction messages for volumes that exceed their size limit."""
-        found = []
+        messages = []
         for volume, limit in sizes.limited(pod):
             ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
             if ready is None:
                 continue
             with contextlib.suppress(OSError):  # The volume may be unmounted concurrently.
                 if message := sizes.excess(volume, limit, sizes.disk_usage(ready.path)[0]):
-                    found.append(message)
-        return found
+                    messages.append(message)
+        return messages
 
     def measured(self, pod: Pod) -> list[VolumeUsage]:
         """Return the usage of those volumes that can be measured."""
-        found = []
+        usages = []
         for volume in pod.spec.volumes:
             ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
             if ready is None or ready.image or ready.device is not None or volume.hostPath is not None:
@@ -65,10 +65,10 @@ class Disk:
             source = claimed(pod, volume)
             claim, is_whole = source.claimName if source is not None else "", self._host.mounter.is_mounted(ready.path)
             try:
-                found.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
-            except OSError as fault:
-                log.info("cannot measure the usage of volume %s of pod %s: %s", volume.name, pod.metadata.uid, fault)
-        return found
+                usages.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
+            except OSError as error:
+                log.info("cannot measure the usage of volume %s of pod %s: %s", volume.name, pod.metadata.uid, error)
+        return usages
 
 
 __all__ = ["Disk"]

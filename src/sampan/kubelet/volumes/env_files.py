@@ -22,7 +22,7 @@ def value(volume: Path, path: str, key: str) -> str | None:
 
 def parsed(text: str) -> dict[str, str]:
     """Parse lines KEY=VALUE. Empty lines and those that start with # are ignored; quotes around a value are removed."""
-    found = {}
+    variables = {}
     for line in text.splitlines():
         name, equals, rest = line.strip().partition("=")
         if not equals or name.startswith("#"):
@@ -30,8 +30,8 @@ def parsed(text: str) -> dict[str, str]:
         rest = rest.strip()
         if len(rest) >= 2 and rest[0] == rest[-1] and rest[0] in "'\"":
             rest = rest[1:-1]
-        found[name.strip()] = rest
-    return found
+        variables[name.strip()] = rest
+    return variables
 
 
 __all__ = ["parsed", "value"]

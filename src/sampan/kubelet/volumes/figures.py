@@ -18,11 +18,11 @@ class VolumeFigures:
 
     async def of(self, pod: Pod) -> Sequence[VolumeUsage]:
         uid, now = pod.metadata.uid, self._clock.monotonic()
-        at, found = self._kept.get(uid, (-_KEPT_S, ()))
+        at, usages = self._kept.get(uid, (-_KEPT_S, ()))
         if not 0 <= now - at < _KEPT_S:
-            found = await self._usage(pod)
-            self._kept[uid] = (now, found)
-        return found
+            usages = await self._usage(pod)
+            self._kept[uid] = (now, usages)
+        return usages
 
     def keep_only(self, uids: set[str]) -> None:
         for uid in self._kept.keys() - uids:

@@ -15,8 +15,8 @@ async def fill(disk: str, kind: str, mounted_at: Path) -> None:
         raise VolumeFault(f"resize of format {kind} is not supported for device {disk} mounted at {mounted_at}")
     try:
         await run_program(*command)
-    except VolumeFault as fault:
-        raise VolumeFault(f"resize of device {disk} failed: {fault.text}") from None
+    except VolumeFault as error:
+        raise VolumeFault(f"resize of device {disk} failed: {error.text}") from None
 
 
 def growing(disk: str, kind: str, mounted_at: Path) -> list[str]:

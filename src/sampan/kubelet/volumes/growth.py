@@ -53,14 +53,14 @@ class Growth:
         if spec.claim is None or spec.persistent is None or not plugin.can_grow(spec):
             return
         before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
-        known = self._sizes.setdefault(_key(spec), before)
+        noted = self._sizes.setdefault(_key(spec), before)
         self._in_use.discard(_key(spec))
-        if before >= size or known >= size:
+        if before >= size or noted >= size:
             return
         try:
             await self._grow(spec, plugin, ready, device, size)
-        except VolumeFault as fault:
-            raise VolumeFault(fault.text, step=_WHILE_MOUNTING) from fault
+        except VolumeFault as error:
+            raise VolumeFault(error.text, step=_WHILE_MOUNTING) from error
 
     async def in_use(self, spec: Spec, plugin: Plugin, ready: Ready, device: Device | None) -> None:
         """Expand a volume that is in use, if it has become larger."""
@@ -71,8 +71,8 @@ class Growth:
             return
         try:
             await self._grow(spec, plugin, ready, device, size)
-        except VolumeFault as fault:
-            self._tell(spec.pod, WARNING, IN_USE_FAILED, f'{_IN_USE} for volume "{spec.inner}" : {fault.text}')
+        except VolumeFault as error:
+            self._tell(spec.pod, WARNING, IN_USE_FAILED, f'{_IN_USE} for volume "{spec.inner}" : {error.text}')
 
     def forget(self, inner: str) -> None:
         """Drop the state of a volume that is no longer set up here."""
@@ -91,21 +91,21 @@ class Growth:
             await self._grow_unfollowed(spec, plugin, ready, device, size)
             return
         size = size_of(claim.status.allocatedResources)
-        found = growth_status.outlook(claim, size, has_failed=_key(spec) in self._failed)
-        if not found.is_wanted:
-            if found.is_told:
+        outlook = growth_status.outlook(claim, size, has_failed=_key(spec) in self._failed)
+        if not outlook.is_wanted:
+            if outlook.is_told:
                 self._sizes[_key(spec)] = size
             return
-        if not found.is_told:
+        if not outlook.is_told:
             claim = await self._write(claim, growth_status.begun(claim))
         try:
             await plugin.grow(spec, ready, device, int(size.value()))
-        except VolumeFault as fault:
-            await self._note_fault(spec, claim, fault, found, size)
+        except VolumeFault as error:
+            await self._note_fault(spec, claim, error, outlook, size)
             return
         self._tell_both(spec, NORMAL, DONE, "succeeded", self._node)
         self._sizes[_key(spec)] = size
-        if not found.is_told:
+        if not outlook.is_told:
             await self._write(claim, growth_status.finished(claim, size))
 
     async def _note_fault(
@@ -151,8 +151,8 @@ class Growth:
             return await self._claims.patch(
                 meta.name, patch, meta.namespace, type=PatchType.MERGE, subresource="status"
             )
-        except (errors.ApiError, ConnectionFailed) as fault:
-            raise MayHaveGrown(f'patchPVCStatus failed to patch PVC "{meta.name}": {fault}') from fault
+        except (errors.ApiError, ConnectionFailed) as error:
+            raise MayHaveGrown(f'patchPVCStatus failed to patch PVC "{meta.name}": {error}') from error
 
     def _tell_both(self, spec: Spec, type: str, reason: str, outcome: str, more: str) -> None:
         message = f'MountVolume.NodeExpandVolume {outcome} for volume "{spec.inner}" {more}'

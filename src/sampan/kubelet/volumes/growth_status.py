@@ -53,24 +53,24 @@ def begun(claim: PersistentVolumeClaim) -> dict[str, Any]:
 
 
 def finished(claim: PersistentVolumeClaim, size: Quantity) -> dict[str, Any]:
-    left = [found for found in claim.status.conditions if found.type not in _CONDITIONS]
-    status: dict[str, Any] = {"capacity": {STORAGE: str(size)}, "conditions": _values(left)}
+    remaining = [condition for condition in claim.status.conditions if condition.type not in _CONDITIONS]
+    status: dict[str, Any] = {"capacity": {STORAGE: str(size)}, "conditions": _values(remaining)}
     if claim.status.allocatedResourceStatuses:
         status["allocatedResourceStatuses"] = {STORAGE: None}
     return _checked(claim, status)
 
 
 def failed(claim: PersistentVolumeClaim, why: str, now: float, *, is_final: bool) -> dict[str, Any]:
-    said = PersistentVolumeClaimCondition(
+    failure = PersistentVolumeClaimCondition(
         type=NODE_ERROR,
         status="True",
         lastTransitionTime=times.format_time(now),
         message=f"failed to expand pvc with {why}",
     )
     before = claim.status.conditions
-    known = any(found.type == NODE_ERROR and found.status == "True" for found in before)
-    others = before if known else [found for found in before if found.type != NODE_ERROR]
-    status: dict[str, Any] = {"conditions": _values(others if known else [*others, said])}
+    is_known = any(condition.type == NODE_ERROR and condition.status == "True" for condition in before)
+    others = before if is_known else [condition for condition in before if condition.type != NODE_ERROR]
+    status: dict[str, Any] = {"conditions": _values(others if is_known else [*others, failure])}
     if is_final:
         status["allocatedResourceStatuses"] = {STORAGE: INFEASIBLE}
     return {"status": status}
@@ -82,7 +82,7 @@ def _checked(claim: PersistentVolumeClaim, status: Mapping[str, Any]) -> dict[st
 
 
 def _values(conditions: Sequence[PersistentVolumeClaimCondition]) -> list[Any]:
-    return [json.to_value(found) for found in conditions]
+    return [json.to_value(condition) for condition in conditions]
 
 
 __all__ = ["ZERO", "Outlook", "begun", "failed", "finished", "is_followed", "outlook", "size_of"]

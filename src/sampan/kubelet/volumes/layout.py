@@ -51,14 +51,14 @@ class Layout:
 
     def pods(self) -> Iterator[str]:
         """Yield the UIDs of pods that have or had volumes here."""
-        folder = self.root / "pods"
-        for pod in sorted(folder.iterdir()) if folder.is_dir() else ():
+        directory = self.root / "pods"
+        for pod in sorted(directory.iterdir()) if directory.is_dir() else ():
             if any((pod / part).is_dir() for part in ("volumes", "volumeDevices", _SUBPATHS)):
                 yield pod.name
 
     def of_pod(self, uid: str) -> Iterator[OnDisk]:
-        found = [path for path in (self.volumes(uid), self.pod(uid) / "volumeDevices") if path.is_dir()]
-        for plugin in (plugin for folder in found for plugin in sorted(folder.iterdir())):
+        directories = [path for path in (self.volumes(uid), self.pod(uid) / "volumeDevices") if path.is_dir()]
+        for plugin in (plugin for directory in directories for plugin in sorted(directory.iterdir())):
             for volume in sorted(plugin.iterdir()) if plugin.is_dir() else ():
                 yield OnDisk(uid, plugin.name.replace("~", "/"), volume.name.replace("~", "/"))
 

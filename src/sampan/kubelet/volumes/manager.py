@@ -221,9 +221,9 @@ class VolumeManager:
         until = self._clock.monotonic() + self._config.patience_s
         for key in self._actual.of_pod(uid):
             self._queue.add(key)
-        while left := self._actual.of_pod(uid):
+        while remaining := self._actual.of_pod(uid):
             if not await happens_by(self._clock, self._changes.of(uid), until):
-                names = " ".join(key.name for key in left)
+                names = " ".join(key.name for key in remaining)
                 raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_TOO_LATE}")
         while self._leaving_devices() and await happens_by(self._clock, self._changes.of(""), until):
             pass
@@ -250,9 +250,9 @@ class VolumeManager:
 
     def extra_groups(self, pod: Pod) -> Sequence[int]:
         """Return the supplemental groups that the pod's volumes require."""
-        known = set(pod.spec.securityContext.supplementalGroups) if pod.spec.securityContext is not None else set()
-        found = {volume.group for key in self._actual.of_pod(pod.metadata.uid) if (volume := self._actual.get(key))}
-        return sorted(group for group in found if group is not None and group not in known)
+        present = set(pod.spec.securityContext.supplementalGroups) if pod.spec.securityContext is not None else set()
+        groups = {volume.group for key in self._actual.of_pod(pod.metadata.uid) if (volume := self._actual.get(key))}
+        return sorted(group for group in groups if group is not None and group not in present)
 
     # -- actual state ------------------------------------------------------------------------------------------------
 
@@ -266,8 +266,8 @@ class VolumeManager:
 
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
         """Return the usage of those volumes that can be measured."""
-        found = await in_thread(self._disk.measured, pod)
-        return [await self._as_kept(pod, each) for each in found]
+        usages = await in_thread(self._disk.measured, pod)
+        return [await self._as_kept(pod, usage) for usage in usages]
 
     async def _as_kept(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
         """Return the usage as reported by the volume's driver if it reports any."""
@@ -275,11 +275,11 @@ class VolumeManager:
         if volume is None or volume.ready is None:
             return usage
         try:
-            found = await volume.plugin.usage(pod.metadata.uid, volume.inner, volume.ready)
-        except VolumeFault as fault:
-            log.info("cannot measure the usage of volume %s of pod %s: %s", usage.name, pod.metadata.uid, fault)
+            reported = await volume.plugin.usage(pod.metadata.uid, volume.inner, volume.ready)
+        except VolumeFault as error:
+            log.info("cannot measure the usage of volume %s of pod %s: %s", usage.name, pod.metadata.uid, error)
             return usage
-        return replace(usage, **asdict(found)) if found is not None else usage
+        return replace(usage, **asdict(reported)) if reported is not None else usage
 
     # -- workers -----------------------------------------------------------------------------------------------------
 
@@ -287,10 +287,10 @@ class VolumeManager:
         try:
             with self._activity:
                 again_s = await self._reconcile(key)
-        except ClaimFault as fault:
-            self._note_claim(key, fault)
-        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
-            self._note(key, fault)
+        except ClaimFault as error:
+            self._note_claim(key, error)
+        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as error:
+            self._note(key, error)
         except Exception:
             log.exception(
                 "mount or unmount of volume %s of pod %s failed; retrying in %g s",
@@ -409,10 +409,10 @@ class VolumeManager:
         return f"unmounted volumes=[{unmounted}], {parts}"
 
     def _is_unattached(self, key: Key) -> bool:
-        found, node = self._actual.get(key), self._node.get(self._config.node_name)
-        if found is None or found.device is None or not found.device.is_attachable:
+        volume, node = self._actual.get(key), self._node.get(self._config.node_name)
+        if volume is None or volume.device is None or not volume.device.is_attachable:
             return False
-        return node is None or all(one.name != found.device.unique for one in node.status.volumesAttached)
+        return node is None or all(attached.name != volume.device.unique for attached in node.status.volumesAttached)
 
 
 __all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "LIMIT_EXCEEDED", "LimitExceeded", "StillWaiting", "VolumeManager"]

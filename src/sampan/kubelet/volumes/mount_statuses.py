@@ -13,29 +13,32 @@ _LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatu
 
 
 def told(pod: Pod, status: PodStatus) -> PodStatus:
-    asking = {each.name: found for each in containers(pod) if (found := _recursive(each))}
+    asking = {container.name: paths for container in containers(pod) if (paths := _recursive(container))}
     if not asking:
         return status
-    changed = {name: [_told(each, asking.get(each.name, set())) for each in getattr(status, name)] for name in _LISTS}
+    changed = {
+        name: [_told(container, asking.get(container.name, set())) for container in getattr(status, name)]
+        for name in _LISTS
+    }
     return msgspec.structs.replace(status, **changed)
 
 
 def _recursive(container: AnyContainer) -> set[str]:
     """Return the mount paths of the container's recursive read-only mounts."""
-    found = set()
+    paths = set()
     for mount in container.volumeMounts:
         try:
             if is_recursive(mount, True):
-                found.add(mount.mountPath)
+                paths.add(mount.mountPath)
         except RuntimeFailure:
             continue
-    return found
+    return paths
 
 
 def _told(status: ContainerStatus, places: set[str]) -> ContainerStatus:
     mounts = [
-        msgspec.structs.replace(each, recursiveReadOnly="Enabled") if each.mountPath in places else each
-        for each in status.volumeMounts
+        msgspec.structs.replace(mount, recursiveReadOnly="Enabled") if mount.mountPath in places else mount
+        for mount in status.volumeMounts
     ]
     return msgspec.structs.replace(status, volumeMounts=mounts) if places else status
 

@@ -37,16 +37,16 @@ class Mounter:
         """Whether the path itself is a mount point."""
         if not self.can_mount:
             return False
-        place = _escaped(path)
-        lines = (line for line in _MOUNTINFO.read_text().splitlines() if f" {place} " in line)
-        return any(line.split(" ", 5)[4] == place for line in lines)
+        mount_point = _escaped(path)
+        lines = (line for line in _MOUNTINFO.read_text().splitlines() if f" {mount_point} " in line)
+        return any(line.split(" ", 5)[4] == mount_point for line in lines)
 
     def kind(self, path: Path) -> str:
         """Return the type of the topmost file system mounted there, or an empty string."""
         for line in reversed(_MOUNTINFO.read_text().splitlines()):
-            left, _, right = line.partition(" - ")
-            if left.split(" ")[4] == _escaped(path):
-                return right.split(" ")[0]
+            mount_fields, _, source_fields = line.partition(" - ")
+            if mount_fields.split(" ")[4] == _escaped(path):
+                return source_fields.split(" ")[0]
         return ""
 
     def tmpfs(self, path: Path, size: int = 0) -> None:
@@ -82,8 +82,8 @@ class Mounter:
     def remove(self, path: Path) -> None:
         """Unmount everything at or below the path, and remove it with its content."""
         if self.can_mount:
-            for place in kernel.mounts_below(path):
-                kernel.unmount(place, _NOFOLLOW)
+            for mount_point in kernel.mounts_below(path):
+                kernel.unmount(mount_point, _NOFOLLOW)
         if path.is_symlink() or path.is_file():
             path.unlink(missing_ok=True)
         elif path.exists():
@@ -91,14 +91,14 @@ class Mounter:
 
     async def by_program(self, source: str, target: Path, kind: str, options: Sequence[str]) -> None:
         """Mount with mount(8), which supports mount helpers and their options."""
-        said = ["-o", ",".join(options)] if options else []
-        arguments = ["-t", kind, *said, source, str(target)]
+        flags = ["-o", ",".join(options)] if options else []
+        arguments = ["-t", kind, *flags, source, str(target)]
         try:
             # The source may be chosen by a pod and begin with a dash, so it must not be parsed as an option.
-            await run_program("mount", "-t", kind, *said, "--", source, str(target))
-        except ProgramFault as fault:
-            told = f"Mounting command: mount\nMounting arguments: {' '.join(arguments)}\nOutput: {fault.output}\n"
-            raise VolumeFault(f"mount failed: exit status {fault.code}\n{told}") from None
+            await run_program("mount", "-t", kind, *flags, "--", source, str(target))
+        except ProgramFault as error:
+            details = f"Mounting command: mount\nMounting arguments: {' '.join(arguments)}\nOutput: {error.output}\n"
+            raise VolumeFault(f"mount failed: exit status {error.code}\n{details}") from None
 
     async def format_and_mount(self, device: str, target: Path, kind: str, options: Sequence[str]) -> None:
         """Mount the device, after creating a file system if it has none."""

@@ -27,12 +27,12 @@ def give_to_group(folder: Path, group: int | None, *, is_read_only: bool, policy
     with opened_root(folder) as root:
         visited, pending = list[str](), [""]
         while pending:
-            visited.append(place := pending.pop())
-            with _entered(root, place) as directory:
-                pending += _change_files(directory, place, group, is_read_only)
+            visited.append(path := pending.pop())
+            with _entered(root, path) as directory:
+                pending += _change_files(directory, path, group, is_read_only)
         # The root comes last, because OnRootMismatch takes it as proof that everything else is done.
-        for place in reversed(visited):
-            with _entered(root, place) as directory:
+        for path in reversed(visited):
+            with _entered(root, path) as directory:
                 _change(".", directory, group, is_read_only)
 
 
@@ -55,16 +55,16 @@ def _entered(root: Root, place: str) -> Iterator[int | None]:
 
 def _change_files(directory: int | None, place: str, group: int, is_read_only: bool) -> list[str]:
     """Change the files of one directory. Return its subdirectories."""
-    found: list[str] = []
+    directories: list[str] = []
     if directory is None:
-        return found
+        return directories
     with contextlib.suppress(OSError), os.scandir(f"/proc/self/fd/{directory}/") as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                found.append(f"{place}/{entry.name}" if place else entry.name)
+                directories.append(f"{place}/{entry.name}" if place else entry.name)
             else:
                 _change(entry.name, directory, group, is_read_only)
-    return found
+    return directories
 
 
 def _change(name: str, directory: int | None, group: int, is_read_only: bool) -> None:
@@ -93,11 +93,11 @@ def _mask(mode: int, is_read_only: bool) -> int:
 
 def _is_fit(folder: Path, group: int, is_read_only: bool) -> bool:
     try:
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return False
-    wanted = (_READ if is_read_only else _WRITE) | _ENTER | stat.S_ISGID
-    return found.st_gid == group and stat.S_ISDIR(found.st_mode) and found.st_mode & wanted == wanted
+    required = (_READ if is_read_only else _WRITE) | _ENTER | stat.S_ISGID
+    return status.st_gid == group and stat.S_ISDIR(status.st_mode) and status.st_mode & required == required
 
 
 __all__ = ["ON_ROOT_MISMATCH", "give_to_group"]

@@ -45,8 +45,8 @@ def of_pod(
     for item in items:
         try:
             text = _of_pod(pod, item, allocatable)
-        except (FieldUnknown, VolumeFault) as fault:
-            faults.append(str(fault))
+        except (FieldUnknown, VolumeFault) as error:
+            faults.append(str(error))
             continue
         path = str(PurePosixPath(item.path))
         files[path] = File(text.encode(), mode if item.mode is None else item.mode)
@@ -58,16 +58,16 @@ def _of_pod(pod: Pod, item: DownwardAPIVolumeFile, allocatable: Mapping[str, str
     if item.fieldRef is not None:
         return field_value(pod, item.fieldRef.fieldPath, _NOTHING)
     if item.resourceFieldRef is not None:
-        wanted = item.resourceFieldRef
-        return resource_value(_container(pod, wanted.containerName), wanted, allocatable)
+        selector = item.resourceFieldRef
+        return resource_value(_container(pod, selector.containerName), selector, allocatable)
     return ""
 
 
 def _container(pod: Pod, name: str) -> Container:
     every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    for found in every:
-        if found.name == name:
-            return found
+    for container in every:
+        if container.name == name:
+            return container
     raise VolumeFault(f"container {name} not found")
 
 
@@ -79,9 +79,9 @@ def default_mode(mode: int | None) -> int:
 
 def raise_together(faults: Sequence[str]) -> None:
     """Raise one VolumeFault for all errors, if there are any."""
-    told = list(dict.fromkeys(faults))
-    if told:
-        raise VolumeFault(told[0] if len(told) == 1 else f"[{', '.join(told)}]")
+    messages = list(dict.fromkeys(faults))
+    if messages:
+        raise VolumeFault(messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
 
 
 __all__ = ["default_mode", "of_config_map", "of_pod", "of_secret", "raise_together"]

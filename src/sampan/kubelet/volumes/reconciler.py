@@ -62,24 +62,24 @@ class Reconciler:
         device = await plugin.device(spec)
         if not is_wanted():
             return None
-        found = self._noted(key, spec, plugin, device)
+        actual = self._noted(key, spec, plugin, device)
         if device is not None:
             self._check_alone(key, spec, device)
             await self._mount_device(spec, plugin, device)
         ready = await self._guarded(plugin, spec)
         await self._growth.on_mount(spec, plugin, ready, device)
-        found.ready = ready
+        actual.ready = ready
         return ready.again_s
 
     async def look_at_size(self, key: Key, desired: DesiredPod) -> None:
         """Expand a volume that is set up if it has become larger. If the claim cannot be read now, that is retried
         later.
         """
-        volume, found = desired.volumes.get(key.name), self._actual.get(key)
-        if volume is None or found is None or found.ready is None:
+        volume, actual = desired.volumes.get(key.name), self._actual.get(key)
+        if volume is None or actual is None or actual.ready is None:
             return
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
-        await self._growth.in_use(spec, found.plugin, found.ready, found.device)
+        await self._growth.in_use(spec, actual.plugin, actual.ready, actual.device)
 
     async def is_exhausted(self, key: Key, desired: DesiredPod) -> bool:
         """Whether the volume is not attached because the node has reached its limit of volumes."""
@@ -89,12 +89,12 @@ class Reconciler:
 
     def _noted(self, key: Key, spec: Spec, plugin: Plugin, device: Device | None) -> ActualVolume:
         """Record the volume before it is set up: from now on it may have to be torn down."""
-        found = self._actual.get(key)
-        if found is None:
+        volume = self._actual.get(key)
+        if volume is None:
             self._actual.remove(Key(key.uid, f"{plugin.name}/{spec.inner}"))
-            found = ActualVolume(plugin=plugin, inner=spec.inner, device=device, group=_group(spec))
-            self._actual.put(key, found)
-        return found
+            volume = ActualVolume(plugin=plugin, inner=spec.inner, device=device, group=_group(spec))
+            self._actual.put(key, volume)
+        return volume
 
     def _check_alone(self, key: Key, spec: Spec, device: Device) -> None:
         others = [
@@ -117,8 +117,8 @@ class Reconciler:
                 return
             try:
                 await plugin.mount_device(spec, device)
-            except OSError as fault:
-                raise VolumeFault(_told(fault), step="MountVolume.MountDevice failed") from fault
+            except OSError as error:
+                raise VolumeFault(_told(error), step="MountVolume.MountDevice failed") from error
             self._mounted.add(device.unique)
 
     def _check_attached(self, device: Device) -> None:
@@ -126,36 +126,36 @@ class Reconciler:
         it from there before it detaches the volume.
         """
         node = self._node()
-        if node is not None and not any(one.name == device.unique for one in node.status.volumesAttached):
+        if node is not None and not any(attached.name == device.unique for attached in node.status.volumesAttached):
             raise NotAttached("", step="Volume not attached according to node status")
 
     async def _guarded(self, plugin: Plugin, spec: Spec) -> Ready:
         try:
             return await plugin.set_up(spec)
-        except OSError as fault:
-            raise VolumeFault(_told(fault)) from fault
+        except OSError as error:
+            raise VolumeFault(_told(error)) from error
 
     # -- teardown ----------------------------------------------------------------------------------------------------
 
     async def tear_down(self, key: Key) -> None:
-        found = self._actual.get(key)
-        if found is None:
+        volume = self._actual.get(key)
+        if volume is None:
             return
-        found.ready = None
+        volume.ready = None
         layout = self._host.layout
-        await in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / found.inner)
-        await found.plugin.tear_down(key.uid, found.inner)
+        await in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / volume.inner)
+        await volume.plugin.tear_down(key.uid, volume.inner)
         self._actual.remove(key)
-        self._growth.forget(found.inner)
-        remove_empty(layout.volume(key.uid, found.plugin.name, found.inner).parent, layout.pod(key.uid))
+        self._growth.forget(volume.inner)
+        remove_empty(layout.volume(key.uid, volume.plugin.name, volume.inner).parent, layout.pod(key.uid))
 
     async def tear_down_device(self, unique: str) -> None:
         """Unmount the shared mount unless a pod uses it."""
         async with self._locks.held(unique):
-            found = self._actual.device(unique)
-            if found is None or self._actual.users(unique):
+            entry = self._actual.device(unique)
+            if entry is None or self._actual.users(unique):
                 return
-            plugin, device = found
+            plugin, device = entry
             self._mounted.discard(unique)
             await plugin.unmount_device(device)
             self._actual.forget_device(unique)
@@ -170,10 +170,10 @@ class Reconciler:
         controller does not detach volumes that are listed there.
         """
         async with self._reporting:
-            node, wanted = self._node(), self._actual.in_use()
-            if node is None or sorted(node.status.volumesInUse) == wanted:
+            node, volumes_in_use = self._node(), self._actual.in_use()
+            if node is None or sorted(node.status.volumesInUse) == volumes_in_use:
                 return
-            patch = {"status": {"volumesInUse": wanted}}
+            patch = {"status": {"volumesInUse": volumes_in_use}}
             await self._host.client.of(Node).patch(
                 self._host.config.node_name, patch, type=PatchType.MERGE, subresource="status"
             )

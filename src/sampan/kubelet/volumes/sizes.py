@@ -50,31 +50,31 @@ def disk_usage(folder: Path) -> tuple[int, int]:
     once.
     """
     top = os.lstat(folder)
-    seen: set[int] = set()
+    inodes: set[int] = set()
     total, count = top.st_blocks * _BLOCK, 1
     for entry in trees.entries(folder):
         try:
-            found = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except OSError:
             continue
-        if found.st_dev != top.st_dev or found.st_ino in seen:
+        if status.st_dev != top.st_dev or status.st_ino in inodes:
             continue
-        if found.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # Only these can occur again.
-            seen.add(found.st_ino)
-        total, count = total + found.st_blocks * _BLOCK, count + 1
+        if status.st_nlink > 1 and not entry.is_dir(follow_symlinks=False):  # Only these can occur again.
+            inodes.add(status.st_ino)
+        total, count = total + status.st_blocks * _BLOCK, count + 1
     return total, count
 
 
 def limited(pod: Pod) -> list[tuple[Volume, int]]:
     """Return the disk-backed emptyDir volumes with a size limit, and that limit in bytes. Pure."""
-    found = []
+    limits = []
     for volume in pod.spec.volumes:
         source = volume.emptyDir
         if source is not None and source.sizeLimit is not None and not source.medium:
             limit = quantity.parse(source.sizeLimit).value()
             if limit > 0:
-                found.append((volume, limit))
-    return found
+                limits.append((volume, limit))
+    return limits
 
 
 def excess(volume: Volume, limit: int, used: int) -> str:

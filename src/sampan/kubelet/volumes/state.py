@@ -61,8 +61,8 @@ class Actual:
         return self._volumes.get(key)
 
     def ready(self, key: Key) -> Ready | None:
-        found = self._volumes.get(key)
-        return found.ready if found is not None else None
+        volume = self._volumes.get(key)
+        return volume.ready if volume is not None else None
 
     def put(self, key: Key, volume: ActualVolume) -> None:
         self._volumes[key] = volume
@@ -137,7 +137,7 @@ def of_pod(desired: DesiredPod) -> list[str]:
 
 def _tells_of_pod(volume: Volume) -> bool:
     sources = volume.projected.sources or () if volume.projected is not None else ()
-    return volume.downwardAPI is not None or any(each.downwardAPI is not None for each in sources)
+    return volume.downwardAPI is not None or any(source.downwardAPI is not None for source in sources)
 
 
 def is_other(old: Pod, new: Pod) -> bool:
@@ -145,7 +145,10 @@ def is_other(old: Pod, new: Pod) -> bool:
     before, after = old.metadata, new.metadata
     if before.labels != after.labels or before.annotations != after.annotations:
         return True
-    return any(left.resources != right.resources for left, right in zip(_all(old), _all(new), strict=False))
+    return any(
+        old_container.resources != new_container.resources
+        for old_container, new_container in zip(_all(old), _all(new), strict=False)
+    )
 
 
 def _all(pod: Pod) -> Iterable[Container]:

@@ -59,12 +59,12 @@ class Tokens:
             return kept
         try:
             token = await self._ask(pod, key)
-        except (errors.ApiError, ConnectionFailed) as fault:
+        except (errors.ApiError, ConnectionFailed) as error:
             if kept is None:
-                raise VolumeFault(f"failed to fetch token: {fault}") from fault
+                raise VolumeFault(f"failed to fetch token: {error}") from error
             if now > kept.expires_at:
-                raise VolumeFault(f"token {_told(pod, key)} expired and refresh failed: {fault}") from fault
-            log.warning("cannot renew service account token %s: %s", _told(pod, key), fault)
+                raise VolumeFault(f"token {_told(pod, key)} expired and refresh failed: {error}") from error
+            log.warning("cannot renew service account token %s: %s", _told(pod, key), error)
             token = kept._replace(renew_at=now + _RETRY_S)
         self._kept[key] = token
         return token

@@ -19,10 +19,10 @@ class TrustBundles:
 
     async def anchors(self, wanted: ClusterTrustBundleProjection) -> bytes:
         try:
-            found = await self._found(wanted)
-        except (errors.ApiError, ConnectionFailed) as fault:
-            raise VolumeFault(f"while getting ClusterTrustBundle: {fault}") from fault
-        return joined(bundle.spec.trustBundle for bundle in found)
+            bundles = await self._found(wanted)
+        except (errors.ApiError, ConnectionFailed) as error:
+            raise VolumeFault(f"while getting ClusterTrustBundle: {error}") from error
+        return joined(bundle.spec.trustBundle for bundle in bundles)
 
     async def _found(self, wanted: ClusterTrustBundleProjection) -> list[ClusterTrustBundle]:
         if wanted.name is not None:
@@ -36,10 +36,10 @@ class TrustBundles:
             raise VolumeFault("ClusterTrustBundle projection requires either name or signerName to be set")
         selector = selector_of(wanted.labelSelector)
         page = await self._bundles.list(Selection(fields=f"spec.signerName={wanted.signerName}"))
-        found = [bundle for bundle in page.items if selector.matches(bundle.metadata.labels)]
-        if not found and not wanted.optional:
+        bundles = [bundle for bundle in page.items if selector.matches(bundle.metadata.labels)]
+        if not bundles and not wanted.optional:
             raise VolumeFault("combination of signerName and labelSelector matched zero ClusterTrustBundles")
-        return found
+        return bundles
 
 
 def joined(bundles: Iterable[str]) -> bytes:

@@ -55,15 +55,15 @@ class Watching:
             is_early = bool(self._changed) or await happens_by(self._clock, self._changes.of(CLAIMS), until)
             uids = list(self._changed if is_early else self._desired)
             self._changed.clear()
-            for desired in [found for uid in uids if (found := self._desired.get(uid)) is not None]:
+            for desired in [desired_pod for uid in uids if (desired_pod := self._desired.get(uid)) is not None]:
                 for name in claims_of(desired):
                     await self._look(Key(desired.pod.metadata.uid, name), desired)
 
     async def _look(self, key: Key, desired: DesiredPod) -> None:
         try:
             await self._reconciler.look_at_size(key, desired)
-        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as fault:
-            log.info("cannot read the size of volume %s of pod %s: %s", key.name, key.uid, fault)
+        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as error:
+            log.info("cannot read the size of volume %s of pod %s: %s", key.name, key.uid, error)
 
 
 def claims_of(desired: DesiredPod) -> list[str]:

@@ -65,7 +65,11 @@ def parts_of(pod: Pod, container: Container) -> Iterator[Part]:
     for claim_reference in container.resources.claims:
         used = _of(pod, by_name[claim_reference.name]) if claim_reference.name in by_name else None
         if used is not None:
-            label = f"claim:{claim_reference.name}/{claim_reference.request}" if claim_reference.request else f"claim:{claim_reference.name}"
+            label = (
+                f"claim:{claim_reference.name}/{claim_reference.request}"
+                if claim_reference.request
+                else f"claim:{claim_reference.name}"
+            )
             yield Part(label, used.name, claim_reference.request or "")
     status = pod.status.extendedResourceClaimStatus
     requested = {name for name, text in container.resources.requests.items() if quantity.parse(text).value()}

@@ -47,7 +47,10 @@ class HealthTable:
     def note(self, driver: str, answer: Message) -> set[Device]:
         """Store the report. Return the devices whose health or message has changed."""
         before, now = self._known.get(driver, {}), self._clock.monotonic()
-        after = {(device_health.device.pool_name, device_health.device.device_name): _read(device_health, now) for device_health in answer.devices}
+        after = {
+            (device_health.device.pool_name, device_health.device.device_name): _read(device_health, now)
+            for device_health in answer.devices
+        }
         changed = {device for device in {*before, *after} if _said(before.get(device)) != _said(after.get(device))}
         self._known[driver] = after
         return changed

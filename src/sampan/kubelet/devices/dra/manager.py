@@ -178,7 +178,9 @@ class DynamicResources:
         for part in parts_of(pod, container):
             info = self._prepared.get(pod.metadata.namespace, part.claim)
             if info is None:
-                message = f"unable to get claim info for ResourceClaim {part.claim} in namespace {pod.metadata.namespace}"
+                message = (
+                    f"unable to get claim info for ResourceClaim {part.claim} in namespace {pod.metadata.namespace}"
+                )
                 raise ClaimNotPrepared(f"internal error: {message}")
             for _, device in info.devices(part.request):
                 names |= dict.fromkeys(device.CDIDeviceIDs or ())

@@ -109,7 +109,10 @@ class PreparedClaims:
         return [
             info
             for info in self._all.values()
-            if any((driver_name, prepared.PoolName, prepared.DeviceName) == (driver, pool, device) for driver_name, prepared in info.devices())
+            if any(
+                (driver_name, prepared.PoolName, prepared.DeviceName) == (driver, pool, device)
+                for driver_name, prepared in info.devices()
+            )
         ]
 
     def pods(self) -> set[str]:

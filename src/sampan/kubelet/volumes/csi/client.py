@@ -58,7 +58,7 @@ class Driver:
     async def can(self, ability: int) -> bool:
         if self._abilities is None:
             answer = await self._call("NodeGetCapabilities", wire.csi().NodeGetCapabilitiesRequest())
-            self._abilities = frozenset(each.rpc.type for each in answer.capabilities)
+            self._abilities = frozenset(capability.rpc.type for capability in answer.capabilities)
         return ability in self._abilities
 
     async def info(self) -> NodeInfo:
@@ -149,11 +149,11 @@ class Drivers:
 
     def get(self, name: str, doing: str) -> Driver:
         """Return the driver. `doing` is the operation for the message. Raise VolumeFault if it is not registered."""
-        found = self._drivers.get(name)
-        if found is None:
+        driver = self._drivers.get(name)
+        if driver is None:
             why = f"driver name {name} not found in the list of registered CSI drivers"
             raise VolumeFault(f"kubernetes.io/csi: {doing}: {why}")
-        return found
+        return driver
 
 
 __all__ = ["EXPAND", "MOUNT_GROUP", "MULTI_WRITER", "STAGE", "STATS", "Driver", "Drivers", "NodeInfo", "Use"]

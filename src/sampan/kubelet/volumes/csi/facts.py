@@ -58,8 +58,8 @@ def check_life(info: CSIDriver | None, driver: str, life: str) -> None:
         raise VolumeFault(f"{start} not supported by driver {driver} (no CSIDriver object)")
     modes = info.spec.volumeLifecycleModes or [PERSISTENT]
     if life not in modes:
-        told = " ".join(f'"{mode}"' for mode in modes)
-        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{told}])")
+        listed = " ".join(f'"{mode}"' for mode in modes)
+        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{listed}])")
 
 
 def growth_fault(code: str, text: str) -> VolumeFault:
@@ -75,16 +75,16 @@ def growth_fault(code: str, text: str) -> VolumeFault:
 
 def used(stats: Message) -> Usage:
     """Convert the volume statistics of a driver. Pure."""
-    units = {each.unit: each for each in stats.usage}
+    units = {item.unit: item for item in stats.usage}
     of_bytes, of_inodes = units.get(_BYTES), units.get(_INODES)
-    found = Usage()
+    usage = Usage()
     if of_bytes is not None:
-        found = replace(
-            found, used_bytes=of_bytes.used, capacity_bytes=of_bytes.total, available_bytes=of_bytes.available
+        usage = replace(
+            usage, used_bytes=of_bytes.used, capacity_bytes=of_bytes.total, available_bytes=of_bytes.available
         )
     if of_inodes is not None:
-        found = replace(found, used_inodes=of_inodes.used, inodes=of_inodes.total, free_inodes=of_inodes.available)
-    return found
+        usage = replace(usage, used_inodes=of_inodes.used, inodes=of_inodes.total, free_inodes=of_inodes.available)
+    return usage
 
 
 def life_of(spec: Spec) -> str:

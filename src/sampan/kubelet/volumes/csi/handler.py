@@ -32,8 +32,8 @@ class CsiHandler:
         driver = Driver(name, endpoint)
         try:
             await self._infos.install(name, await driver.info())
-        except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:
-            raise PluginFault(str(fault)) from fault
+        except (VolumeFault, errors.ApiError, ConnectionFailed) as error:
+            raise PluginFault(str(error)) from error
         self._drivers.add(driver)
         self._endpoints.setdefault(name, set()).add(endpoint)
         self._on_driver(name)
@@ -44,15 +44,15 @@ class CsiHandler:
         await self._infos.install(name, await driver.info())
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        left = self._endpoints.get(name, set())
-        left.discard(endpoint)
-        if left:
+        endpoints = self._endpoints.get(name, set())
+        endpoints.discard(endpoint)
+        if endpoints:
             return
         self._drivers.remove(name)
         try:
             await self._infos.uninstall(name)
-        except (errors.ApiError, ConnectionFailed) as fault:
-            log.warning("cannot remove CSI driver %s from the CSINode object: %s", name, fault)
+        except (errors.ApiError, ConnectionFailed) as error:
+            log.warning("cannot remove CSI driver %s from the CSINode object: %s", name, error)
 
 
 def refusal(name: str, versions: Sequence[str]) -> str:
@@ -61,8 +61,8 @@ def refusal(name: str, versions: Sequence[str]) -> str:
     if not versions:
         return f"{start} Plugin returned an empty list for supported versions"
     if not any(version.lstrip("v").startswith("1.") for version in versions):
-        told = " ".join(gotext.quote(version) for version in versions)
-        return f"{start} None of the versions specified [{told}] are supported"
+        listed = " ".join(gotext.quote(version) for version in versions)
+        return f"{start} None of the versions specified [{listed}] are supported"
     return ""
 
 

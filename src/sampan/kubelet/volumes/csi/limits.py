@@ -50,8 +50,8 @@ class Limits:
         self._asked_at[name] = self._clock.monotonic()
         try:
             await self._refresh(name)
-        except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:
-            log.warning("cannot read the volume limit of CSI driver %s: %s", name, fault)
+        except (VolumeFault, errors.ApiError, ConnectionFailed) as error:
+            log.warning("cannot read the volume limit of CSI driver %s: %s", name, error)
 
 
 def period(info: CSIDriver | None) -> int:

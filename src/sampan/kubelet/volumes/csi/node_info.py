@@ -35,11 +35,11 @@ class NodeInfos:
         """Return the CSINode of the node. One that belongs to an earlier node of the same name is replaced."""
         node = await self._nodes.get(self._name)
         try:
-            found = await self._csi_nodes.get(self._name)
+            csi_node = await self._csi_nodes.get(self._name)
         except errors.NotFound:
             return await self._csi_nodes.create(made(node))
-        if any(owner.uid == node.metadata.uid for owner in found.metadata.ownerReferences):
-            return found
+        if any(owner.uid == node.metadata.uid for owner in csi_node.metadata.ownerReferences):
+            return csi_node
         await self._csi_nodes.delete(self._name)
         return await self._csi_nodes.create(made(node))
 
@@ -55,14 +55,14 @@ class NodeInfos:
 
     async def _change_drivers(self, driver: str, info: NodeInfo | None) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
-            found = await self.ensure()
-            drivers = changed(found.spec.drivers or (), driver, info)
-            if drivers == found.spec.drivers:
+            csi_node = await self.ensure()
+            drivers = changed(csi_node.spec.drivers or (), driver, info)
+            if drivers == csi_node.spec.drivers:
                 return
-            wanted = copy_of(found)
-            wanted.spec = CSINodeSpec(drivers=drivers)
+            desired = copy_of(csi_node)
+            desired.spec = CSINodeSpec(drivers=drivers)
             try:
-                await self._csi_nodes.update(wanted)
+                await self._csi_nodes.update(desired)
                 return
             except errors.Conflict:
                 if attempt == _ATTEMPTS:
@@ -102,26 +102,26 @@ def changes(node: Node, driver: str, info: NodeInfo | None) -> Mapping[str, obje
     """Return the merge patch of the node's metadata, empty if nothing has changed. Pure."""
     text = node.metadata.annotations.get(IDS, "")
     ids: dict[str, str] = json.read_any(text.encode()) if text else {}
-    wanted = {name: value for name, value in ids.items() if name != driver}
+    desired = {name: value for name, value in ids.items() if name != driver}
     labels: dict[str, str] = {}
     if info is not None:
-        wanted[driver] = info.node_id
+        desired[driver] = info.node_id
         labels = _new_labels(node, info.topology)
-    found: dict[str, object] = {}
-    if wanted != ids:
-        kept = json.encode(dict(sorted(wanted.items()))).decode() if wanted else None
-        found["annotations"] = {IDS: kept}
+    metadata: dict[str, object] = {}
+    if desired != ids:
+        kept = json.encode(dict(sorted(desired.items()))).decode() if desired else None
+        metadata["annotations"] = {IDS: kept}
     if labels:
-        found["labels"] = labels
-    return found
+        metadata["labels"] = labels
+    return metadata
 
 
 def _new_labels(node: Node, topology: Mapping[str, str]) -> dict[str, str]:
     for key, value in topology.items():
         present = node.metadata.labels.get(key, value)
         if present != value:
-            told = f'driver reported "{key}":"{value}" but existing label is "{key}":"{present}"'
-            raise VolumeFault(f"detected topology value collision: {told}")
+            message = f'driver reported "{key}":"{value}" but existing label is "{key}":"{present}"'
+            raise VolumeFault(f"detected topology value collision: {message}")
     return {key: value for key, value in topology.items() if key not in node.metadata.labels}
 
 

@@ -74,23 +74,23 @@ class Csi(PluginBase):
         return self._device(source.driver, source.volumeHandle, is_attachable=await self._is_attached(source.driver))
 
     def _device(self, driver: str, handle: str, *, is_attachable: bool) -> Device:
-        folder = self._host.layout.plugin(NAME) / driver / hashlib.sha256(handle.encode()).hexdigest()
-        return Device(unique=f"{NAME}/{driver}^{handle}", path=folder / "globalmount", is_attachable=is_attachable)
+        directory = self._host.layout.plugin(NAME) / driver / hashlib.sha256(handle.encode()).hexdigest()
+        return Device(unique=f"{NAME}/{driver}^{handle}", path=directory / "globalmount", is_attachable=is_attachable)
 
     async def wait_for_attach(self, spec: Spec) -> None:
         source = spec.source.csi or CSIPersistentVolumeSource()
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
         try:
-            found = await self._host.client.of(VolumeAttachment).get(name)
-        except (errors.ApiError, ConnectionFailed) as fault:
-            told = f"volume {source.volumeHandle} has GET error for volume attachment {name}: {fault}"
-            raise NotAttached(told, step=WAIT_FOR_ATTACH) from fault
-        if found.metadata.deletionTimestamp is not None:
+            attachment = await self._host.client.of(VolumeAttachment).get(name)
+        except (errors.ApiError, ConnectionFailed) as failure:
+            message = f"volume {source.volumeHandle} has GET error for volume attachment {name}: {failure}"
+            raise NotAttached(message, step=WAIT_FOR_ATTACH) from failure
+        if attachment.metadata.deletionTimestamp is not None:
             raise NotAttached("volume attachment is being deleted", step=WAIT_FOR_ATTACH)
-        if not found.status.attached:
-            error = found.status.attachError
-            told = f"volume {source.volumeHandle} is not attached for volume attachment {name}"
-            raise NotAttached(error.message if error is not None else told, step=WAIT_FOR_ATTACH)
+        if not attachment.status.attached:
+            error = attachment.status.attachError
+            message = f"volume {source.volumeHandle} is not attached for volume attachment {name}"
+            raise NotAttached(error.message if error is not None else message, step=WAIT_FOR_ATTACH)
 
     async def is_exhausted(self, spec: Spec) -> bool:
         source = spec.source.csi
@@ -109,8 +109,8 @@ class Csi(PluginBase):
     async def mount_device(self, spec: Spec, device: Device) -> None:
         try:
             await self._stage(spec, device)
-        except (VolumeFault, errors.ApiError, ConnectionFailed) as fault:
-            raise VolumeFault(str(fault), step=MOUNT_DEVICE) from fault
+        except (VolumeFault, errors.ApiError, ConnectionFailed) as error:
+            raise VolumeFault(str(error), step=MOUNT_DEVICE) from error
 
     async def _stage(self, spec: Spec, device: Device) -> None:
         source = spec.source.csi or CSIPersistentVolumeSource()
@@ -141,16 +141,16 @@ class Csi(PluginBase):
         return self._device(data["driverName"], data["volumeHandle"], is_attachable=True)
 
     def devices_on_disk(self) -> Sequence[Device]:
-        found = (load(path) for path in sorted(self._host.layout.plugin(NAME).glob(f"*/*/{_DATA}")))
-        return [self._device(data["driverName"], data["volumeHandle"], is_attachable=True) for data in found if data]
+        stored = (load(path) for path in sorted(self._host.layout.plugin(NAME).glob(f"*/*/{_DATA}")))
+        return [self._device(data["driverName"], data["volumeHandle"], is_attachable=True) for data in stored if data]
 
     # -- publishing --------------------------------------------------------------------------------------------------
 
     async def set_up(self, spec: Spec) -> Ready:
         try:
             return await self._publish(spec)
-        except (errors.ApiError, ConnectionFailed) as fault:
-            raise VolumeFault(f"kubernetes.io/csi: mounter.SetUpAt failed: {fault}") from fault
+        except (errors.ApiError, ConnectionFailed) as error:
+            raise VolumeFault(f"kubernetes.io/csi: mounter.SetUpAt failed: {error}") from error
 
     async def _publish(self, spec: Spec) -> Ready:
         """Publish the volume. Its data file is written first, so that even a later kubelet knows what to unpublish."""
@@ -176,17 +176,17 @@ class Csi(PluginBase):
         return Ready(path=target, is_read_only=is_read_only, again_s=again_s, device=target if spec.is_block else None)
 
     async def tear_down(self, uid: str, inner: str) -> None:
-        folder = self._folder(uid, inner)
-        data = load(folder / _DATA)
+        directory = self._folder(uid, inner)
+        data = load(directory / _DATA)
         if data is None:
-            self._host.mounter.remove(folder)
+            self._host.mounter.remove(directory)
             return
         driver = self._drivers.get(data["driverName"], "Unmounter.TearDownAt failed to get CSI client")
-        target = Path(data.get("target") or folder / "mount")
+        target = Path(data.get("target") or directory / "mount")
         await driver.unpublish(data["volumeHandle"], target)
         await in_thread(self._host.mounter.take_away, target)
-        (folder / _DATA).unlink()
-        folder.rmdir()
+        (directory / _DATA).unlink()
+        directory.rmdir()
 
     # -- expansion and usage -----------------------------------------------------------------------------------------
 
@@ -197,8 +197,8 @@ class Csi(PluginBase):
         source = spec.source.csi or CSIPersistentVolumeSource()
         try:
             driver = self._drivers.get(source.driver, "Expander.NodeExpand failed")
-        except VolumeFault as fault:
-            raise MayHaveGrown(fault.text) from None
+        except VolumeFault as error:
+            raise MayHaveGrown(error.text) from None
         if not await driver.can(EXPAND):
             raise CannotGrow(f"NodeExpand is not supported by the CSI driver {source.driver}")
         secrets = await self._secrets(source.nodeExpandSecretRef, "NodeExpandSecretRef")
@@ -206,8 +206,8 @@ class Csi(PluginBase):
         staging = device.path if device is not None and await driver.can(STAGE) else None
         try:
             await driver.expand(use, staging, ready.path, size)
-        except RpcFault as fault:
-            raise growth_fault(fault.code, fault.text) from None
+        except RpcFault as error:
+            raise growth_fault(error.code, error.text) from None
 
     async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
         data = load(self._folder(uid, inner) / _DATA)
@@ -223,9 +223,9 @@ class Csi(PluginBase):
 
     def _target(self, spec: Spec) -> Path:
         if spec.is_block:
-            folder = self._host.layout.plugin(NAME) / "volumeDevices" / "publish" / spec.inner
+            directory = self._host.layout.plugin(NAME) / "volumeDevices" / "publish" / spec.inner
             self._folder(spec.pod.metadata.uid, spec.inner).mkdir(parents=True, exist_ok=True, mode=0o750)
-            return folder / spec.pod.metadata.uid
+            return directory / spec.pod.metadata.uid
         return self._folder(spec.pod.metadata.uid, spec.inner) / "mount"
 
     def _data(self, spec: Spec, driver: str, handle: str) -> dict[str, str]:
@@ -283,12 +283,12 @@ class Csi(PluginBase):
         return context, secrets
 
     async def _tokens(self, spec: Spec, info: CSIDriver) -> str:
-        found: dict[str, Any] = {}
-        for wanted in info.spec.tokenRequests:
-            audiences = [wanted.audience] if wanted.audience else []
-            token = await self._host.tokens.get(spec.pod, audiences, wanted.expirationSeconds)
-            found[wanted.audience] = token.status()
-        return json.encode(found).decode()
+        tokens: dict[str, Any] = {}
+        for token_request in info.spec.tokenRequests:
+            audiences = [token_request.audience] if token_request.audience else []
+            token = await self._host.tokens.get(spec.pod, audiences, token_request.expirationSeconds)
+            tokens[token_request.audience] = token.status()
+        return json.encode(tokens).decode()
 
     async def _publish_secrets(self, spec: Spec, source: CSIPersistentVolumeSource | CSIVolumeSource) -> dict[str, str]:
         ref = source.nodePublishSecretRef
@@ -300,13 +300,13 @@ class Csi(PluginBase):
 
     async def _secret_data(self, namespace: str, name: str, what: str) -> dict[str, str]:
         try:
-            found = await self._host.client.of(Secret).get(name, namespace)
-        except (errors.ApiError, ConnectionFailed) as fault:
+            secret = await self._host.client.of(Secret).get(name, namespace)
+        except (errors.ApiError, ConnectionFailed) as error:
             why = (
-                f"kubernetes.io/csi: failed to find the secret {name} in the namespace {namespace} with error: {fault}"
+                f"kubernetes.io/csi: failed to find the secret {name} in the namespace {namespace} with error: {error}"
             )
-            raise VolumeFault(f"fetching {what} {namespace}/{name} failed: {why}") from fault
-        return {key: value.decode("utf-8", "surrogateescape") for key, value in found.data.items()}
+            raise VolumeFault(f"fetching {what} {namespace}/{name} failed: {why}") from error
+        return {key: value.decode("utf-8", "surrogateescape") for key, value in secret.data.items()}
 
     async def _info(self, driver: str) -> CSIDriver | None:
         informer = self._host.informers.of(CSIDriver)
@@ -329,12 +329,12 @@ def _save(path: Path, data: Mapping[str, str]) -> None:
 def load(path: Path) -> dict[str, str] | None:
     """Return the volume data, or None if the file is missing or does not identify a volume."""
     try:
-        found: dict[str, str] = json.read_any(path.read_bytes())
-        return {**found, "driverName": found["driverName"], "volumeHandle": found["volumeHandle"]}
+        data: dict[str, str] = json.read_any(path.read_bytes())
+        return {**data, "driverName": data["driverName"], "volumeHandle": data["volumeHandle"]}
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, LookupError) as fault:
-        log.error("cannot read CSI volume data %s: %s", path, fault)
+    except (ValueError, TypeError, LookupError) as error:
+        log.error("cannot read CSI volume data %s: %s", path, error)
         return None
 
 

@@ -29,8 +29,8 @@ async def call(socket: str, name: str, request: Message) -> Message:
     """Call the node service. Raise RpcFault on errors."""
     try:
         return await calls.call(socket, csi(), "Node", name, request)
-    except calls.RpcFault as fault:
-        raise RpcFault(str(fault), fault.code) from None
+    except calls.RpcFault as error:
+        raise RpcFault(str(error), error.code) from None
 
 
 __all__ = ["Message", "RpcFault", "call", "csi"]

@@ -31,12 +31,12 @@ async def config_map_files(
 ) -> dict[str, File]:
     optional = bool(source.optional)
     try:
-        found = await host.objects.config_map(spec.pod.metadata.namespace, source.name)
-    except NotSynced as fault:
-        raise VolumeFault(str(fault)) from None
-    if found is None and not optional:
+        config_map = await host.objects.config_map(spec.pod.metadata.namespace, source.name)
+    except NotSynced as error:
+        raise VolumeFault(str(error)) from None
+    if config_map is None and not optional:
         raise VolumeFault(f'configmap "{source.name}" not found')
-    return payloads.of_config_map(found or ConfigMap(), source.items, mode, optional=optional)
+    return payloads.of_config_map(config_map or ConfigMap(), source.items, mode, optional=optional)
 
 
 __all__ = ["NAME", "ConfigMaps", "config_map_files"]

@@ -97,22 +97,22 @@ def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int
 
 def page_size(pod: Pod, medium: str) -> str:
     """Return the huge page size according to the pod's requests. Raise VolumeFault if it is not unique. Pure."""
-    wanted = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
+    size_name = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
     containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    asked = {
+    requested = {
         name.removeprefix("hugepages-")
         for container in containers
         for name in container.resources.requests
         if name.startswith("hugepages-")
     }
-    if wanted:
-        asked = {size for size in asked if quantity.parse(size) == quantity.parse(wanted)}
-    if not asked:
+    if size_name:
+        requested = {size for size in requested if quantity.parse(size) == quantity.parse(size_name)}
+    if not requested:
         why = "hugePages storage requested, but there is no resource request for huge pages"
         raise VolumeFault(f"medium {medium}: {why}")
-    if len(asked) > 1:
+    if len(requested) > 1:
         raise VolumeFault(f"medium: {medium} can't be used if container requests multiple huge page sizes")
-    return asked.pop()
+    return requested.pop()
 
 
 __all__ = ["DISK", "MEMORY", "NAME", "EmptyDir", "Folders", "memory_size", "page_size"]

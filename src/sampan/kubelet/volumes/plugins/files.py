@@ -61,25 +61,25 @@ def nested_mount_points(pod: Pod, volume: str) -> list[str]:
     """Return where other volumes are mounted inside this one, relative to it. The directories have to be created in
     advance, because the volume is read-only. Pure.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for container in _containers(pod):
         targets = sorted(str(PurePosixPath(mount.mountPath)) for mount in container.volumeMounts)
         for mount in container.volumeMounts:
             if mount.name == volume:
-                found |= dict.fromkeys(_inside(str(PurePosixPath(mount.mountPath)), mount.subPath, targets))
-    return list(found)
+                paths |= dict.fromkeys(_inside(str(PurePosixPath(mount.mountPath)), mount.subPath, targets))
+    return list(paths)
 
 
 def _inside(target: str, subpath: str, targets: list[str]) -> list[str]:
     if subpath or target == "/":
         return []
-    found: list[str] = []
+    paths: list[str] = []
     for other in targets:
         if other.startswith(f"{target}/"):
             inner = other.removeprefix(f"{target}/")
-            if not any(inner.startswith(f"{before}/") for before in found):
-                found.append(inner)
-    return found
+            if not any(inner.startswith(f"{before}/") for before in paths):
+                paths.append(inner)
+    return paths
 
 
 def _containers(pod: Pod) -> list[Container | EphemeralContainer]:

@@ -45,8 +45,8 @@ class Iscsi(PluginBase):
         portal = _portals(source)[0]
         if any("/" in part or "\0" in part for part in (portal, source.iqn, _interface(source))):
             raise VolumeFault("iSCSI portal, iqn and interface must not contain slashes: they become parts of a path")
-        place = f"{portal}-{source.iqn}-lun-{source.lun}"
-        path = self._host.layout.plugin(NAME) / f"iface-{_interface(source)}" / place
+        name = f"{portal}-{source.iqn}-lun-{source.lun}"
+        path = self._host.layout.plugin(NAME) / f"iface-{_interface(source)}" / name
         return Device(unique=f"{NAME}/{portal}:{source.iqn}:{source.lun}", path=path)
 
     async def mount_device(self, spec: Spec, device: Device) -> None:
@@ -58,21 +58,23 @@ class Iscsi(PluginBase):
                 device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
                 options = [*spec.source.mountOptions, *(["ro"] if _is_read_only(spec) else [])]
                 await self._host.mounter.format_and_mount(disk, device.path, _source(spec).fsType or "ext4", options)
-            except VolumeFault as fault:
-                raise VolumeFault(fault.text, step=MOUNT_DEVICE) from None
+            except VolumeFault as error:
+                raise VolumeFault(error.text, step=MOUNT_DEVICE) from None
 
     async def _attach(self, spec: Spec) -> str:
         """Return the path of the disk. Each portal is an alternative path to it; one suffices."""
         source, secret = _source(spec), await self._secret(spec)
-        fault: VolumeFault | None = None
+        last_error: VolumeFault | None = None
         for portal in _portals(source):
             try:
                 for command in login(source, portal, secret):
                     await _tolerant(command, _LOGGED_IN)
                 return await self._disk(portal, source)
-            except VolumeFault as found:
-                fault = found
-        raise VolumeFault(f"failed to get any path for iscsi disk, last err seen:\n{fault.text if fault else ''}")
+            except VolumeFault as error:
+                last_error = error
+        raise VolumeFault(
+            f"failed to get any path for iscsi disk, last err seen:\n{last_error.text if last_error else ''}"
+        )
 
     async def _disk(self, portal: str, source: Source) -> str:
         path = _DISKS / f"ip-{portal}-iscsi-{source.iqn}-lun-{source.lun}"
@@ -87,10 +89,10 @@ class Iscsi(PluginBase):
         if source.secretRef is None or not (source.chapAuthDiscovery or source.chapAuthSession):
             return {}
         namespace = getattr(source.secretRef, "namespace", "") or spec.pod.metadata.namespace
-        found = await self._host.objects.secret(namespace, source.secretRef.name)
-        if found is None:
+        secret = await self._host.objects.secret(namespace, source.secretRef.name)
+        if secret is None:
             raise VolumeFault(f'couldn\'t get secret {namespace}/{source.secretRef.name} : secret "" not found')
-        return {key: value.decode() for key, value in found.data.items()}
+        return {key: value.decode() for key, value in secret.data.items()}
 
     async def unmount_device(self, device: Device) -> None:
         if not await in_thread(device.path.is_dir):
@@ -115,20 +117,20 @@ class Iscsi(PluginBase):
         return _device_at(path) if is_one else None
 
     def devices_on_disk(self) -> Sequence[Device]:
-        found = self._host.layout.plugin(NAME).glob("iface-*/*-lun-*")
-        return [_device_at(path) for path in sorted(found)]
+        paths = self._host.layout.plugin(NAME).glob("iface-*/*-lun-*")
+        return [_device_at(path) for path in sorted(paths)]
 
     def _note(self, uid: str, inner: str) -> Path:
         """Return the file that stores the disk of a pod's volume, which its directory does not reveal."""
         return self._host.layout.notes(uid, NAME, inner) / "device"
 
     async def set_up(self, spec: Spec) -> Ready:
-        found = await self.device(spec)
+        device = await self.device(spec)
         target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
-        assert found is not None
+        assert device is not None
         note = self._note(spec.pod.metadata.uid, spec.inner)
-        await in_thread(_write, note, str(found.path))
-        await in_thread(self._bind, spec, found.path, target)
+        await in_thread(_write, note, str(device.path))
+        await in_thread(self._bind, spec, device.path, target)
         return Ready(path=target, is_read_only=_is_read_only(spec))
 
     def _bind(self, spec: Spec, source: Path, target: Path) -> None:
@@ -161,12 +163,12 @@ def _write(file: Path, text: str) -> None:
 
 def login(source: Source, portal: str, secret: Mapping[str, str]) -> list[Command]:
     """Return the iscsiadm commands for the login, in order. Pure."""
-    found = ["-m", "discoverydb", "-t", "sendtargets", "-p", portal, "-I", _interface(source)]
+    discovery = ["-m", "discoverydb", "-t", "sendtargets", "-p", portal, "-I", _interface(source)]
     node = ["-m", "node", "-p", portal, "-T", source.iqn, "-I", _interface(source)]
-    commands: list[Command] = [[*found, "-o", "new"]]
+    commands: list[Command] = [[*discovery, "-o", "new"]]
     if source.chapAuthDiscovery:
-        commands += _chap(found, "discovery.sendtargets.auth", secret)
-    commands += [[*found, "--discover"], [*node, "-o", "update", "-n", "node.session.scan", "-v", "manual"]]
+        commands += _chap(discovery, "discovery.sendtargets.auth", secret)
+    commands += [[*discovery, "--discover"], [*node, "-o", "update", "-n", "node.session.scan", "-v", "manual"]]
     if source.chapAuthSession:
         commands += _chap(node, "node.session.auth", secret)
     return [*commands, [*node, "--login"], [*node[:-2], "-o", "update", "-n", "node.startup", "-v", "manual"]]
@@ -187,10 +189,10 @@ def logout(portal: str, iqn: str, interface: str) -> list[Command]:
 async def _tolerant(command: Command, code: int) -> None:
     try:
         await run_program("iscsiadm", *command)
-    except ProgramFault as fault:
-        if fault.code != code:
+    except ProgramFault as error:
+        if error.code != code:
             raise VolumeFault(
-                f"iscsi: failed to attach disk: Error: {fault.output} (exit status {fault.code})"
+                f"iscsi: failed to attach disk: Error: {error.output} (exit status {error.code})"
             ) from None
 
 

@@ -42,10 +42,10 @@ class Local(PluginBase):
         kind = source.fsType or _DEFAULT_KIND
         try:
             await self._host.mounter.format_and_mount(source.path, device.path, kind, options)
-        except VolumeFault as fault:
+        except VolumeFault as error:
             device.path.rmdir()
-            told = f"local: failed to mount device {source.path} at {device.path} (fstype: {source.fsType or ''})"
-            raise VolumeFault(f"{told}, error {fault.text}", step=MOUNT_DEVICE) from None
+            message = f"local: failed to mount device {source.path} at {device.path} (fstype: {source.fsType or ''})"
+            raise VolumeFault(f"{message}, error {error.text}", step=MOUNT_DEVICE) from None
 
     async def unmount_device(self, device: Device) -> None:
         await in_thread(self._host.mounter.take_away, device.path)
@@ -55,16 +55,16 @@ class Local(PluginBase):
         return Device(unique=f"{NAME}/{inner}", path=path) if path.is_dir() else None
 
     def devices_on_disk(self) -> Sequence[Device]:
-        folder = self._host.layout.plugin(NAME) / "mounts"
-        found = sorted(folder.iterdir()) if folder.is_dir() else ()
-        return [Device(unique=f"{NAME}/{path.name}", path=path) for path in found]
+        directory = self._host.layout.plugin(NAME) / "mounts"
+        paths = sorted(directory.iterdir()) if directory.is_dir() else ()
+        return [Device(unique=f"{NAME}/{path.name}", path=path) for path in paths]
 
     async def set_up(self, spec: Spec) -> Ready:
         source = spec.source.local or LocalVolumeSource()
         if ".." in source.path.split("/"):
             raise VolumeFault(f"invalid path: {source.path} must not contain '..'")
-        found = await self.device(spec)
-        return await in_thread(self._make, spec, Path(source.path), found)
+        device = await self.device(spec)
+        return await in_thread(self._make, spec, Path(source.path), device)
 
     def _make(self, spec: Spec, path: Path, device: Device | None) -> Ready:
         if not path.exists():

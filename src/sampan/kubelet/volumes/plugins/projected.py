@@ -32,11 +32,11 @@ class Projected(FilesPlugin):
         again: list[float] = []
         for part in source.sources or ():
             try:
-                found, again_s = await self._part(spec, part, mode)
-            except VolumeFault as fault:
-                faults.append(fault.text)
+                part_files, again_s = await self._part(spec, part, mode)
+            except VolumeFault as error:
+                faults.append(error.text)
                 continue
-            files |= found
+            files |= part_files
             if again_s is not None:
                 again.append(again_s)
         payloads.raise_together(faults)
@@ -44,9 +44,9 @@ class Projected(FilesPlugin):
 
     async def _part(self, spec: Spec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
         if part.secret is not None:
-            wanted = part.secret
-            optional = bool(wanted.optional)
-            return await secret_files(self.host, spec, wanted.name, wanted.items, mode, optional=optional), None
+            projection = part.secret
+            optional = bool(projection.optional)
+            return await secret_files(self.host, spec, projection.name, projection.items, mode, optional=optional), None
         if part.configMap is not None:
             return await config_map_files(self.host, spec, part.configMap, mode), None
         if part.downwardAPI is not None:
@@ -61,12 +61,12 @@ class Projected(FilesPlugin):
         return {}, None
 
     async def _token(self, spec: Spec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
-        wanted = part.serviceAccountToken
-        assert wanted is not None
-        audiences = [wanted.audience] if wanted.audience else []
-        token = await self.host.tokens.get(spec.pod, audiences, wanted.expirationSeconds)
+        projection = part.serviceAccountToken
+        assert projection is not None
+        audiences = [projection.audience] if projection.audience else []
+        token = await self.host.tokens.get(spec.pod, audiences, projection.expirationSeconds)
         again_s = max(token.renew_at - self.host.clock.now(), 1.0)
-        return {wanted.path: _owned(spec, token.text.encode(), mode)}, again_s
+        return {projection.path: _owned(spec, token.text.encode(), mode)}, again_s
 
 
 def _owned(spec: Spec, content: bytes, mode: int) -> File:

@@ -33,12 +33,12 @@ async def secret_files(
     host: Host, spec: Spec, name: str, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
 ) -> dict[str, File]:
     try:
-        found = await host.objects.secret(spec.pod.metadata.namespace, name)
-    except NotSynced as fault:
-        raise VolumeFault(str(fault)) from None
-    if found is None and not optional:
+        secret = await host.objects.secret(spec.pod.metadata.namespace, name)
+    except NotSynced as error:
+        raise VolumeFault(str(error)) from None
+    if secret is None and not optional:
         raise VolumeFault(f'secret "{name}" not found')
-    return payloads.of_secret(found or Secret(), items, mode, optional=optional)
+    return payloads.of_secret(secret or Secret(), items, mode, optional=optional)
 
 
 __all__ = ["NAME", "Secrets", "secret_files"]
