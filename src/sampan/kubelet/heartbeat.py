@@ -40,8 +40,8 @@ class Heartbeat:
 
     async def register(self, kubelet: NodeRecord) -> None:
         """Ensure the node's labels, status and lease."""
-        labels, present = own_labels(kubelet.name), kubelet.node.metadata.labels
-        missing = {key: value for key, value in labels.items() if present.get(key) != value}
+        labels, current_labels = own_labels(kubelet.name), kubelet.node.metadata.labels
+        missing = {key: value for key, value in labels.items() if current_labels.get(key) != value}
         if missing:
             patch = {"metadata": {"labels": missing}}
             kubelet.node = await kubelet.client.of(Node).patch(kubelet.name, patch)

@@ -80,11 +80,11 @@ class PodObjects:
         except TimeoutError:
             word = kind.__name__.lower()
             raise NotSynced(f"failed to sync {word} cache: timed out waiting for the condition") from None
-        stored: T | None = informer.lister.get(name, namespace)
-        if getattr(stored, "immutable", False) and key in self._users:
-            self._immutable[key] = stored
+        item: T | None = informer.lister.get(name, namespace)
+        if getattr(item, "immutable", False) and key in self._users:
+            self._immutable[key] = item
             self._stop(key)
-        return stored
+        return item
 
     def users(self, key: ObjectKey) -> set[str]:
         """Return the UIDs of the pods that refer to the object."""

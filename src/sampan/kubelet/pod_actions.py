@@ -52,13 +52,13 @@ def _compute_init_actions(pod: Pod, report: PodReport, actions: PodActions) -> b
     """Add the init containers to start. Return whether the regular containers may proceed."""
     is_initialized = _has_begun(pod, report)
     for container in pod.spec.initContainers:
-        present = report.container(container.name)
+        container_report = report.container(container.name)
         if is_sidecar(container):
-            if present is None or present.state == contract.EXITED:
+            if container_report is None or container_report.state == contract.EXITED:
                 actions.start.append(container)
-            if not is_initialized and (present is None or not present.is_started):
+            if not is_initialized and (container_report is None or not container_report.is_started):
                 return False
-        elif not is_initialized and not _has_initialized(pod, container, present, actions):
+        elif not is_initialized and not _has_initialized(pod, container, container_report, actions):
             return False
     return True
 
@@ -85,11 +85,11 @@ def _has_begun(pod: Pod, report: PodReport) -> bool:
 def _compute_container_actions(pod: Pod, report: PodReport, actions: PodActions) -> None:
     kept = 0
     for container in pod.spec.containers or ():
-        present = report.container(container.name)
-        if _is_done(pod, container, present):
+        container_report = report.container(container.name)
+        if _is_done(pod, container, container_report):
             continue
         kept += 1
-        if present is None or present.state == contract.EXITED:
+        if container_report is None or container_report.state == contract.EXITED:
             actions.start.append(container)
     if not kept:
         actions.kill_pod, actions.start = True, []

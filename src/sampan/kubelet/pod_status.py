@@ -159,14 +159,14 @@ def _set_addresses(status: PodStatus, pod: Pod, facts: Facts) -> None:
 def _set_conditions(
     status: PodStatus, pod: Pod, facts: Facts, statuses: dict[str, ContainerStatus], now: float
 ) -> None:
-    own = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
+    own_conditions = conditions.own_conditions(pod, statuses, status.phase, has_sandbox=facts.report.is_sandbox_ready)
     if facts.verdict is not None and facts.verdict.disruption:
-        own["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.disruption)
+        own_conditions["DisruptionTarget"] = ("True", "TerminationByKubelet", facts.verdict.disruption)
     if may_restart_all(pod.spec):
-        own["AllContainersRestarting"] = _restarting(status.phase, facts.is_resetting)
+        own_conditions["AllContainersRestarting"] = _restarting(status.phase, facts.is_resetting)
     if facts.resize is not None:
-        own[facts.resize[0]] = ("True", *facts.resize[1:])
-    status.conditions = conditions.merged(pod, facts.old.conditions, own, now)
+        own_conditions[facts.resize[0]] = ("True", *facts.resize[1:])
+    status.conditions = conditions.merged(pod, facts.old.conditions, own_conditions, now)
 
 
 def _restarting(phase: str, is_resetting: bool) -> tuple[str, str, str]:

@@ -52,8 +52,8 @@ def _may_preempt(pod: Pod, other: Pod) -> bool:
 
 def _left(lacking: Mapping[str, int], gone: Sequence[Pod]) -> Amounts:
     """Return what is still lacking without the pods `gone`."""
-    freed = [_asked(requests) for requests in gone]
-    remaining = {name: amount - sum(requests.get(name, 0) for requests in freed) for name, amount in lacking.items()}
+    freed = [_asked(item) for item in gone]
+    remaining = {name: amount - sum(item.get(name, 0) for item in freed) for name, amount in lacking.items()}
     return {name: amount for name, amount in remaining.items() if amount > 0}
 
 

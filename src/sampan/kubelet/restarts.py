@@ -33,8 +33,8 @@ def _by_policy(policy: str, exit_code: int) -> bool:
 
 def may_restart_all(spec: PodSpec) -> bool:
     """Whether the exit of some container can restart all containers of the pod."""
-    every = (*spec.initContainers, *(spec.containers or ()))
-    return any(rule.action == RESTART_ALL for container in every for rule in container.restartPolicyRules)
+    containers = (*spec.initContainers, *(spec.containers or ()))
+    return any(rule.action == RESTART_ALL for container in containers for rule in container.restartPolicyRules)
 
 
 def restarts_all(spec: PodSpec, report: PodReport) -> bool:

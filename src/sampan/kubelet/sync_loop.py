@@ -375,14 +375,14 @@ async def _remove(record: PodRecord) -> None:
 
 
 def _main(pod: Pod, name: str) -> Container | None:
-    every = (*(pod.spec.containers or ()), *pod.spec.initContainers)
-    return next((container for container in every if container.name == name), None)
+    containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+    return next((container for container in containers if container.name == name), None)
 
 
 def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
     spec = pod.spec
-    every = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    return next((container for container in every if container.name == name), None)
+    containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    return next((container for container in containers if container.name == name), None)
 
 
 __all__ = ["SyncLoop"]

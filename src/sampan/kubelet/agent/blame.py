@@ -49,8 +49,8 @@ def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Q
     """Return name, usage and request of each container that exceeds its request."""
     if resource not in _ASKED_FOR:
         return []
-    every = (*(pod.spec.containers or ()), *pod.spec.initContainers)
-    requests = {container.name: parse(container.resources.requests.get(resource, "0")) for container in every}
+    containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+    requests = {container.name: parse(container.resources.requests.get(resource, "0")) for container in containers}
     rows = [
         (container.name, _bytes(used(container, resource)), requests[container.name])
         for container in usages

@@ -97,8 +97,8 @@ def _unenforceable(pod: Pod, has_apparmor: bool) -> Verdict | None:
 
 def _profiles(pod: Pod) -> Iterator[bool]:
     """Yield for each place that can specify an AppArmor profile whether it specifies one."""
-    places = [pod.spec.securityContext, *(container.securityContext for container in _containers(pod))]
-    for context in places:
+    contexts = [pod.spec.securityContext, *(container.securityContext for container in _containers(pod))]
+    for context in contexts:
         profile = context.appArmorProfile if context is not None else None
         yield profile is not None and profile.type != "Unconfined"
     for key, value in pod.metadata.annotations.items():

@@ -50,11 +50,11 @@ class Housekeeping:
         if not self._is_complete():
             return
         try:
-            removed = await self._orphans.remove({*known, *self._records})
+            removed_uids = await self._orphans.remove({*known, *self._records})
         except Exception:  # Retried after the next period.
             log.exception("cannot list orphaned pods")
             return
-        for uid in removed:
+        for uid in removed_uids:
             log.info("removed orphaned pod %s", uid)
 
 

@@ -58,12 +58,12 @@ def may_have(record: Mapping[str, Any] | None, image: str, own: Sequence[Used]) 
         return False
     if credentials.get("nodePodsAccessible"):
         return True
-    places = {
+    coordinates = {
         (secret["uid"], secret["namespace"], secret["name"]) for secret in credentials.get("kubernetesSecrets", ())
     }
     hashes = {secret["credentialHash"] for secret in credentials.get("kubernetesSecrets", ())}
     return any(
-        (secret.uid, secret.namespace, secret.name) in places or secret.credentialHash in hashes for secret in own
+        (secret.uid, secret.namespace, secret.name) in coordinates or secret.credentialHash in hashes for secret in own
     )
 
 

@@ -59,8 +59,8 @@ class Messages:
 
 def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
     spec = pod.spec
-    every = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    return next((container for container in every if container.name == name), None)
+    containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    return next((container for container in containers if container.name == name), None)
 
 
 def _beginning(path: Path) -> str:

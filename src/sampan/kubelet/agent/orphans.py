@@ -47,9 +47,9 @@ class Orphans:
         return uids
 
     def _found(self) -> set[str]:
-        folders = set(os.listdir(self._pods)) if self._pods.is_dir() else set[str]()
+        directories = set(os.listdir(self._pods)) if self._pods.is_dir() else set[str]()
         logs = {name.rpartition("_")[2] for name in os.listdir(self._logs)} if self._logs.is_dir() else set[str]()
-        return {*self._runtime.known_pods(), *folders, *logs, *self._groups.known()}
+        return {*self._runtime.known_pods(), *directories, *logs, *self._groups.known()}
 
     def _remove(self, uid: str) -> None:
         self._groups.remove(uid)

@@ -108,8 +108,8 @@ class OwnPods:
             self._sync_loop.dispatch_work(record.uid)
         elif record is None and pod is not None:
             self._sync_loop.iteration(self._node, None, pod)
-            if (created := self._records.get(pod.metadata.uid)) is not None:
-                created.is_static, created.mirror = True, self._mirrors.get(name)
+            if (new_record := self._records.get(pod.metadata.uid)) is not None:
+                new_record.is_static, new_record.mirror = True, self._mirrors.get(name)
         self._queue.add(name)
 
     async def _sync_mirror(self, name: _Name) -> None:

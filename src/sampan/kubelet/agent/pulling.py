@@ -165,13 +165,13 @@ class ImageManager:
         """Return the names of the pod's image pull secrets that exist. A missing one produces an event."""
         pod = record.pod
         names = [reference.name for reference in pod.spec.imagePullSecrets if reference.name]
-        present = [name for name in names if await self._secret(pod, name) is not None]
-        if missing := [name for name in names if name not in present]:
+        available = [name for name in names if await self._secret(pod, name) is not None]
+        if missing := [name for name in names if name not in available]:
             text = f"Unable to retrieve some image pull secrets ({', '.join(missing)}); attempting to pull the image"
             self._events.pod(
                 record.kubelet, pod, WARNING, "FailedToRetrieveImagePullSecret", f"{text} may not succeed."
             )
-        return present
+        return available
 
     async def _rings(self, pod: Pod) -> list[_Ring]:
         """Return the credentials of the pod's image pull secrets that exist and can be parsed."""

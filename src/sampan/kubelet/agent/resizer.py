@@ -71,22 +71,22 @@ class Resizer:
 
     def _is_whole_pending(self, record: PodRecord, report: PodReport) -> bool:
         """Whether the pod-level resources differ from those applied."""
-        desired, reported = record.pod.spec.resources, record.pod.status.resources
-        if desired is None or not report.is_sandbox_ready:
+        desired_resources, reported_resources = record.pod.spec.resources, record.pod.status.resources
+        if desired_resources is None or not report.is_sandbox_ready:
             return False
         actuated = (record.actuated or {}).get(WHOLE_POD)
         if actuated is None:
-            actuated = reported if reported is not None else desired
+            actuated = reported_resources if reported_resources is not None else desired_resources
             record.actuated = {**(record.actuated or {}), WHOLE_POD: actuated}
-        return bool(resizing.changed(desired, actuated))
+        return bool(resizing.changed(desired_resources, actuated))
 
     def _present(self, record: PodRecord, container: Container) -> ResourceRequirements:
         """Return the resources that the container runs with, as reported by this kubelet or the one before it."""
         actuated = (record.actuated or {}).get(container.name)
         if actuated is None:
             statuses = (*record.pod.status.containerStatuses, *record.pod.status.initContainerStatuses)
-            reported = next((status.resources for status in statuses if status.name == container.name), None)
-            actuated = reported if reported is not None else container.resources
+            reported_resources = next((status.resources for status in statuses if status.name == container.name), None)
+            actuated = reported_resources if reported_resources is not None else container.resources
             record.actuated = {**(record.actuated or {}), container.name: actuated}
         return actuated
 

@@ -47,8 +47,8 @@ def wider(one: Resources, other: Resources) -> Resources:
 def _is_limited(pod: Pod, name: str) -> bool:
     if pod.spec.resources is not None and name in pod.spec.resources.limits:
         return True
-    every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    return all(name in container.resources.limits for container in every)
+    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    return all(name in container.resources.limits for container in containers)
 
 
 __all__ = ["group_of", "pod_limits", "wider"]

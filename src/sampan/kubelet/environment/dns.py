@@ -54,13 +54,13 @@ def _cluster_searches(namespace: str, config: DnsConfig) -> list[str]:
 
 
 def _with_own(pod: Pod, found: Dns) -> Dns:
-    own = pod.spec.dnsConfig
-    if own is None:
+    dns_config = pod.spec.dnsConfig
+    if dns_config is None:
         return found
     return Dns(
-        servers=_once([*found.servers, *own.nameservers]),
-        searches=_once([*found.searches, *own.searches]),
-        options=_merged(found.options, own.options),
+        servers=_once([*found.servers, *dns_config.nameservers]),
+        searches=_once([*found.searches, *dns_config.searches]),
+        options=_merged(found.options, dns_config.options),
     )
 
 

@@ -71,8 +71,8 @@ class Environment:
         self._cgroup_parent, self._handler, self._warn = cgroup_parent, handler, warn
 
     async def sandbox(self, pod: Pod, attempt: int) -> SandboxConfig:
-        pod_dns, faults = dns.pod_dns(pod, self._config.dns)
-        for error in faults:
+        pod_dns, warnings = dns.pod_dns(pod, self._config.dns)
+        for error in warnings:
             self._warn(pod, "MissingClusterDNS" if "ClusterDNS" in error else "DNSConfigForming", error)
         if pod.spec.hostUsers is False:
             why = "can't set `spec.hostUsers: false`, runtime does not support user namespaces"

@@ -52,10 +52,10 @@ def container_variables(pod: Pod, container: Container, sources: Sources, around
         if value:
             value = expand(value, variables, sources.services)
         elif variable.valueFrom is not None:
-            referred = _taken(pod, container, variable.valueFrom, sources, around)
-            if referred is None:
+            referenced_value = _taken(pod, container, variable.valueFrom, sources, around)
+            if referenced_value is None:
                 continue
-            value = referred
+            value = referenced_value
         variables[variable.name] = value
         room -= len(value)
         if room < 0:
@@ -97,8 +97,8 @@ def _taken(pod: Pod, container: Container, source: EnvVarSource, sources: Source
 def _named(pod: Pod, container: Container, name: str) -> Container:
     if not name:
         return container
-    every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    for candidate in every:
+    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    for candidate in containers:
         if candidate.name == name:
             return candidate
     raise ConfigFault(f"container {name} not found")

@@ -100,12 +100,12 @@ class _Source:
         reading.
         """
         try:
-            present = os.stat(self._path)
+            status = os.stat(self._path)
         except FileNotFoundError:
             return False
         mine = os.fstat(self._file.fileno())
-        if (present.st_dev, present.st_ino) == (mine.st_dev, mine.st_ino):
-            if present.st_size < self._file.tell():  # The file was truncated.
+        if (status.st_dev, status.st_ino) == (mine.st_dev, mine.st_ino):
+            if status.st_size < self._file.tell():  # The file was truncated.
                 self._file.seek(0)
                 self._rest = b""
                 return True

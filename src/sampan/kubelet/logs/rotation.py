@@ -49,9 +49,9 @@ class Plan:
 
 def plan(names: Iterable[str], files: int) -> Plan:
     """Decide what to do with the older files. Pure."""
-    every = set(names)
-    unused = {name for name in every if name.endswith(_SCRATCH) or name + _COMPRESSED in every}
-    kept = sorted(every - unused)
+    all_names = set(names)
+    unused = {name for name in all_names if name.endswith(_SCRATCH) or name + _COMPRESSED in all_names}
+    kept = sorted(all_names - unused)
     too_many = max(len(kept) - max(files - 2, 0), 0)
     remaining = kept[too_many:]
     return Plan([*sorted(unused), *kept[:too_many]], [name for name in remaining if not name.endswith(_COMPRESSED)])

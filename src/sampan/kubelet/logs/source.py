@@ -15,8 +15,8 @@ class LogUnavailable(Exception):
 
 
 def container_status(status: PodStatus, name: str) -> ContainerStatus | None:
-    every = (*status.containerStatuses, *status.initContainerStatuses, *status.ephemeralContainerStatuses)
-    return next((container for container in every if container.name == name), None)
+    statuses = (*status.containerStatuses, *status.initContainerStatuses, *status.ephemeralContainerStatuses)
+    return next((container for container in statuses if container.name == name), None)
 
 
 def log_container(pod: str, status: PodStatus, name: str, *, is_previous: bool) -> str:

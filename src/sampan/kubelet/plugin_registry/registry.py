@@ -79,16 +79,16 @@ class PluginRegistry:
 
     async def look(self) -> None:
         """Scan once. This is cheap if nothing has changed. Raise OSError if the directory cannot be read."""
-        present = set(sockets(self._folder))
-        for socket in set(self._known) - present:
+        current_sockets = set(sockets(self._folder))
+        for socket in set(self._known) - current_sockets:
             gone = self._known.pop(socket)
             log.info("%s %s at %s was deregistered: its socket is gone", gone.type, gone.name, socket.path)
             await self._take_off(gone)
-        for socket in set(self._troubles) - present:
+        for socket in set(self._troubles) - current_sockets:
             del self._troubles[socket]
         # Register concurrently, so that an unresponsive plug-in does not delay the others.
         async with asyncio.TaskGroup() as group:
-            for socket in sorted(present - set(self._known)):
+            for socket in sorted(current_sockets - set(self._known)):
                 trouble = self._troubles.get(socket)
                 if trouble is None or self._clock.monotonic() >= trouble.again_at:
                     group.create_task(self._try(socket))

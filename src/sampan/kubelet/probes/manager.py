@@ -73,13 +73,13 @@ class ProbeManager:
             return report
         address = report.ips[0] if report.ips else pod.status.hostIP
         containers = {container.name: container for container in _containers(pod)}
-        judged = [
+        container_reports = [
             self._judged(pod, containers[container_report.name], container_report, address)
             if container_report.name in containers
             else container_report
             for container_report in report.containers
         ]
-        return replace(report, containers=judged)
+        return replace(report, containers=container_reports)
 
     def failure(self, pod: Pod, name: str) -> Kind | None:
         """Return the kind of the probe whose failure requires killing the container, or None."""

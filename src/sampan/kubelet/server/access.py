@@ -36,8 +36,8 @@ _AUTHENTICATED = "system:authenticated"
 
 def subresources(path: str) -> list[str]:
     """Return the subresources of which the caller needs access to at least one."""
-    fine = [name for start, name in _FINE if _is_below(path, start)][:1]
-    return [*fine, next((name for start, name in _OWN if _is_below(path, start)), "proxy")]
+    specific = [name for start, name in _FINE if _is_below(path, start)][:1]
+    return [*specific, next((name for start, name in _OWN if _is_below(path, start)), "proxy")]
 
 
 def _is_below(path: str, start: str) -> bool:

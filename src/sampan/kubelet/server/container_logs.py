@@ -89,8 +89,8 @@ async def _pieces(view: KubeletView, pod: Pod, container: str, id: str, options:
         return
 
     def is_running() -> bool:
-        present = runtime.pod_report(pod).container(container)
-        return present is not None and present.id == id and present.state == RUNNING
+        container_report = runtime.pod_report(pod).container(container)
+        return container_report is not None and container_report.id == id and container_report.state == RUNNING
 
     try:
         async for piece in read(path, options, is_running=is_running):

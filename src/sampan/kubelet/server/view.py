@@ -65,8 +65,8 @@ def pod_of(view: KubeletView, namespace: str, name: str, uid: str = "") -> Pod:
 
 def spec_of(pod: Pod, container: str) -> Container | EphemeralContainer | None:
     spec = pod.spec
-    every = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    return next((candidate for candidate in every if candidate.name == container), None)
+    containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    return next((candidate for candidate in containers if candidate.name == container), None)
 
 
 __all__ = ["KubeletView", "Refusal", "ServerSettings", "pod_of", "spec_of"]

@@ -63,7 +63,7 @@ class Machine:
         self._cores_used = 0.0
 
     def figures(self, now: float) -> MachineFigures:
-        stat, memory, faults = self._stat(), self._pairs("meminfo"), self._pairs("vmstat")
+        stat, memory, vmstat = self._stat(), self._pairs("meminfo"), self._pairs("vmstat")
         cpu_s = _cpu_s(stat.get("cpu", []))
         total, free = memory.get("MemTotal:", 0) * _KIB, memory.get("MemFree:", 0) * _KIB
         inactive = memory.get("Inactive(file):", 0) * _KIB
@@ -79,8 +79,8 @@ class Machine:
             memory_available=max(total - working_set, 0),
             working_set=working_set,
             rss=memory.get("AnonPages:", 0) * _KIB,
-            page_faults=faults.get("pgfault", 0),
-            major_page_faults=faults.get("pgmajfault", 0),
+            page_faults=vmstat.get("pgfault", 0),
+            major_page_faults=vmstat.get("pgmajfault", 0),
             swap=swap,
             swap_used=swap - memory.get("SwapFree:", 0) * _KIB,
             processes=sum(name.isdecimal() for name in os.listdir(self._proc)),

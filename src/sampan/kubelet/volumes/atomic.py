@@ -119,9 +119,9 @@ def _present(folder: Path) -> Path | None:
 
 def _paths(folder: Path) -> set[str]:
     paths = set()
-    for parent, folders, files in os.walk(folder):
+    for parent, directories, files in os.walk(folder):
         inside = os.path.relpath(parent, folder)
-        paths |= {name if inside == "." else f"{inside}/{name}" for name in (*folders, *files)}
+        paths |= {name if inside == "." else f"{inside}/{name}" for name in (*directories, *files)}
     return paths
 
 

@@ -34,17 +34,19 @@ class Claims:
             claim = await self._claim(pod.metadata.namespace, source.claimName)
             if volume.ephemeral is not None:
                 check_owner(pod, claim)
-            persistent = await self._volume(claim)
+            persistent_volume = await self._volume(claim)
         except ClaimFault as error:
             where = f"{pod.metadata.namespace}/{source.claimName}"
             raise ClaimFault(f"error processing PVC {where}: {error.text}") from None
-        mode = persistent.spec.volumeMode or _FILES
+        mode = persistent_volume.spec.volumeMode or _FILES
         check_mode(volume.name, mode, mounts=mounts, devices=devices)
-        is_read_only = source.readOnly or (persistent.spec.csi is not None and persistent.spec.csi.readOnly)
+        is_read_only = source.readOnly or (
+            persistent_volume.spec.csi is not None and persistent_volume.spec.csi.readOnly
+        )
         return Spec(
             pod=pod,
             volume=volume,
-            persistent=persistent,
+            persistent=persistent_volume,
             claim=claim,
             is_read_only=is_read_only,
             is_block=mode == BLOCK,

@@ -53,9 +53,9 @@ class Growth:
         if spec.claim is None or spec.persistent is None or not plugin.can_grow(spec):
             return
         before, size = size_of(spec.claim.status.capacity), size_of(spec.source.capacity)
-        noted = self._sizes.setdefault(_key(spec), before)
+        known_size = self._sizes.setdefault(_key(spec), before)
         self._in_use.discard(_key(spec))
-        if before >= size or noted >= size:
+        if before >= size or known_size >= size:
             return
         try:
             await self._grow(spec, plugin, ready, device, size)

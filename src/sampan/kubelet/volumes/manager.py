@@ -250,9 +250,9 @@ class VolumeManager:
 
     def extra_groups(self, pod: Pod) -> Sequence[int]:
         """Return the supplemental groups that the pod's volumes require."""
-        present = set(pod.spec.securityContext.supplementalGroups) if pod.spec.securityContext is not None else set()
+        own_groups = set(pod.spec.securityContext.supplementalGroups) if pod.spec.securityContext is not None else set()
         groups = {volume.group for key in self._actual.of_pod(pod.metadata.uid) if (volume := self._actual.get(key))}
-        return sorted(group for group in groups if group is not None and group not in present)
+        return sorted(group for group in groups if group is not None and group not in own_groups)
 
     # -- actual state ------------------------------------------------------------------------------------------------
 
@@ -275,11 +275,11 @@ class VolumeManager:
         if volume is None or volume.ready is None:
             return usage
         try:
-            reported = await volume.plugin.usage(pod.metadata.uid, volume.inner, volume.ready)
+            plugin_usage = await volume.plugin.usage(pod.metadata.uid, volume.inner, volume.ready)
         except VolumeFault as error:
             log.info("cannot measure the usage of volume %s of pod %s: %s", usage.name, pod.metadata.uid, error)
             return usage
-        return replace(usage, **asdict(reported)) if reported is not None else usage
+        return replace(usage, **asdict(plugin_usage)) if plugin_usage is not None else usage
 
     # -- workers -----------------------------------------------------------------------------------------------------
 
@@ -412,7 +412,9 @@ class VolumeManager:
         volume, node = self._actual.get(key), self._node.get(self._config.node_name)
         if volume is None or volume.device is None or not volume.device.is_attachable:
             return False
-        return node is None or all(attached.name != volume.device.unique for attached in node.status.volumesAttached)
+        return node is None or all(
+            attached_volume.name != volume.device.unique for attached_volume in node.status.volumesAttached
+        )
 
 
 __all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "LIMIT_EXCEEDED", "LimitExceeded", "StillWaiting", "VolumeManager"]

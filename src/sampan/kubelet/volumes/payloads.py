@@ -14,8 +14,8 @@ _NOTHING = Surroundings()
 
 
 def of_config_map(found: ConfigMap, items: Sequence[KeyToPath], mode: int | None, *, optional: bool) -> dict[str, File]:
-    every = {name: text.encode() for name, text in found.data.items()} | dict(found.binaryData)
-    return _chosen(every, items, mode, optional, "configmap references non-existent config key")
+    data = {name: text.encode() for name, text in found.data.items()} | dict(found.binaryData)
+    return _chosen(data, items, mode, optional, "configmap references non-existent config key")
 
 
 def of_secret(found: Secret, items: Sequence[KeyToPath], mode: int | None, *, optional: bool) -> dict[str, File]:
@@ -41,16 +41,16 @@ def of_pod(
     pod: Pod, items: Sequence[DownwardAPIVolumeFile], mode: int | None, allocatable: Mapping[str, str]
 ) -> dict[str, File]:
     mode = default_mode(mode)
-    files, faults = {}, []
+    files, errors = {}, []
     for item in items:
         try:
             text = _of_pod(pod, item, allocatable)
         except (FieldUnknown, VolumeFault) as error:
-            faults.append(str(error))
+            errors.append(str(error))
             continue
         path = str(PurePosixPath(item.path))
         files[path] = File(text.encode(), mode if item.mode is None else item.mode)
-    raise_together(faults)
+    raise_together(errors)
     return files
 
 
@@ -64,8 +64,8 @@ def _of_pod(pod: Pod, item: DownwardAPIVolumeFile, allocatable: Mapping[str, str
 
 
 def _container(pod: Pod, name: str) -> Container:
-    every: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    for container in every:
+    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    for container in containers:
         if container.name == name:
             return container
     raise VolumeFault(f"container {name} not found")

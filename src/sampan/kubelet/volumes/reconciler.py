@@ -62,24 +62,24 @@ class Reconciler:
         device = await plugin.device(spec)
         if not is_wanted():
             return None
-        actual = self._noted(key, spec, plugin, device)
+        actual_volume = self._noted(key, spec, plugin, device)
         if device is not None:
             self._check_alone(key, spec, device)
             await self._mount_device(spec, plugin, device)
         ready = await self._guarded(plugin, spec)
         await self._growth.on_mount(spec, plugin, ready, device)
-        actual.ready = ready
+        actual_volume.ready = ready
         return ready.again_s
 
     async def look_at_size(self, key: Key, desired: DesiredPod) -> None:
         """Expand a volume that is set up if it has become larger. If the claim cannot be read now, that is retried
         later.
         """
-        volume, actual = desired.volumes.get(key.name), self._actual.get(key)
-        if volume is None or actual is None or actual.ready is None:
+        volume, actual_volume = desired.volumes.get(key.name), self._actual.get(key)
+        if volume is None or actual_volume is None or actual_volume.ready is None:
             return
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
-        await self._growth.in_use(spec, actual.plugin, actual.ready, actual.device)
+        await self._growth.in_use(spec, actual_volume.plugin, actual_volume.ready, actual_volume.device)
 
     async def is_exhausted(self, key: Key, desired: DesiredPod) -> bool:
         """Whether the volume is not attached because the node has reached its limit of volumes."""
@@ -126,7 +126,9 @@ class Reconciler:
         it from there before it detaches the volume.
         """
         node = self._node()
-        if node is not None and not any(attached.name == device.unique for attached in node.status.volumesAttached):
+        if node is not None and not any(
+            attached_volume.name == device.unique for attached_volume in node.status.volumesAttached
+        ):
             raise NotAttached("", step="Volume not attached according to node status")
 
     async def _guarded(self, plugin: Plugin, spec: Spec) -> Ready:

@@ -24,14 +24,14 @@ async def certificate(client: Client, request_pem: bytes, signer: str, usages: S
     """Return the signed certificate as PEM. Raise Refused if the request is denied or fails, ApiError or
     ConnectionFailed if the API server cannot be used.
     """
-    created = await client.of(CertificateSigningRequest).create(
+    signing_request = await client.of(CertificateSigningRequest).create(
         CertificateSigningRequest(
             metadata=ObjectMeta(generateName="csr-"),
             spec=CertificateSigningRequestSpec(request=request_pem, signerName=signer, usages=list(usages)),
         )
     )
-    log.info("created CertificateSigningRequest %s", created.metadata.name)
-    return await _signed(client, created.metadata.name)
+    log.info("created CertificateSigningRequest %s", signing_request.metadata.name)
+    return await _signed(client, signing_request.metadata.name)
 
 
 async def _signed(client: Client, name: str) -> bytes:

@@ -58,8 +58,8 @@ def check_life(info: CSIDriver | None, driver: str, life: str) -> None:
         raise VolumeFault(f"{start} not supported by driver {driver} (no CSIDriver object)")
     modes = info.spec.volumeLifecycleModes or [PERSISTENT]
     if life not in modes:
-        listed = " ".join(f'"{mode}"' for mode in modes)
-        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{listed}])")
+        quoted_modes = " ".join(f'"{mode}"' for mode in modes)
+        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{quoted_modes}])")
 
 
 def growth_fault(code: str, text: str) -> VolumeFault:

@@ -61,8 +61,8 @@ def refusal(name: str, versions: Sequence[str]) -> str:
     if not versions:
         return f"{start} Plugin returned an empty list for supported versions"
     if not any(version.lstrip("v").startswith("1.") for version in versions):
-        listed = " ".join(gotext.quote(version) for version in versions)
-        return f"{start} None of the versions specified [{listed}] are supported"
+        quoted_versions = " ".join(gotext.quote(version) for version in versions)
+        return f"{start} None of the versions specified [{quoted_versions}] are supported"
     return ""
 
 

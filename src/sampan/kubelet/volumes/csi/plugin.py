@@ -141,8 +141,10 @@ class Csi(PluginBase):
         return self._device(data["driverName"], data["volumeHandle"], is_attachable=True)
 
     def devices_on_disk(self) -> Sequence[Device]:
-        stored = (load(path) for path in sorted(self._host.layout.plugin(NAME).glob(f"*/*/{_DATA}")))
-        return [self._device(data["driverName"], data["volumeHandle"], is_attachable=True) for data in stored if data]
+        volume_data = (load(path) for path in sorted(self._host.layout.plugin(NAME).glob(f"*/*/{_DATA}")))
+        return [
+            self._device(data["driverName"], data["volumeHandle"], is_attachable=True) for data in volume_data if data
+        ]
 
     # -- publishing --------------------------------------------------------------------------------------------------
 

@@ -97,22 +97,22 @@ def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int
 
 def page_size(pod: Pod, medium: str) -> str:
     """Return the huge page size according to the pod's requests. Raise VolumeFault if it is not unique. Pure."""
-    size_name = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
+    wanted_size = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
     containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
-    requested = {
+    page_sizes = {
         name.removeprefix("hugepages-")
         for container in containers
         for name in container.resources.requests
         if name.startswith("hugepages-")
     }
-    if size_name:
-        requested = {size for size in requested if quantity.parse(size) == quantity.parse(size_name)}
-    if not requested:
+    if wanted_size:
+        page_sizes = {size for size in page_sizes if quantity.parse(size) == quantity.parse(wanted_size)}
+    if not page_sizes:
         why = "hugePages storage requested, but there is no resource request for huge pages"
         raise VolumeFault(f"medium {medium}: {why}")
-    if len(requested) > 1:
+    if len(page_sizes) > 1:
         raise VolumeFault(f"medium: {medium} can't be used if container requests multiple huge page sizes")
-    return requested.pop()
+    return page_sizes.pop()
 
 
 __all__ = ["DISK", "MEMORY", "NAME", "EmptyDir", "Folders", "memory_size", "page_size"]

@@ -209,8 +209,8 @@ def _interface(source: Source) -> str:
 
 
 def _portals(source: Source) -> list[str]:
-    every = [source.targetPortal, *source.portals]
-    return list(dict.fromkeys(portal if ":" in portal else f"{portal}:{_PORT}" for portal in every))
+    portals = [source.targetPortal, *source.portals]
+    return list(dict.fromkeys(portal if ":" in portal else f"{portal}:{_PORT}" for portal in portals))
 
 
 def _portal_and_iqn(name: str) -> tuple[str, str]:

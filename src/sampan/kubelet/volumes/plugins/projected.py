@@ -28,18 +28,18 @@ class Projected(FilesPlugin):
         source = spec.volume.projected or ProjectedVolumeSource()
         mode = payloads.default_mode(source.defaultMode)
         files: dict[str, File] = {}
-        faults: list[str] = []
+        errors: list[str] = []
         again: list[float] = []
         for part in source.sources or ():
             try:
                 part_files, again_s = await self._part(spec, part, mode)
             except VolumeFault as error:
-                faults.append(error.text)
+                errors.append(error.text)
                 continue
             files |= part_files
             if again_s is not None:
                 again.append(again_s)
-        payloads.raise_together(faults)
+        payloads.raise_together(errors)
         return files, min(again, default=None)
 
     async def _part(self, spec: Spec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
