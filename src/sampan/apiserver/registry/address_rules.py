@@ -68,13 +68,13 @@ def _cidr_warnings(text: str) -> tuple[str, ...]:
     if address is None or prefix is None or prefix > address.max_prefixlen:
         return ()
     network = ipaddress.ip_network(f"{address}/{prefix}", strict=False)
-    found = []
+    warnings = []
     if network.network_address != address:
         either = f"{quote(str(network))} or {quote(f'{address}/{address.max_prefixlen}')}"
-        found.append(f"CIDR value {quote(text)} is ambiguous in this context (should be {either}?)")
+        warnings.append(f"CIDR value {quote(text)} is ambiguous in this context (should be {either}?)")
     if addresses.legacy_ip(start, "") or bits != str(prefix):
-        found.append(f"non-standard CIDR value {quote(text)} is invalid: use {quote(str(network))}")
-    if not found and text != str(network):
+        warnings.append(f"non-standard CIDR value {quote(text)} is invalid: use {quote(str(network))}")
+    if not warnings and text != str(network):
         canonical = f"should be in RFC 5952 canonical format ({quote(str(network))})"
-        found.append(f"IPv6 CIDR value {quote(text)} {canonical}")
-    return tuple(found)
+        warnings.append(f"IPv6 CIDR value {quote(text)} {canonical}")
+    return tuple(warnings)

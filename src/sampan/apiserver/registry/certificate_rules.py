@@ -43,8 +43,8 @@ def _label_faults(text: str, check: names.NameCheck, at: str) -> Faults:
     """Yield the errors of the first invalid label."""
     for label in text.split("."):
         faults = check(label)
-        for fault in faults:
-            yield FieldError.invalid(at, text, f"validating label {quote(label)}: {fault}")
+        for message in faults:
+            yield FieldError.invalid(at, text, f"validating label {quote(label)}: {message}")
         if faults:
             return
 
@@ -108,9 +108,9 @@ def _certificate(block: PemBlock) -> Certificate | None:
 def anchor_faults(text: bytes) -> list[str]:
     """Return the errors of a bundle of trust anchors: each must be a CA certificate, without duplicates."""
     blocks = list(read_blocks(text))
-    found = [f"entry {index} {fault}" for index, block in enumerate(blocks) if (fault := _anchor_fault(block))]
-    if found:
-        return found
+    messages = [f"entry {index} {message}" for index, block in enumerate(blocks) if (message := _anchor_fault(block))]
+    if messages:
+        return messages
     if not blocks:
         return ["at least one trust anchor must be provided"]
     places: dict[bytes, list[int]] = {}

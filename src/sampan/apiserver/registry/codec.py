@@ -36,10 +36,10 @@ class ResourceCodec:
 
     def decode_to_keep(self, raw: bytes) -> Any:
         """Return a stored object that outlives `raw`; fieldsV1 is copied because it would keep `raw` in memory."""
-        found = self.decode(raw)
-        for entry in found.metadata.managedFields:
+        obj = self.decode(raw)
+        for entry in obj.metadata.managedFields:
             entry.fieldsV1 = entry.fieldsV1.copy()
-        return found
+        return obj
 
     def parse(self, body: bytes) -> tuple[Any, list[str]]:
         """Return the object in a request body, and its unknown and duplicate fields. Raise DecodeError if malformed."""

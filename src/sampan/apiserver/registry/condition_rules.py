@@ -18,9 +18,9 @@ _reason = names.Form(
 
 
 def condition_faults(conditions: Sequence[Condition], at: str) -> Faults:
-    seen: set[str] = set()
+    types: set[str] = set()
     for index, condition in enumerate(conditions):
-        yield from repeated(condition.type, seen, f"{at}[{index}].type")
+        yield from repeated(condition.type, types, f"{at}[{index}].type")
         yield from _one(condition, f"{at}[{index}]")
 
 

@@ -55,12 +55,12 @@ def policy_of(options: DeleteOptions, default: Policy, finalizers: list[str]) ->
 
 def finalizers_for(policy: Policy, finalizers: list[str]) -> list[str]:
     """Return the object's finalizers, with those of the garbage collector added or removed as the policy requires."""
-    wanted = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
+    desired = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
-        wanted.append(ORPHAN)
+        desired.append(ORPHAN)
     elif policy == "Foreground":
-        wanted.append(FOREGROUND)
-    return finalizers if set(wanted) == set(finalizers) else wanted
+        desired.append(FOREGROUND)
+    return finalizers if set(desired) == set(finalizers) else desired
 
 
 def mark(obj: Any, *, grace_s: int | None, asked_s: int | None, policy: Policy, now: float) -> Fate:

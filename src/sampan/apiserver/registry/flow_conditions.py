@@ -22,7 +22,7 @@ class FlowStatusStrategy(StatusStrategy):
 
 
 def condition_faults(conditions: Sequence[FlowSchemaCondition | PriorityLevelConfigurationCondition]) -> Faults:
-    seen: set[str] = set()
+    types: set[str] = set()
     for index, condition in enumerate(conditions):
-        yield from repeated(condition.type, seen, f"{_AT}[{index}].type")
+        yield from repeated(condition.type, types, f"{_AT}[{index}].type")
         yield from given(condition.type, f"{_AT}[{index}].type")

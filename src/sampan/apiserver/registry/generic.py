@@ -23,7 +23,7 @@ def _forget_empty_lists(obj: Any) -> None:
 
 @cache
 def _shown_lists(kind: Any) -> tuple[str, ...]:
-    return tuple(found.name for found in msgspec.structs.fields(kind) if found.default_factory is type(None))
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.default_factory is type(None))
 
 
 class GenericStrategy(Strategy):

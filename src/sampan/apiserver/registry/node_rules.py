@@ -33,11 +33,11 @@ def change_faults(node: Node, old: Node) -> Faults:
     yield from _annotation_faults(node.metadata.annotations)
     yield from _resource_faults(node)
     yield from _feature_faults(node.status.declaredFeatures)
-    seen: set[tuple[str, str]] = set()
-    for index, found in enumerate(node.status.addresses):
-        if (found.type, found.address) in seen:
-            yield FieldError.duplicate(f"status.addresses[{index}]", shown(found))
-        seen.add((found.type, found.address))
+    distinct_addresses: set[tuple[str, str]] = set()
+    for index, address in enumerate(node.status.addresses):
+        if (address.type, address.address) in distinct_addresses:
+            yield FieldError.duplicate(f"status.addresses[{index}]", shown(address))
+        distinct_addresses.add((address.type, address.address))
     yield from _fixed_faults(node, old)
     if node.spec.configSource is not None:
         yield from _config_source_faults(node.spec.configSource, "spec.configSource", is_status=False)
@@ -54,7 +54,7 @@ def change_faults(node: Node, old: Node) -> Faults:
 def _fixed_faults(node: Node, old: Node) -> Faults:
     new, before = node.spec, old.spec
     if before.podCIDRs:
-        differ = sum(one != other for one, other in zip(new.podCIDRs, before.podCIDRs, strict=False))
+        differ = sum(new_cidr != old_cidr for new_cidr, old_cidr in zip(new.podCIDRs, before.podCIDRs, strict=False))
         text = 'node updates may not change podCIDR except from "" to valid'
         for _ in range(1 if len(new.podCIDRs) != len(before.podCIDRs) else differ):
             yield FieldError.forbidden(_POD_CIDRS, text)
@@ -77,7 +77,7 @@ def _annotation_faults(annotations: Mapping[str, str]) -> Faults:
 
 
 def _taint_faults(taints: Sequence[Taint], start: str) -> Faults:
-    seen: set[tuple[str, str]] = set()
+    distinct_taints: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         at = f"{start}[{index}]"
         yield from qualified(taint.key, f"{at}.key")
@@ -86,17 +86,17 @@ def _taint_faults(taints: Sequence[Taint], start: str) -> Faults:
             yield FieldError.required(f"{at}.effect")
         elif taint.effect not in _EFFECTS:
             yield FieldError.not_supported(f"{at}.effect", taint.effect, _EFFECTS)
-        if (taint.key, taint.effect) in seen:
+        if (taint.key, taint.effect) in distinct_taints:
             repeated = FieldError.duplicate(at, shown(taint))
             yield msgspec.structs.replace(repeated, detail="taints must be unique by key and effect pair")
-        seen.add((taint.key, taint.effect))
+        distinct_taints.add((taint.key, taint.effect))
 
 
 def _resource_faults(node: Node) -> Faults:
     for field in ("capacity", "allocatable"):
-        found: Mapping[str, str] = getattr(node.status, field)
-        for name in sorted(found):
-            yield from amount_faults(name, found[name], f"status.{field}.{name}")
+        amounts: Mapping[str, str] = getattr(node.status, field)
+        for name in sorted(amounts):
+            yield from amount_faults(name, amounts[name], f"status.{field}.{name}")
 
 
 def _feature_faults(features: Sequence[str]) -> Faults:
@@ -107,8 +107,8 @@ def _feature_faults(features: Sequence[str]) -> Faults:
                 yield FieldError.duplicate(at, name)
             elif name < features[index - 1]:
                 yield FieldError.invalid(at, name, "list must be sorted alphabetically")
-        if fault := _feature_name_fault(name):
-            yield FieldError.invalid(at, name, f'invalid feature name "{name}": {fault}')
+        if message := _feature_name_fault(name):
+            yield FieldError.invalid(at, name, f'invalid feature name "{name}": {message}')
 
 
 def _feature_name_fault(name: str) -> str:

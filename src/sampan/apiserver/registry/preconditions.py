@@ -30,12 +30,12 @@ def refuse_version_of_new(text: str) -> None:
 
 def check_version(resource: Resource, obj: Any, revision: int, *, may_be_missing: bool) -> None:
     """Raise Conflict if the resource version in an updated object is outdated, Invalid if a required one is missing."""
-    wanted = version_number(obj.metadata.resourceVersion)
-    if wanted == 0:
+    expected = version_number(obj.metadata.resourceVersion)
+    if expected == 0:
         if not may_be_missing:
-            fault = FieldError.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise errors.invalid(resource.plural, obj.metadata.name, [fault], group=resource.group)
-    elif wanted != revision:
+            error = FieldError.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+            raise errors.invalid(resource.plural, obj.metadata.name, [error], group=resource.group)
+    elif expected != revision:
         raise errors.conflict(resource.plural, obj.metadata.name, group=resource.group)
 
 
@@ -45,14 +45,14 @@ def check_stored(resource: Resource, key: str, found: Any | None, *, uid: str = 
     `found` is the stored object, None if there is none.
     """
     meta = found.metadata if found is not None else None
-    for word, wanted, present in (
+    for word, expected, present in (
         ("UID", uid, meta.uid if meta else ""),
         ("ResourceVersion", resource_version, meta.resourceVersion if meta else ""),
     ):
-        if wanted and wanted != present:
+        if expected and expected != present:
             why = (
                 f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-                f"Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {present}"
+                f"Precondition failed: {word} in precondition: {expected}, {word} in object meta: {present}"
             )
             raise errors.conflict(resource.plural, key.rpartition("/")[2], why, group=resource.group)
 

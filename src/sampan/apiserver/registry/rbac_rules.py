@@ -107,10 +107,10 @@ def _subject_faults(subject: Subject, at: str, is_namespaced: bool) -> Faults:
 
 
 def _names(binding: Any, kind: str) -> str:
-    found = (subject for subject in binding.subjects if subject.kind == kind)
+    subjects = (subject for subject in binding.subjects if subject.kind == kind)
     if kind == "ServiceAccount":
-        return ", ".join([f"{subject.namespace}/{subject.name}" for subject in found])
-    return ", ".join([subject.name for subject in found])
+        return ", ".join([f"{subject.namespace}/{subject.name}" for subject in subjects])
+    return ", ".join([subject.name for subject in subjects])
 
 
 def _columns(kind: str) -> tuple[Column, ...]:
@@ -118,16 +118,16 @@ def _columns(kind: str) -> tuple[Column, ...]:
         NAME,
         Column(
             "Role",
-            lambda found, now: f"{found.roleRef.kind}/{found.roleRef.name}",
+            lambda binding, now: f"{binding.roleRef.kind}/{binding.roleRef.name}",
             field="roleRef",
             newer=" This field is immutable.",
         ),
         AGE,
-        Column("Users", lambda found, now: _names(found, "User"), description=f"Users in the {kind}", wide=True),
-        Column("Groups", lambda found, now: _names(found, "Group"), description=f"Groups in the {kind}", wide=True),
+        Column("Users", lambda binding, now: _names(binding, "User"), description=f"Users in the {kind}", wide=True),
+        Column("Groups", lambda binding, now: _names(binding, "Group"), description=f"Groups in the {kind}", wide=True),
         Column(
             "ServiceAccounts",
-            lambda found, now: _names(found, "ServiceAccount"),
+            lambda binding, now: _names(binding, "ServiceAccount"),
             description=f"ServiceAccounts in the {kind}",
             wide=True,
         ),

@@ -76,20 +76,20 @@ class Registry:
     def served(self, resource: Resource) -> Served:
         """Return the behavior of a resource: its strategy, columns and subresources."""
         key = _served_key(resource)
-        found = self._served.get(key)
-        if found is None:
-            found = self._served[key] = _behaviour(resource)
-        return found
+        served = self._served.get(key)
+        if served is None:
+            served = self._served[key] = _behaviour(resource)
+        return served
 
     def serve(self, resource: Resource, served: Served) -> None:
         """Set the behavior of a resource that was registered at run time."""
         self._served[_served_key(resource)] = served
 
     def store(self, resource: Resource) -> Store:
-        found = self._stores.get(resource.storage_prefix)
-        if found is None:
-            found = self._stores[resource.storage_prefix] = self._open(self._keeper(resource))
-        return found
+        store = self._stores.get(resource.storage_prefix)
+        if store is None:
+            store = self._stores[resource.storage_prefix] = self._open(self._keeper(resource))
+        return store
 
     def store_of(self, group: str, version: str, kind: str) -> Store:
         """Return the store of a built-in kind. Raise ValueError if the kind is not served."""
@@ -100,8 +100,8 @@ class Registry:
 
     def count(self, resource: Resource) -> int:
         """Return the number of cached objects, 0 if the store is not open."""
-        found = self._stores.get(resource.storage_prefix)
-        return len(found.cacher) if found is not None else 0
+        store = self._stores.get(resource.storage_prefix)
+        return len(store.cacher) if store is not None else 0
 
     def stores(self) -> list[Store]:
         """Return the stores that are open."""
@@ -117,30 +117,30 @@ class Registry:
     def codec_of(self, resource: Resource) -> ResourceCodec:
         """Return the codec for the resource's own version, which may differ from the stored version."""
         key = (resource.group, resource.version, resource.kind)
-        found = self._codecs_of.get(key)
-        if found is None:
-            found = self._codecs_of[key] = self.codec(resource.gvk, resource)
-        return found
+        codec = self._codecs_of.get(key)
+        if codec is None:
+            codec = self._codecs_of[key] = self.codec(resource.gvk, resource)
+        return codec
 
     def codec(self, kind: GroupVersionKind, resource: Resource | None = None) -> ResourceCodec:
-        found = self._codecs.get(kind)
-        if found is None:
-            found = self._codecs[kind] = self._make_codec(kind, resource)
-        return found
+        codec = self._codecs.get(kind)
+        if codec is None:
+            codec = self._codecs[kind] = self._make_codec(kind, resource)
+        return codec
 
     def _make_codec(self, kind: GroupVersionKind, resource: Resource | None) -> ResourceCodec:
         if resource is not None and resource.schema is not None:
             return ResourceCodec(kind=kind, type=None, schema=resource.schema)
-        found = type_for(kind)
-        if found is None:
+        object_type = type_for(kind)
+        if object_type is None:
             raise ValueError(f"{kind.kind} of {kind.api_version} has no type")
-        return ResourceCodec(kind=kind, type=found, schema=schemas.of(found))
+        return ResourceCodec(kind=kind, type=object_type, schema=schemas.of(object_type))
 
     def _keeper(self, resource: Resource) -> Resource:
         """Return the resource, of all that serve the same stored objects, after which the store is named in errors."""
         stored = resource.storage
-        found = self.scheme.by_kind(stored.group, stored.version, stored.kind) if stored is not None else None
-        return found if found is not None else resource
+        keeper = self.scheme.by_kind(stored.group, stored.version, stored.kind) if stored is not None else None
+        return keeper if keeper is not None else resource
 
     def _open(self, resource: Resource) -> Store:
         stored = resource.storage

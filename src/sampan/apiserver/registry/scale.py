@@ -47,15 +47,15 @@ class Scaled:
 
         async def scaled(current: Any) -> Any:
             old = self._scale(current)
-            wanted, managers = await ctx.compute(change, self._scale(current), current.metadata.managedFields)
+            desired, managers = await ctx.compute(change, self._scale(current), current.metadata.managedFields)
             if call.verb == "update":
                 key = store.key(call.namespace, call.name)
-                preconditions.check_stored(store.resource, key, current, uid=wanted.metadata.uid)
-            await endpoints.admission.admit(endpoints.attributes("UPDATE", call, wanted, old, ctx))
-            _check(wanted, call.name)
-            _check_uid(wanted, current, store.resource)
-            current.spec.replicas = wanted.spec.replicas
-            current.metadata.resourceVersion = wanted.metadata.resourceVersion
+                preconditions.check_stored(store.resource, key, current, uid=desired.metadata.uid)
+            await endpoints.admission.admit(endpoints.attributes("UPDATE", call, desired, old, ctx))
+            _check(desired, call.name)
+            _check_uid(desired, current, store.resource)
+            current.spec.replicas = desired.spec.replicas
+            current.metadata.resourceVersion = desired.metadata.resourceVersion
             current.metadata.managedFields = managers
             return current
 
@@ -81,13 +81,13 @@ class Scaled:
 
 async def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     opts = options.write_options("UpdateOptions", call.query)
-    wanted: Scale = await endpoints.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
-    matching.match_name(call, wanted)
-    matching.match_namespace(call, wanted)
+    desired: Scale = await endpoints.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
+    matching.match_name(call, desired)
+    matching.match_namespace(call, desired)
     ctx = endpoints.context(call, opts.dry_run)
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
-        return wanted, _changed(endpoints, call, ctx, opts, managers, current, wanted)
+        return desired, _changed(endpoints, call, ctx, opts, managers, current, desired)
 
     return change, ctx
 
@@ -100,8 +100,8 @@ def _patch(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
         return _apply(endpoints, call, ctx, opts), ctx
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
-        wanted: Scale = patch.apply(json.to_value(current))
-        return wanted, _changed(endpoints, call, ctx, opts, managers, current, wanted)
+        desired: Scale = patch.apply(json.to_value(current))
+        return desired, _changed(endpoints, call, ctx, opts, managers, current, desired)
 
     return change, ctx
 
@@ -122,10 +122,10 @@ def _apply(endpoints: Endpoints, call: Call, ctx: Context, opts: WriteOptions) -
             now=ctx.now,
         )
         applying.complain(call, repeated, opts.field_validation)
-        wanted: Scale = codec.from_value(value)[0]
-        matching.match_name(call, wanted)
-        matching.match_namespace(call, wanted)
-        return wanted, entries
+        desired: Scale = codec.from_value(value)[0]
+        matching.match_name(call, desired)
+        matching.match_namespace(call, desired)
+        return desired, entries
 
     return change
 
@@ -157,9 +157,9 @@ def _name_faults(name: str, is_prefix: bool) -> list[str]:
 
 def _check_uid(scale: Scale, current: Any, resource: Resource) -> None:
     """Raise Conflict if a patch sets another UID. A PUT was checked before admission, with another message."""
-    wanted, present = scale.metadata.uid, current.metadata.uid
-    if wanted and wanted != present:
-        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}"
+    expected, present = scale.metadata.uid, current.metadata.uid
+    if expected and expected != present:
+        why = f"Precondition failed: UID in precondition: {expected}, UID in object meta: {present}"
         raise errors.conflict(f"{resource.plural}/scale", current.metadata.name, why, group=resource.group)
 
 

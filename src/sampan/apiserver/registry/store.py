@@ -160,8 +160,8 @@ class Store:
     def _already_exists(self, meta: Any, entry: Entry | None) -> errors.ApiError:
         answer = errors.name_not_generated if meta.generateName else errors.already_exists
         error = answer(self.resource.plural, meta.name, group=self.resource.group)
-        found = self.presence.of(entry)
-        if found is not None and found.obj.metadata.deletionTimestamp is not None:
+        present = self.presence.of(entry)
+        if present is not None and present.obj.metadata.deletionTimestamp is not None:
             error.status["message"] = f"object is being deleted: {error.message}"
         return error
 
@@ -200,8 +200,8 @@ class Store:
             if present is None and create is None:
                 raise self.not_found(name)
             if uid:
-                found = present.obj if present is not None else None
-                preconditions.check_stored(self.resource, self.key(ctx.namespace, name), found, uid=uid)
+                obj = present.obj if present is not None else None
+                preconditions.check_stored(self.resource, self.key(ctx.namespace, name), obj, uid=uid)
             if present is not None:
                 return await self._change(ctx, present, await wanted(present), rules, check)
             assert create is not None
@@ -335,8 +335,8 @@ class Store:
                 revision = await self.backend.delete(self.key(meta.namespace, meta.name), expected=expected)
                 break
             except Conflict as conflict:
-                found = self.presence.of(conflict.current)
-                expected = found.revision if found is not None and found.obj.metadata.uid == meta.uid else None
+                current = self.presence.of(conflict.current)
+                expected = current.revision if current is not None and current.obj.metadata.uid == meta.uid else None
         await self.strategy.release(ctx, marked.obj)
         meta.resourceVersion = str(revision)
         return Written(marked.obj, self._respliced(marked.raw, stored, revision), deleted=True)

@@ -43,12 +43,12 @@ class AddressAllocator:
 
     async def take(self, ctx: Context, service: Service, address: str) -> None:
         """Allocate this address. Raise `AllocationError` if it is taken or outside the ranges."""
-        wanted = ipaddress.ip_address(address)
+        cluster_ip = ipaddress.ip_address(address)
         if ctx.dry_run:
-            return self._check_range(wanted)
+            return self._check_range(cluster_ip)
         async for network in self._networks():
-            if _has(network, wanted):
-                if not await self._create(ctx, service, wanted):
+            if _has(network, cluster_ip):
+                if not await self._create(ctx, service, cluster_ip):
                     raise AllocationError("provided IP is already allocated")
                 return
         raise AllocationError("the provided network does not match the current range")
@@ -60,15 +60,15 @@ class AddressAllocator:
                 continue
             if ctx.dry_run:
                 return str(network.network_address)
-            if found := await self._search(ctx, service, network):
-                return found
+            if address := await self._search(ctx, service, network):
+                return address
         raise RangeFull
 
     async def _search(self, ctx: Context, service: Service, network: Network) -> str:
-        taken, make = self._addresses.cacher, type(network.network_address)
+        cacher, make = self._addresses.cacher, type(network.network_address)
         for number in bands.of_network(network, self._random):
             address = make(number)
-            if taken.peek("", str(address)) is None and await self._create(ctx, service, address):
+            if cacher.peek("", str(address)) is None and await self._create(ctx, service, address):
                 return str(address)
         return ""
 
@@ -88,9 +88,11 @@ class AddressAllocator:
         meta = service.metadata
         labels = {_FAMILY_LABEL: family_of(address), MANAGER_LABEL: MANAGER}
         parent = ParentReference(resource="services", namespace=meta.namespace, name=meta.name)
-        taken = IPAddress(metadata=ObjectMeta(name=str(address), labels=labels), spec=IPAddressSpec(parentRef=parent))
+        ip_address = IPAddress(
+            metadata=ObjectMeta(name=str(address), labels=labels), spec=IPAddressSpec(parentRef=parent)
+        )
         try:
-            await self._addresses.create(_own(ctx), taken)
+            await self._addresses.create(_own(ctx), ip_address)
         except errors.AlreadyExists:
             return False
         return True
@@ -100,11 +102,11 @@ class AddressAllocator:
         default ServiceCIDR exists.
         """
         store = self._registry.store_of(GROUP, "v1", "ServiceCIDR")
-        found = [item.object(store.codec.decode) for item in (await store.cacher.list(_CACHED)).items]
-        if not any(cidr.metadata.name == DEFAULT_CIDR for cidr in found):
+        cidrs = [item.object(store.codec.decode) for item in (await store.cacher.list(_CACHED)).items]
+        if not any(cidr.metadata.name == DEFAULT_CIDR for cidr in cidrs):
             for network in self._ranges.networks:
                 yield network
-        for cidr in sorted(found, key=_default_first):
+        for cidr in sorted(cidrs, key=_default_first):
             if _is_ready(cidr):
                 for text in cidr.spec.cidrs:
                     yield ipaddress.ip_network(text)
@@ -131,7 +133,7 @@ def _is_ready(cidr: ServiceCIDR) -> bool:
     """Whether addresses may be allocated from the ServiceCIDR. Without a Ready condition it counts as ready."""
     if cidr.metadata.deletionTimestamp is not None:
         return False
-    return all(found.status == "True" for found in cidr.status.conditions if found.type == "Ready")
+    return all(condition.status == "True" for condition in cidr.status.conditions if condition.type == "Ready")
 
 
 def _own(ctx: Context) -> Context:

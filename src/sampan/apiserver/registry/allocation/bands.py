@@ -42,8 +42,8 @@ def _round(first: int, last: int, random: Random) -> Iterator[int]:
     if first > last:
         return
     start = random.randint(first, last)
-    here = start
-    while here <= last:
-        yield here
-        here += 1
+    number = start
+    while number <= last:
+        yield number
+        number += 1
     yield from range(first, start)

@@ -62,11 +62,11 @@ class AllocationRepair:
 
     async def repair(self) -> None:
         """Run one round. Allocations are read before services, so that a service written in between is not missed."""
-        taken = await _objects(self._registry.store_of(GROUP, "v1", "IPAddress"))
-        bitmap = await self._registry.node_ports.change(lambda found: found)
+        addresses = await _objects(self._registry.store_of(GROUP, "v1", "IPAddress"))
+        bitmap = await self._registry.node_ports.change(lambda current: current)
         services = await _objects(self._registry.store_of("", "v1", "Service"))
         await self._repair_ports({port for service in services for port in _ports(service)}, set(bitmap))
-        await self._repair_addresses(services, taken)
+        await self._repair_addresses(services, addresses)
 
     async def _repair_ports(self, held: set[int], taken: set[int]) -> None:
         self._unheld_ports = _seen_again(self._unheld_ports, taken - held)
@@ -81,11 +81,11 @@ class AllocationRepair:
 
     async def _repair_addresses(self, services: Iterable[Service], taken: Iterable[IPAddress]) -> None:
         holders = {address: service for service in services for address in _addresses(service)}
-        by_name = {found.metadata.name: found for found in taken}
+        by_name = {ip_address.metadata.name: ip_address for ip_address in taken}
         unheld = {
-            found.metadata.uid: found
-            for found in by_name.values()
-            if found.metadata.labels.get(MANAGER_LABEL) == MANAGER and not _is_held(found, holders)
+            ip_address.metadata.uid: ip_address
+            for ip_address in by_name.values()
+            if ip_address.metadata.labels.get(MANAGER_LABEL) == MANAGER and not _is_held(ip_address, holders)
         }
         self._unheld_addresses = _seen_again(self._unheld_addresses, unheld)
         for uid, times_seen in self._unheld_addresses.items():

@@ -41,11 +41,13 @@ def version_faults(found: Hoisted) -> Faults:
         yield from schema_faults(version.schema, f"{at}.schema")
         yield from _part_faults(version, at)
         yield from _selectable_faults(version.selectableFields, version.schema, f"{at}.selectableFields")
-    told = shown(list(found.versions))
+    shown_versions = shown(list(found.versions))
     if len({version.name for version in found.versions}) < len(found.versions):
-        yield FieldError.invalid("spec.versions", told, "must contain unique version names")
+        yield FieldError.invalid("spec.versions", shown_versions, "must contain unique version names")
     if sum(version.storage for version in found.versions) != 1:
-        yield FieldError.invalid("spec.versions", told, "must have exactly one version marked as storage version")
+        yield FieldError.invalid(
+            "spec.versions", shown_versions, "must have exactly one version marked as storage version"
+        )
 
 
 def shared_faults(found: Hoisted) -> Faults:
@@ -64,11 +66,11 @@ def stored_faults(stored: Sequence[str], versions: Iterable[CustomResourceDefini
     if not stored:
         yield FieldError.invalid(at, None, "must have at least one stored version")
         return
-    left = dict(zip(stored, range(len(stored)), strict=True))
+    remaining = dict(zip(stored, range(len(stored)), strict=True))
     for version in versions:
-        if left.pop(version.name, None) is None and version.storage:
+        if remaining.pop(version.name, None) is None and version.storage:
             yield FieldError.invalid(at, list(stored), f"must have the storage version {version.name}")
-    for name, index in left.items():
+    for name, index in remaining.items():
         text = (
             f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions "
             f"until a storage migration ensures no data remains persisted in {name} and removes {name} from "
@@ -106,10 +108,10 @@ def _subresource_faults(found: CustomResourceSubresources, at: str) -> Faults:
     if scale is None:
         return
     for field, part in (("specReplicasPath", "spec"), ("statusReplicasPath", "status")):
-        path, here = getattr(scale, field), f"{at}.scale.{field}"
-        yield from given(path, here)
+        path, field_path = getattr(scale, field), f"{at}.scale.{field}"
+        yield from given(path, field_path)
         if path:
-            yield from _path_faults(path, (part,), f"should be a json path under .{part}", here)
+            yield from _path_faults(path, (part,), f"should be a json path under .{part}", field_path)
     if scale.labelSelectorPath:
         text = "should be a json path under either .spec or .status"
         yield from _path_faults(scale.labelSelectorPath, ("spec", "status"), text, f"{at}.scale.labelSelectorPath")
@@ -124,11 +126,11 @@ def _path_faults(path: str, parts: Sequence[str], text: str, at: str) -> Faults:
 
 def _column_faults(column: CustomResourceColumnDefinition, at: str) -> Faults:
     yield from given(column.name, f"{at}.name")
-    known = f"must be one of {','.join(_COLUMN_TYPES)}"
+    expected = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not column.type:
-        yield FieldError.required(f"{at}.type", known)
+        yield FieldError.required(f"{at}.type", expected)
     elif column.type not in _COLUMN_TYPES:
-        yield FieldError.invalid(f"{at}.type", column.type, known)
+        yield FieldError.invalid(f"{at}.type", column.type, expected)
     if column.format and column.format not in _COLUMN_FORMATS:
         yield FieldError.invalid(f"{at}.format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
     yield from given(column.jsonPath, f"{at}.JSONPath")
@@ -143,14 +145,14 @@ def _selectable_faults(fields: Sequence[SelectableField], schema: CustomResource
     if root is None:
         yield FieldError.invalid(at, "", "may only be set when `version.schema.openAPIV3Schema` is not included")
         return
-    seen: set[str] = set()
-    for index, found in enumerate(fields):
-        here = f"{at}[{index}].jsonPath"
-        yield from given(found.jsonPath, here)
-        if found.jsonPath:
-            yield from _selectable_path_faults(found.jsonPath, root, seen, here)
-    if len(seen) > _MOST_SELECTABLE:
-        yield FieldError.too_many(at, len(seen), _MOST_SELECTABLE)
+    paths: set[str] = set()
+    for index, field in enumerate(fields):
+        path = f"{at}[{index}].jsonPath"
+        yield from given(field.jsonPath, path)
+        if field.jsonPath:
+            yield from _selectable_path_faults(field.jsonPath, root, paths, path)
+    if len(paths) > _MOST_SELECTABLE:
+        yield FieldError.too_many(at, len(paths), _MOST_SELECTABLE)
 
 
 def _selectable_path_faults(path: str, root: JSONSchemaProps, seen: set[str], at: str) -> Faults:

@@ -45,7 +45,7 @@ def drop_deallocated(new: ResourceClaimStatus, old: ResourceClaimStatus) -> None
 
 
 def status_faults(claim: ResourceClaim, old: ResourceClaimStatus) -> Faults:
-    status, known = claim.status, RequestNames(claim.spec.devices)
+    status, request_names = claim.status, RequestNames(claim.spec.devices)
     allocation = status.allocation
     allocated = {device_id(result) for result in allocation.devices.results} if allocation is not None else set()
 
@@ -60,7 +60,7 @@ def status_faults(claim: ResourceClaim, old: ResourceClaimStatus) -> Faults:
     if allocation is not None and old.allocation is not None:
         yield from fixed(allocation, old.allocation, "status.allocation")
     elif allocation is not None:
-        yield from _allocation_faults(allocation, known, "status.allocation")
+        yield from _allocation_faults(allocation, request_names, "status.allocation")
 
 
 def _told_id(device: AllocatedDeviceStatus) -> str:
@@ -113,26 +113,28 @@ def _allocation_faults(allocation: AllocationResult, known: RequestNames, at: st
 
 def binding_faults(conditions: list[str], failures: list[str], at: str) -> Faults:
     """Yield the errors of the binding conditions of a device and of its binding failure conditions."""
-    here, there = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
-    yield from each(conditions, MOST_CONDITIONS, qualified, here)
-    yield from each(failures, MOST_CONDITIONS, qualified, there)
-    seen: set[str] = set()
+    conditions_path, failures_path = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
+    yield from each(conditions, MOST_CONDITIONS, qualified, conditions_path)
+    yield from each(failures, MOST_CONDITIONS, qualified, failures_path)
+    distinct_conditions: set[str] = set()
     for index, condition in enumerate(conditions):
-        if condition in seen:
-            yield FieldError.duplicate(f"{here}[{index}]", condition)
-        seen.add(condition)
+        if condition in distinct_conditions:
+            yield FieldError.duplicate(f"{conditions_path}[{index}]", condition)
+        distinct_conditions.add(condition)
     failed: set[str] = set()
     for index, condition in enumerate(failures):
         if condition in failed:
-            yield FieldError.duplicate(f"{there}[{index}]", condition)
+            yield FieldError.duplicate(f"{failures_path}[{index}]", condition)
         failed.add(condition)
-        if condition in seen:
+        if condition in distinct_conditions:
             text = "bindingFailureConditions must not overlap with bindingConditions"
-            yield FieldError.invalid(f"{there}[{index}]", condition, text)
+            yield FieldError.invalid(f"{failures_path}[{index}]", condition, text)
     if failures and not conditions:
-        yield FieldError.invalid(here, None, "bindingConditions are required to use bindingFailureConditions")
+        yield FieldError.invalid(
+            conditions_path, None, "bindingConditions are required to use bindingFailureConditions"
+        )
     if conditions and not failures:
-        yield FieldError.invalid(there, None, "bindingFailureConditions are required to use bindingConditions")
+        yield FieldError.invalid(failures_path, None, "bindingFailureConditions are required to use bindingConditions")
 
 
 def _device_faults(device: AllocatedDeviceStatus, allocated: set[DeviceId], at: str) -> Faults:

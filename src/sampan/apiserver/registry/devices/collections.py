@@ -24,11 +24,11 @@ def distinct(items: Sequence[Item], most: int, check: Check[Item], key: Callable
     yield from each(items, most, check, at)
     if len(items) > most:
         return
-    seen: set[Hashable] = set()
+    keys: set[Hashable] = set()
     for index, item in enumerate(items):
-        if key(item) in seen:
+        if key(item) in keys:
             yield FieldError.duplicate(f"{at}[{index}]", key(item))
-        seen.add(key(item))
+        keys.add(key(item))
 
 
 def entries(found: Mapping[str, Any], longest: int, key_faults: Check[str], check: Check[Any], at: str) -> Faults:
@@ -41,8 +41,8 @@ def entries(found: Mapping[str, Any], longest: int, key_faults: Check[str], chec
 def _cut(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
-    left = longest - 3
-    return f"{text[: (left + 1) // 2]}...{text[len(text) - left // 2 :]}"
+    kept = longest - 3
+    return f"{text[: (kept + 1) // 2]}...{text[len(text) - kept // 2 :]}"
 
 
 def itself(item: str) -> str:

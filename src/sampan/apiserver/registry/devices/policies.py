@@ -10,14 +10,14 @@ _MOST_VALUES = 10
 
 
 def shared_faults(capacity: DeviceCapacity, at: str) -> Faults:
-    policy, here = capacity.requestPolicy, f"{at}.requestPolicy"
+    policy, path = capacity.requestPolicy, f"{at}.requestPolicy"
     if policy is None:
         return
     if policy.validValues and policy.validRange is not None:
         text = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
-        yield FieldError.forbidden(here, text)
+        yield FieldError.forbidden(path, text)
     elif policy.validValues or policy.validRange is not None:
-        yield from _policy_faults(policy, parse(capacity.value), here)
+        yield from _policy_faults(policy, parse(capacity.value), path)
 
 
 def single_faults(capacity: DeviceCapacity, at: str) -> Faults:

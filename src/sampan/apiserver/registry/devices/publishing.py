@@ -63,7 +63,11 @@ def slice_faults(spec: ResourceSliceSpec, old: ResourceSliceSpec | None, at: str
     most = _MOST_ADVANCED if is_advanced else _MOST_DEVICES
     yield from distinct(spec.devices, most, device_faults, lambda device: device.name, f"{at}.devices")
     yield from distinct(
-        spec.sharedCounters, _MOST_COUNTER_SETS, _counter_set_faults, lambda found: found.name, f"{at}.sharedCounters"
+        spec.sharedCounters,
+        _MOST_COUNTER_SETS,
+        _counter_set_faults,
+        lambda counter_set: counter_set.name,
+        f"{at}.sharedCounters",
     )
 
 
@@ -76,15 +80,15 @@ def _pool_faults(pool: ResourcePool, at: str) -> Faults:
 
 
 def _place_faults(spec: ResourceSliceSpec, at: str) -> Faults:
-    found = []
+    fields = []
     if spec.nodeName is not None:
         if spec.nodeName:
-            found.append("`nodeName`")
+            fields.append("`nodeName`")
             yield from dns_subdomain(spec.nodeName, f"{at}.nodeName")
         else:
             yield FieldError.invalid(f"{at}.nodeName", "", "must be either unset or set to a non-empty string")
     if spec.nodeSelector is not None:
-        found.append("`nodeSelector`")
+        fields.append("`nodeSelector`")
         yield from node_selector_faults(spec.nodeSelector, f"{at}.nodeSelector")
         terms = spec.nodeSelector.nodeSelectorTerms or []
         if len(terms) != 1:
@@ -93,13 +97,13 @@ def _place_faults(spec: ResourceSliceSpec, at: str) -> Faults:
     for field in ("allNodes", "perDeviceNodeSelection"):
         value = getattr(spec, field)
         if value:
-            found.append(f"`{field}`")
+            fields.append(f"`{field}`")
         elif value is not None:
             yield FieldError.invalid(f"{at}.{field}", value, _TRUE_OR_NONE)
-    if not found:
+    if not fields:
         yield FieldError.required(at, _PLACES)
-    elif len(found) > 1:
-        yield FieldError.invalid(at, f"{{{', '.join(found)}}}", f"{_PLACES}, but multiple fields are set")
+    elif len(fields) > 1:
+        yield FieldError.invalid(at, f"{{{', '.join(fields)}}}", f"{_PLACES}, but multiple fields are set")
 
 
 def _counter_set_faults(found: CounterSet, at: str) -> Faults:
@@ -118,7 +122,7 @@ def _counter_faults(counters: Mapping[str, Counter], at: str) -> Faults:
     elif len(counters) > _MOST_COUNTERS:
         yield FieldError.too_many(at, len(counters), _MOST_COUNTERS)
     else:
-        yield from entries(counters, names.LABEL_MAX, dns_label, lambda counter, here: (), at)
+        yield from entries(counters, names.LABEL_MAX, dns_label, lambda counter, path: (), at)
 
 
 def _device_faults(device: Device, old: Device | None, has_own_place: bool, at: str) -> Faults:
@@ -136,7 +140,7 @@ def _device_faults(device: Device, old: Device | None, has_own_place: bool, at: 
         device.consumesCounters,
         _MOST_CONSUMPTIONS,
         _consumption_faults,
-        lambda found: found.counterSet,
+        lambda consumption: consumption.counterSet,
         f"{at}.consumesCounters",
     )
     if has_own_place:
@@ -148,23 +152,23 @@ def _device_faults(device: Device, old: Device | None, has_own_place: bool, at: 
 
 
 def _device_place_faults(device: Device, at: str) -> Faults:
-    found = []
+    fields = []
     if device.nodeName:
-        found.append("`nodeName`")
+        fields.append("`nodeName`")
         yield from dns_subdomain(device.nodeName, f"{at}.nodeName")
     elif device.nodeName is not None:
         yield FieldError.invalid(f"{at}.nodeName", "", "must not be empty")
     if device.nodeSelector is not None:
-        found.append("`nodeSelector`")
+        fields.append("`nodeSelector`")
         yield from node_selector_faults(device.nodeSelector, f"{at}.nodeSelector")
     if device.allNodes:
-        found.append("`allNodes`")
+        fields.append("`allNodes`")
     elif device.allNodes is not None:
         yield FieldError.invalid(f"{at}.allNodes", False, _TRUE_OR_NONE)
-    if not found:
+    if not fields:
         yield FieldError.required(at, _DEVICE_PLACES)
-    elif len(found) > 1:
-        yield FieldError.invalid(at, f"{{{', '.join(found)}}}", _DEVICE_PLACES)
+    elif len(fields) > 1:
+        yield FieldError.invalid(at, f"{{{', '.join(fields)}}}", _DEVICE_PLACES)
 
 
 def _attribute_faults(attribute: DeviceAttribute, at: str) -> Faults:

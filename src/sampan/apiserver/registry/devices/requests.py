@@ -61,14 +61,14 @@ class RequestNames:
 
 
 def claim_faults(claim: DeviceClaim, at: str) -> Faults:
-    known = RequestNames(claim)
+    request_names = RequestNames(claim)
 
     def constraint_faults(constraint: DeviceConstraint, here: str) -> Faults:
-        yield from _references(constraint.requests, known, f"{here}.requests")
+        yield from _references(constraint.requests, request_names, f"{here}.requests")
         yield from _attribute_faults(constraint, here)
 
     def configuration_faults(found: DeviceClaimConfiguration, here: str) -> Faults:
-        yield from _references(found.requests, known, f"{here}.requests")
+        yield from _references(found.requests, request_names, f"{here}.requests")
         yield from opaque_faults(found.opaque, here)
 
     requests = claim.requests or []
@@ -101,8 +101,8 @@ def _request_faults(request: DeviceRequest, at: str) -> Faults:
     elif exactly is not None:
         yield from _device_faults(exactly, f"{at}.exactly")
     else:
-        here = f"{at}.firstAvailable"
-        yield from distinct(alternatives, _MOST_ALTERNATIVES, _alternative_faults, lambda part: part.name, here)
+        path = f"{at}.firstAvailable"
+        yield from distinct(alternatives, _MOST_ALTERNATIVES, _alternative_faults, lambda part: part.name, path)
 
 
 def _alternative_faults(part: DeviceSubRequest, at: str) -> Faults:

@@ -35,17 +35,17 @@ class Need:
 
 
 async def refusals(authorizer: Chain, needs: Iterator[Need]) -> list[FieldError]:
-    found = [await _refusal(authorizer, need) for need in needs]
-    return [fault for fault in found if fault is not None]
+    errors = [await _refusal(authorizer, need) for need in needs]
+    return [error for error in errors if error is not None]
 
 
 async def _refusal(authorizer: Chain, need: Need) -> FieldError | None:
     missed = []
-    for asked in need.asked:
-        decision = await authorizer.decide(asked)
+    for attributes in need.asked:
+        decision = await authorizer.decide(attributes)
         if decision.verdict is Verdict.ALLOWED:
             return None
-        missed.append(refusal(asked, _reason(decision)).message)
+        missed.append(refusal(attributes, _reason(decision)).message)
     return FieldError.forbidden(need.at, f"{need.why} permission: {missed[0]}")
 
 
@@ -64,17 +64,17 @@ def needs_of(request: Attributes, new: ResourceClaimStatus, old: ResourceClaimSt
 
 def _binding(request: Attributes) -> Need:
     """Return the permission for binding, which is checked at cluster scope whatever the claim's namespace is."""
-    asked = msgspec.structs.replace(request, subresource="binding", namespace="", name="")
+    attributes = msgspec.structs.replace(request, subresource="binding", namespace="", name="")
     why = "changing status.allocation or status.reservedFor requires"
-    return Need("status.allocation", f'{why} resource="resourceclaims/binding", verb="{request.verb}"', [asked])
+    return Need("status.allocation", f'{why} resource="resourceclaims/binding", verb="{request.verb}"', [attributes])
 
 
 def _driver(request: Attributes, driver: str, node: str) -> Need:
     is_there = not names.dns1123_subdomain(node) and is_account_on(request.user, node)
     verbs = [f"{prefix}{request.verb}" for prefix in ([_OF_NODE, _OF_ANY] if is_there else [_OF_ANY])]
-    asked = [msgspec.structs.replace(request, verb=verb, subresource="driver", name=driver) for verb in verbs]
+    requests = [msgspec.structs.replace(request, verb=verb, subresource="driver", name=driver) for verb in verbs]
     why = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
-    return Need("status.devices", why, asked)
+    return Need("status.devices", why, requests)
 
 
 def changed_drivers(new: Sequence[AllocatedDeviceStatus], old: Sequence[AllocatedDeviceStatus]) -> list[str]:

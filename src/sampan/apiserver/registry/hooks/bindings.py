@@ -38,8 +38,8 @@ def _go_selector(reference: ParamRef) -> str:
     assert selector is not None
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
     expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{found.key},Operator:{found.operator},Values:{gotext.value(list(found.values))},}},"
-        for found in selector.matchExpressions
+        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:{gotext.value(list(term.values))},}},"
+        for term in selector.matchExpressions
     )
     start = f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}}"
     return f"{start},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"

@@ -43,8 +43,8 @@ def _url_faults(text: str, at: str) -> Faults:
         url = urlsplit(text)
         host = url.netloc.rpartition("@")[2]
         url.port  # noqa: B018 - reading it checks it
-    except ValueError as fault:
-        yield FieldError.required(at, f"url must be a valid URL: {fault}{_FORM}")
+    except ValueError as error:
+        yield FieldError.required(at, f"url must be a valid URL: {error}{_FORM}")
         return
     if url.scheme != "https":
         yield FieldError.invalid(at, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")

@@ -62,12 +62,12 @@ def change_only_faults(found: MatchResources, at: str) -> Faults:
 
 
 def _named_rule_faults(rule: NamedRuleWithOperations, at: str) -> Faults:
-    seen: set[str] = set()
+    resource_names: set[str] = set()
     for index, name in enumerate(rule.resourceNames):
-        here = f"{at}.resourceNames[{index}]"
+        path = f"{at}.resourceNames[{index}]"
         for text in names.path_segment(name):
-            yield FieldError.invalid(here, name, text)
-        yield from repeated(name, seen, here)
+            yield FieldError.invalid(path, name, text)
+        yield from repeated(name, resource_names, path)
     yield from rule_faults(rule, at)
 
 
@@ -97,17 +97,17 @@ def _resource_faults(resources: list[str], at: str) -> Faults:
     all_parts_of: set[str] = set()
     part_of_all: set[str] = set()
     is_last_whole = False
-    for index, found in enumerate(resources):
-        here = f"{at}[{index}]"
-        resource, slash, part = found.partition("/")
+    for index, pattern in enumerate(resources):
+        path = f"{at}[{index}]"
+        resource, slash, part = pattern.partition("/")
         if not slash:
-            yield from given(found, here)
-            is_last_whole = found != "*" if found else is_last_whole
+            yield from given(pattern, path)
+            is_last_whole = pattern != "*" if pattern else is_last_whole
             continue
         if resource in all_parts_of:
-            yield FieldError.invalid(here, found, f"if '{resource}/*' is present, must not specify {found}")
+            yield FieldError.invalid(path, pattern, f"if '{resource}/*' is present, must not specify {pattern}")
         if part in part_of_all:
-            yield FieldError.invalid(here, found, f"if '*/{part}' is present, must not specify {found}")
+            yield FieldError.invalid(path, pattern, f"if '*/{part}' is present, must not specify {pattern}")
         all_parts_of |= {resource} if part == "*" else set()
         part_of_all |= {part} if resource == "*" else set()
     if "*/*" in resources and len(resources) > 1:
@@ -120,10 +120,10 @@ def _resource_faults(resources: list[str], at: str) -> Faults:
 def condition_faults(conditions: Sequence[MatchCondition], at: str) -> Faults:
     if len(conditions) > _MOST_CONDITIONS:
         yield FieldError.too_many(at, len(conditions), _MOST_CONDITIONS)
-    seen: set[str] = set()
+    condition_names: set[str] = set()
     for index, condition in enumerate(conditions):
-        here = f"{at}[{index}]"
-        yield from given(condition.expression.strip(), f"{here}.expression")
-        yield from qualified(condition.name, f"{here}.name") if condition.name else given("", f"{here}.name")
+        path = f"{at}[{index}]"
+        yield from given(condition.expression.strip(), f"{path}.expression")
+        yield from qualified(condition.name, f"{path}.name") if condition.name else given("", f"{path}.name")
         if condition.name:
-            yield from repeated(condition.name, seen, f"{here}.name")
+            yield from repeated(condition.name, condition_names, f"{path}.name")

@@ -47,7 +47,7 @@ def policy_columns(rules: Column) -> tuple[Column, ...]:
     """Return the table columns; `rules` is the column with the number of the policy's rules."""
     kind = Column(
         "ParamKind",
-        lambda found, now: param_kind(found.spec),
+        lambda policy, now: param_kind(policy.spec),
         description="ParamKind specifies the kind of resources used to parameterize this policy",
     )
     return NAME, rules, kind, AGE
@@ -101,13 +101,13 @@ def _kind_faults(kind: ParamKind, at: str) -> Faults:
 
 def _variable_faults(variables: Sequence[Variable], at: str) -> Faults:
     for index, variable in enumerate(variables):
-        here = f"{at}[{index}]"
+        path = f"{at}[{index}]"
         if not variable.name.strip():
-            yield FieldError.required(f"{here}.name", "name is not specified")
+            yield FieldError.required(f"{path}.name", "name is not specified")
         elif not _is_identifier(variable.name) or variable.name in RESERVED:
-            yield FieldError.invalid(f"{here}.name", variable.name, "must be a valid CEL identifier")
+            yield FieldError.invalid(f"{path}.name", variable.name, "must be a valid CEL identifier")
         if not variable.expression.strip():
-            yield FieldError.required(f"{here}.expression", "expression is not specified")
+            yield FieldError.required(f"{path}.expression", "expression is not specified")
 
 
 def param_kind(spec: Spec) -> str:

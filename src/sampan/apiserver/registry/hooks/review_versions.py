@@ -19,12 +19,12 @@ def review_faults(versions: Sequence[str], at: str, *, needs_known: bool, missin
     if not versions:
         yield FieldError.required(at, missing)
         return
-    seen: set[str] = set()
+    distinct_versions: set[str] = set()
     for index, version in enumerate(versions):
-        if version in seen:
+        if version in distinct_versions:
             yield FieldError.invalid(f"{at}[{index}]", version, "duplicate version")
             continue
-        seen.add(version)
+        distinct_versions.add(version)
         for text in names.dns1035_label(version):
             yield FieldError.invalid(f"{at}[{index}]", version, text)
     if needs_known and not has_known(versions):

@@ -92,7 +92,7 @@ def _faults(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Faults:
         selector_faults(selector, "") for hook in before for selector in (hook.namespaceSelector, hook.objectSelector)
     )
     same_conditions = old is not None and [h.matchConditions for h in hooks] == [h.matchConditions for h in old]
-    seen: set[str] = set()
+    hook_names: set[str] = set()
     for index, hook in enumerate(hooks):
         at = f"webhooks[{index}]"
         yield from _hook_faults(hook, at, effects, is_lenient)
@@ -102,7 +102,7 @@ def _faults(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Faults:
         at_versions = f"{at}.admissionReviewVersions"
         yield from review_faults(versions, at_versions, needs_known=needs_review, missing=ONE_OF_THEM)
         if needs_unique and hook.name:
-            yield from repeated(hook.name, seen, f"{at}.name")
+            yield from repeated(hook.name, hook_names, f"{at}.name")
 
 
 def _hook_faults(hook: Hook, at: str, effects: Sequence[str], is_lenient: bool) -> Faults:

@@ -38,16 +38,16 @@ class APIServiceStrategy(Strategy):
         """Reset the status; an APIService of this server itself is available from the start."""
         obj.status = APIServiceStatus()
         if obj.spec.service is None:
-            told = "Local APIServices are always available"
+            message = "Local APIServices are always available"
             condition = APIServiceCondition(
-                type=AVAILABLE, status="True", lastTransitionTime=ctx.now, reason="Local", message=told
+                type=AVAILABLE, status="True", lastTransitionTime=ctx.now, reason="Local", message=message
             )
             obj.status.conditions = [condition]
 
     def validate_create(self, ctx: Context, obj: APIService) -> Iterable[FieldError]:
-        wanted, name = f"{obj.spec.version}.{obj.spec.group}", obj.metadata.name
-        if name and not names.path_segment(name) and name != wanted:
-            text = f'must be `spec.version+"."+spec.group`: {quote(wanted)}'
+        expected, name = f"{obj.spec.version}.{obj.spec.group}", obj.metadata.name
+        if name and not names.path_segment(name) and name != expected:
+            text = f'must be `spec.version+"."+spec.group`: {quote(expected)}'
             yield FieldError.invalid("metadata.name", name, text)
         yield from _spec_faults(obj.spec)
 

@@ -114,8 +114,8 @@ def _put_times(conditions: Conditions, old: Conditions, now: str) -> None:
 
 def _spec_faults(spec: CertificateSigningRequestSpec, old: CertificateSigningRequestSpec | None) -> Faults:
     """Yield the errors of the spec; some kinds of invalid values are tolerated if the old object has them."""
-    if fault := request_fault(spec.request or b""):
-        yield FieldError.invalid("spec.request", shown(spec.request), fault)
+    if message := request_fault(spec.request or b""):
+        yield FieldError.invalid("spec.request", shown(spec.request), message)
     if not spec.usages:
         yield FieldError.required("spec.usages")
     if old is None or all(usage in _USAGES for usage in old.usages):
@@ -123,9 +123,9 @@ def _spec_faults(spec: CertificateSigningRequestSpec, old: CertificateSigningReq
             if usage not in _USAGES:
                 yield FieldError.not_supported(f"spec.usages[{index}]", usage, _USAGES)
     if old is None or len(set(old.usages)) == len(old.usages):
-        seen: set[str] = set()
+        usages: set[str] = set()
         for index, usage in enumerate(spec.usages):
-            yield from repeated(usage, seen, f"spec.usages[{index}]")
+            yield from repeated(usage, usages, f"spec.usages[{index}]")
     if spec.signerName == _OLD_SIGNER and (old is None or old.signerName != _OLD_SIGNER):
         text = "the legacy signerName is not allowed via this API version"
         yield FieldError.invalid("spec.signerName", spec.signerName, text)
@@ -148,8 +148,8 @@ def _change_faults(
     yield from _condition_faults(new.conditions, before.conditions)
     is_new = new.certificate != before.certificate
     had_bad = bool(before.certificate and certificate_fault(before.certificate))
-    if is_new and new.certificate and not had_bad and (fault := certificate_fault(new.certificate)):
-        yield FieldError.invalid(_CERTIFICATE, "<certificate data>", fault)
+    if is_new and new.certificate and not had_bad and (message := certificate_fault(new.certificate)):
+        yield FieldError.invalid(_CERTIFICATE, "<certificate data>", message)
     for kind in (APPROVED, DENIED, FAILED):
         if len(_of(new.conditions, kind)) < len(_of(before.conditions, kind)):
             yield FieldError.forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"')
@@ -178,7 +178,7 @@ def _condition_faults(conditions: Conditions, old: Conditions) -> Faults:
         any(n > 1 for n in before.values()),
         "" in before,
     )
-    seen: set[str] = set()
+    types: set[str] = set()
     for index, condition in enumerate(conditions):
         at = f"{_CONDITIONS}[{index}]"
         if not condition.type and not had_nameless:
@@ -186,12 +186,12 @@ def _condition_faults(conditions: Conditions, old: Conditions) -> Faults:
         is_verdict = condition.type in (APPROVED, DENIED, FAILED)
         yield from one_of(condition.status, ("True",) if is_verdict else ("False", "True", "Unknown"), f"{at}.status")
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(condition.type)
-        if other in seen and not had_both:
+        if other in types and not had_both:
             text = "Approved and Denied conditions are mutually exclusive"
             yield FieldError.invalid(_CONDITIONS, condition.type, text)
-        if condition.type in seen and not had_twice:
+        if condition.type in types and not had_twice:
             yield FieldError.duplicate(f"{at}.type", condition.type)
-        seen.add(condition.type)
+        types.add(condition.type)
 
 
 def _of(conditions: Conditions, kind: str) -> list[CertificateSigningRequestCondition]:
@@ -202,9 +202,9 @@ def _of(conditions: Conditions, kind: str) -> list[CertificateSigningRequestCond
 
 
 def _condition(request: CertificateSigningRequest, now: float) -> str:
-    found = {condition.type for condition in request.status.conditions}
-    words = [next((kind for kind in (DENIED, APPROVED) if kind in found), "Pending")]
-    if FAILED in found:
+    types = {condition.type for condition in request.status.conditions}
+    words = [next((kind for kind in (DENIED, APPROVED) if kind in types), "Pending")]
+    if FAILED in types:
         words.append(FAILED)
     if request.status.certificate:
         words.append("Issued")

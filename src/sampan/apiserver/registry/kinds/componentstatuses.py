@@ -44,8 +44,8 @@ async def serve(endpoints: Endpoints, call: Call) -> Answer:
     if call.verb == "get":
         if call.name not in probes:
             raise errors.not_found("componentstatus", call.name)
-        found = await _status(call.name, probes[call.name])
-        return ObjectAnswer(call.resource, json.encode(found), obj=found)
+        component_status = await _status(call.name, probes[call.name])
+        return ObjectAnswer(call.resource, json.encode(component_status), obj=component_status)
     selection = listing.selection(call)
     statuses = await asyncio.gather(*(_status(name, probe) for name, probe in sorted(probes.items())))
     return _list(endpoints, call, [status for status in statuses if _matches(status, selection)])
@@ -63,16 +63,16 @@ async def _status(name: str, probe: Probe) -> ComponentStatus:
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             await probe()
-    except Exception as fault:  # any error of a component is what its status reports
-        condition = ComponentCondition(type=_HEALTHY, status="False", error=str(fault) or type(fault).__name__)
+    except Exception as error:  # any error of a component is what its status reports
+        condition = ComponentCondition(type=_HEALTHY, status="False", error=str(error) or type(error).__name__)
     return ComponentStatus(metadata=ObjectMeta(name=name), conditions=[condition])
 
 
 def _matches(status: ComponentStatus, selection: Selection) -> bool:
     if selection.labels is not None and not selection.labels.matches(status.metadata.labels):
         return False
-    known = {"metadata.name": status.metadata.name}
-    return all(term.matches(known) for term in selection.fields)
+    fields = {"metadata.name": status.metadata.name}
+    return all(term.matches(fields) for term in selection.fields)
 
 
 def _list(endpoints: Endpoints, call: Call, found: list[ComponentStatus]) -> ValueAnswer:

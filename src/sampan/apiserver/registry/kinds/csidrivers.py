@@ -76,18 +76,18 @@ class CSIDriverStrategy(Strategy):
 def _token_faults(requests: Sequence[TokenRequest], at: str) -> Faults:
     audiences: set[str] = set()
     for index, request in enumerate(requests):
-        here = f"{at}[{index}]"
+        path = f"{at}[{index}]"
         if request.audience in audiences:
-            yield FieldError.duplicate(f"{here}.audience", request.audience)
+            yield FieldError.duplicate(f"{path}.audience", request.audience)
             continue
         audiences.add(request.audience)
         life_s = request.expirationSeconds
         if life_s is not None and life_s < _SHORTEST_S:
             text = "may not specify a duration less than 10 minutes"
-            yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
+            yield FieldError.invalid(f"{path}.expirationSeconds", life_s, text)
         if life_s is not None and life_s > _LONGEST_S:
             text = "may not specify a duration larger than 2^32 seconds"
-            yield FieldError.invalid(f"{here}.expirationSeconds", life_s, text)
+            yield FieldError.invalid(f"{path}.expirationSeconds", life_s, text)
 
 
 def _audiences(found: CSIDriver, now: float) -> str:

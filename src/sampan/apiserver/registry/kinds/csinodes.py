@@ -50,7 +50,7 @@ class CSINodeStrategy(Strategy):
 
 
 def _driver_faults(drivers: Sequence[CSINodeDriver]) -> Faults:
-    seen: set[str] = set()
+    driver_names: set[str] = set()
     for index, driver in enumerate(drivers):
         at, keys = f"{_AT}[{index}]", set[str]()
         yield from csi_driver_name(driver.name, f"{at}.name")
@@ -59,7 +59,7 @@ def _driver_faults(drivers: Sequence[CSINodeDriver]) -> Faults:
             yield FieldError.invalid(f"{at}.nodeID", driver.nodeID, f"must be {_LONGEST_ID} characters or less")
         if driver.allocatable is not None and driver.allocatable.count is not None:
             yield from non_negative(driver.allocatable.count, f"{at}.allocatable.count")
-        yield from repeated(driver.name, seen, f"{at}.name")
+        yield from repeated(driver.name, driver_names, f"{at}.name")
         for key in driver.topologyKeys or ():
             yield from given(key, at)
             yield from repeated(key, keys, at)

@@ -94,8 +94,8 @@ def _stored(spec: CustomResourceDefinitionSpec) -> list[str]:
 
 
 def _formats(spec: CustomResourceDefinitionSpec) -> list[str]:
-    found = hoisted(spec)
-    schemas = (found.schema, *(version.schema for version in found.versions))
+    hoisted_spec = hoisted(spec)
+    schemas = (hoisted_spec.schema, *(version.schema for version in hoisted_spec.versions))
     return [name for schema in schemas for name in unknown_formats(schema)]
 
 
@@ -125,7 +125,7 @@ def _faults(found: CustomResourceDefinition, old: CustomResourceDefinition | Non
 def _change_faults(spec: CustomResourceDefinitionSpec, old: CustomResourceDefinition) -> Faults:
     """Yield errors if fields change that determine how objects are stored."""
     before, conditions = old.spec, old.status.conditions or ()
-    if any((found.type, found.status) == (ESTABLISHED, "True") for found in conditions):
+    if any((condition.type, condition.status) == (ESTABLISHED, "True") for condition in conditions):
         yield from fixed(spec.scope, before.scope, "spec.scope")
         yield from fixed(spec.names.kind, before.names.kind, "spec.names.kind")
     yield from fixed(spec.group, before.group, "spec.group")

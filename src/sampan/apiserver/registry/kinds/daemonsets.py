@@ -131,10 +131,10 @@ def _update_faults(strategy: DaemonSetUpdateStrategy, at: str) -> Faults:
 def _rolling_faults(update: RollingUpdateDaemonSet, at: str) -> Faults:
     missing, more = _amounts(update)
     named = ((missing, f"{at}.maxUnavailable"), (more, f"{at}.maxSurge"))
-    for value, here in named:
-        yield from percentages.amount_faults(value, here)
-    for value, here in named:
-        yield from percentages.above_all(value, here)
+    for value, path in named:
+        yield from percentages.amount_faults(value, path)
+    for value, path in named:
+        yield from percentages.above_all(value, path)
     may_miss, may_surge = not percentages.is_zero(missing), not percentages.is_zero(more)
     if may_miss and may_surge:
         yield FieldError.invalid(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero")
@@ -153,8 +153,8 @@ def _internal(strategy: DaemonSetUpdateStrategy) -> DaemonSetUpdateStrategy:
     if update is None:
         return strategy
     missing, more = _amounts(update)
-    known = RollingUpdateDaemonSet(maxUnavailable=missing, maxSurge=more)
-    return DaemonSetUpdateStrategy(type=strategy.type, rollingUpdate=known)
+    rolling_update = RollingUpdateDaemonSet(maxUnavailable=missing, maxSurge=more)
+    return DaemonSetUpdateStrategy(type=strategy.type, rollingUpdate=rolling_update)
 
 
 _strategy = DaemonSetStrategy()

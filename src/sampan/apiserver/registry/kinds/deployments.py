@@ -136,8 +136,8 @@ def _internal(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrateg
     if update is None:
         return strategy
     missing, more = _amounts(update)
-    known = RollingUpdateDeployment(maxUnavailable=missing, maxSurge=more)
-    return apps_v1.DeploymentStrategy(type=strategy.type, rollingUpdate=known)
+    rolling_update = RollingUpdateDeployment(maxUnavailable=missing, maxSurge=more)
+    return apps_v1.DeploymentStrategy(type=strategy.type, rollingUpdate=rolling_update)
 
 
 def _selector(found: Deployment) -> str:

@@ -62,7 +62,7 @@ def _forbidden(name: str, why: str) -> errors.ApiError:
 
 def _why_not(budget: PodDisruptionBudget) -> str:
     status, start = budget.status, f"The disruption budget {budget.metadata.name}"
-    condition = next((found for found in status.conditions if found.type == _CONDITION), None)
+    condition = next((candidate for candidate in status.conditions if candidate.type == _CONDITION), None)
     says_no = condition is not None and condition.status == "False" and bool(condition.message)
     if condition is not None and says_no and condition.reason == "SyncFailed":
         return f"{start} does not allow evicting pods currently because it failed sync: {condition.message}"
@@ -74,15 +74,15 @@ def _why_not(budget: PodDisruptionBudget) -> str:
 
 
 def _set_condition(budget: PodDisruptionBudget, now: str) -> None:
-    wanted = Condition(
+    desired = Condition(
         type=_CONDITION,
         status="False",
         reason="InsufficientPods",
         observedGeneration=budget.status.observedGeneration,
         lastTransitionTime=now,
     )
-    others = [found for found in budget.status.conditions if found.type != _CONDITION]
-    before = next((found for found in budget.status.conditions if found.type == _CONDITION), None)
+    others = [condition for condition in budget.status.conditions if condition.type != _CONDITION]
+    before = next((condition for condition in budget.status.conditions if condition.type == _CONDITION), None)
     if before is not None and before.status == "False":
-        wanted.lastTransitionTime = before.lastTransitionTime
-    budget.status.conditions = [*others, wanted]
+        desired.lastTransitionTime = before.lastTransitionTime
+    budget.status.conditions = [*others, desired]

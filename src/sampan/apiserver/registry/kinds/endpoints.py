@@ -39,8 +39,8 @@ class EndpointsStrategy(Strategy):
             return
         for index, subset in enumerate(obj.subsets):
             for field in ("addresses", "notReadyAddresses"):
-                for place, address in enumerate(getattr(subset, field)):
-                    yield from ip_warnings(address.ip, f"subsets[{index}].{field}[{place}].ip")
+                for address_index, address in enumerate(getattr(subset, field)):
+                    yield from ip_warnings(address.ip, f"subsets[{index}].{field}[{address_index}].ip")
 
 
 def _faults(subsets: Sequence[EndpointSubset]) -> Faults:
@@ -48,12 +48,12 @@ def _faults(subsets: Sequence[EndpointSubset]) -> Faults:
         at = f"subsets[{index}]"
         if not subset.addresses and not subset.notReadyAddresses:
             yield FieldError.required(at, "must specify `addresses` or `notReadyAddresses`")
-        for place, address in enumerate(subset.addresses):
-            yield from _address_faults(address, f"{at}.addresses[{place}]")
-        for place, address in enumerate(subset.notReadyAddresses):
-            yield from _address_faults(address, f"{at}.notReadyAddresses[{place}]")
-        for place, port in enumerate(subset.ports):
-            yield from _port_faults(port, f"{at}.ports[{place}]", needs_name=len(subset.ports) > 1)
+        for position, address in enumerate(subset.addresses):
+            yield from _address_faults(address, f"{at}.addresses[{position}]")
+        for position, address in enumerate(subset.notReadyAddresses):
+            yield from _address_faults(address, f"{at}.notReadyAddresses[{position}]")
+        for position, port in enumerate(subset.ports):
+            yield from _port_faults(port, f"{at}.ports[{position}]", needs_name=len(subset.ports) > 1)
 
 
 def _address_faults(address: EndpointAddress, at: str) -> Faults:
@@ -84,9 +84,9 @@ def _port_faults(port: EndpointPort, at: str, *, needs_name: bool) -> Faults:
 def _endpoints(endpoints: Endpoints, now: float) -> str:
     if not endpoints.subsets:
         return cells.NONE
-    found = [text for subset in endpoints.subsets for text in _of_subset(subset)]
-    shown = ",".join(found[:_SHOWN])
-    return f"{shown} + {len(found) - _SHOWN} more..." if len(found) > _SHOWN else shown
+    endpoint_texts = [text for subset in endpoints.subsets for text in _of_subset(subset)]
+    shown = ",".join(endpoint_texts[:_SHOWN])
+    return f"{shown} + {len(endpoint_texts) - _SHOWN} more..." if len(endpoint_texts) > _SHOWN else shown
 
 
 def _of_subset(subset: EndpointSubset) -> list[str]:

@@ -70,8 +70,8 @@ class EndpointSliceStrategy(Strategy):
         if obj.metadata.labels.get(_MANAGED_BY) in _CONTROLLERS:
             return
         for index, endpoint in enumerate(obj.endpoints or ()):
-            for place, address in enumerate(endpoint.addresses or ()):
-                yield from ip_warnings(address, f"endpoints[{index}].addresses[{place}]")
+            for address_index, address in enumerate(endpoint.addresses or ()):
+                yield from ip_warnings(address, f"endpoints[{index}].addresses[{address_index}]")
 
 
 def _head_faults(found: EndpointSlice) -> Faults:
@@ -86,12 +86,12 @@ def _port_faults(ports: Sequence[EndpointPort]) -> Faults:
     if len(ports) > _MOST_PORTS:
         yield FieldError.too_many("ports", len(ports), _MOST_PORTS)
         return
-    seen: set[str] = set()
+    port_names: set[str] = set()
     for index, port in enumerate(ports):
         at, name = f"ports[{index}]", port.name or ""
         if name:
             yield from dns_label(name, f"{at}.name")
-        yield from repeated(name, seen, f"{at}.name")
+        yield from repeated(name, port_names, f"{at}.name")
         yield from optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
         if port.appProtocol is not None:
             yield from qualified(port.appProtocol, f"{at}.appProtocol")
@@ -118,11 +118,11 @@ def _address_faults(found: Sequence[str], kind: str, at: str) -> Faults:
     elif len(found) > _MOST_ADDRESSES:
         yield FieldError.too_many(at, len(found), _MOST_ADDRESSES)
     for index, text in enumerate(found):
-        here = f"{at}[{index}]"
+        path = f"{at}[{index}]"
         if kind == "FQDN":
-            yield from domains.fully_qualified_domain_name(text, here)
+            yield from domains.fully_qualified_domain_name(text, path)
         elif kind in ("IPv4", "IPv6"):
-            yield from _ip_faults(text, kind, at, here)
+            yield from _ip_faults(text, kind, at, path)
 
 
 def _ip_faults(text: str, kind: str, at: str, here: str) -> Faults:
@@ -139,16 +139,16 @@ def _hint_faults(hints: EndpointHints, at: str) -> Faults:
     if len(hints.forZones) > _MOST_HINTS:
         yield FieldError.too_many(f"{at}.forZones", len(hints.forZones), _MOST_HINTS)
         return
-    seen: set[str] = set()
+    targets: set[str] = set()
     for index, zone in enumerate(hints.forZones):
-        yield from repeated(zone.name, seen, f"{at}.forZones[{index}].name")
+        yield from repeated(zone.name, targets, f"{at}.forZones[{index}].name")
         yield from label_value(zone.name, f"{at}.forZones[{index}].name")
     if len(hints.forNodes) > _MOST_HINTS:
         yield FieldError.too_many(f"{at}.forNodes", len(hints.forNodes), _MOST_HINTS)
         return
-    seen = set()
+    targets = set()
     for index, node in enumerate(hints.forNodes):
-        yield from repeated(node.name, seen, f"{at}.forNodes[{index}].name")
+        yield from repeated(node.name, targets, f"{at}.forNodes[{index}].name")
         for text in names.dns1123_subdomain(node.name):
             yield FieldError.invalid(f"{at}.forNodes[{index}].name", node.name, text)
 

@@ -129,19 +129,19 @@ def _subject_faults(subject: Subject, at: str) -> Faults:
         yield FieldError.not_supported(f"{at}.kind", subject.kind, sorted(_SUBJECTS))
         return
     own = _SUBJECTS[subject.kind]
-    found, here = getattr(subject, own), f"{at}.{own}"
-    if found is None:
-        yield FieldError.required(here, f"{own} is required when subject kind is '{subject.kind}'")
+    details, path = getattr(subject, own), f"{at}.{own}"
+    if details is None:
+        yield FieldError.required(path, f"{own} is required when subject kind is '{subject.kind}'")
     else:
-        yield from given(found.name, f"{here}.name")
+        yield from given(details.name, f"{path}.name")
     if subject.serviceAccount is not None and own == "serviceAccount":
         account = subject.serviceAccount
         if account.name not in ("", "*"):
-            yield from dns_subdomain(account.name, f"{here}.name")
+            yield from dns_subdomain(account.name, f"{path}.name")
         if account.namespace:
-            yield from dns_label(account.namespace, f"{here}.namespace")
+            yield from dns_label(account.namespace, f"{path}.namespace")
         else:
-            yield FieldError.required(f"{here}.namespace", "must specify namespace for service account")
+            yield FieldError.required(f"{path}.namespace", "must specify namespace for service account")
     for other in _TOLD_ORDER:
         if other != own and getattr(subject, other) is not None:
             kind = other[0].upper() + other[1:]
@@ -170,25 +170,25 @@ def _resource_faults(rule: ResourcePolicyRule, at: str) -> Faults:
     if not rule.resources:
         yield FieldError.required(f"{at}.resources", "resource rules must supply at least one resource")
     yield from _alone(rule.resources, "resources", f"{at}.resources")
-    here, namespaces = f"{at}.namespaces", rule.namespaces or ()
+    path, namespaces = f"{at}.namespaces", rule.namespaces or ()
     if not namespaces and not rule.clusterScope:
         text = "resource rules that are not cluster scoped must supply at least one namespace"
-        yield FieldError.required(here, text)
-    yield from _alone(namespaces, "namespaces", here)
+        yield FieldError.required(path, text)
+    yield from _alone(namespaces, "namespaces", path)
     for index, namespace in enumerate(namespaces if "*" not in namespaces else ()):
-        for fault in dns_label(namespace, f"{here}[{index}]"):
-            yield FieldError.invalid(fault.field, namespace, _BAD_NAMESPACE + fault.detail)
+        for error in dns_label(namespace, f"{path}[{index}]"):
+            yield FieldError.invalid(error.field, namespace, _BAD_NAMESPACE + error.detail)
 
 
 def _path_faults(rule: NonResourcePolicyRule, at: str) -> Faults:
     yield from _verb_faults(rule.verbs, f"{at}.verbs")
-    here, paths = f"{at}.nonResourceURLs", rule.nonResourceURLs or ()
+    urls_path, paths = f"{at}.nonResourceURLs", rule.nonResourceURLs or ()
     if not paths:
-        yield FieldError.required(here, "nonResourceURLs must contain at least one value")
-    yield from _alone(paths, "non-resource URLs", here)
+        yield FieldError.required(urls_path, "nonResourceURLs must contain at least one value")
+    yield from _alone(paths, "non-resource URLs", urls_path)
     for index, path in enumerate(paths if "*" not in paths else ()):
         if text := _path_fault(path):
-            yield FieldError.invalid(f"{here}[{index}]", path, text)
+            yield FieldError.invalid(f"{urls_path}[{index}]", path, text)
 
 
 def _path_fault(path: str) -> str:
@@ -213,7 +213,7 @@ def _method(schema: FlowSchema, now: float) -> str:
 
 
 def _dangling(schema: FlowSchema, now: float) -> str:
-    return next((found.status for found in schema.status.conditions if found.type == "Dangling"), "?")
+    return next((condition.status for condition in schema.status.conditions if condition.type == "Dangling"), "?")
 
 
 FlowSchemaStrategy.columns = (

@@ -39,8 +39,8 @@ class IngressStrategy(Strategy):
 
     def validate_create(self, ctx: Context, obj: Ingress) -> Iterable[FieldError]:
         yield from _spec_faults(obj.spec, "spec")
-        old_class, wanted = obj.metadata.annotations.get(_OLD_CLASS), obj.spec.ingressClassName
-        if old_class is not None and wanted is not None and old_class != wanted:
+        old_class, class_name = obj.metadata.annotations.get(_OLD_CLASS), obj.spec.ingressClassName
+        if old_class is not None and class_name is not None and old_class != class_name:
             text = "must match `ingressClassName` when both are specified"
             yield FieldError.invalid(f"annotations.{_OLD_CLASS}", old_class, text)
 
@@ -84,11 +84,11 @@ def _spec_faults(
     if spec.defaultBackend is not None:
         yield from _backend_faults(spec.defaultBackend, f"{at}.defaultBackend")
     for index, rule in enumerate(spec.rules):
-        here = f"{at}.rules[{index}]"
+        path = f"{at}.rules[{index}]"
         if rule.host:
-            yield from _host_faults(rule.host, f"{here}.host")
+            yield from _host_faults(rule.host, f"{path}.host")
         if "*" not in rule.host or not allow_bad_wildcards:
-            yield from _paths_faults(rule, here)
+            yield from _paths_faults(rule, path)
     yield from _tls_faults(spec.tls, f"{at}.tls", allow_bad_secrets)
     if spec.ingressClassName is not None:
         yield from dns_subdomain(spec.ingressClassName, f"{at}.ingressClassName")
@@ -96,8 +96,8 @@ def _spec_faults(
 
 def _tls_faults(found: Sequence[IngressTLS], at: str, allow_bad_secrets: bool) -> Faults:
     for index, tls in enumerate(found):
-        for place, host in enumerate(tls.hosts):
-            yield from _domain_faults(host, f"{at}[{index}].hosts[{place}]")
+        for host_index, host in enumerate(tls.hosts):
+            yield from _domain_faults(host, f"{at}[{index}].hosts[{host_index}]")
         if tls.secretName and not allow_bad_secrets:
             yield from dns_subdomain(tls.secretName, f"{at}[{index}].secretName")
 
@@ -190,8 +190,8 @@ def _hosts(ingress: Ingress, now: float) -> str:
 
 
 def _address(ingress: Ingress, now: float) -> str:
-    found = {entry.ip or entry.hostname for entry in ingress.status.loadBalancer.ingress}
-    return ",".join(sorted(found - {""}))
+    hosts = {entry.ip or entry.hostname for entry in ingress.status.loadBalancer.ingress}
+    return ",".join(sorted(hosts - {""}))
 
 
 def _class(ingress: Ingress, now: float) -> str:

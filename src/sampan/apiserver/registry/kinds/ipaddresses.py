@@ -19,7 +19,7 @@ class IPAddressStrategy(Strategy):
     validates_whole = True
 
     def name_faults(self, name: str, is_prefix: bool) -> list[str]:
-        return [fault.detail for fault in addresses.ip(name, "")]
+        return [error.detail for error in addresses.ip(name, "")]
 
     def validate_create(self, ctx: Context, obj: IPAddress) -> Iterable[FieldError]:
         return _parent_faults(obj.spec.parentRef)

@@ -34,9 +34,9 @@ class LimitRangeStrategy(Strategy):
             obj.metadata.name = str(uuid.uuid4())
 
     def validate_create(self, ctx: Context, obj: LimitRange) -> Iterable[FieldError]:
-        seen: set[str] = set()
+        types: set[str] = set()
         for index, item in enumerate(obj.spec.limits or ()):
-            yield from _item_faults(item, seen, f"spec.limits[{index}]")
+            yield from _item_faults(item, types, f"spec.limits[{index}]")
 
     def validate_update(self, ctx: Context, obj: LimitRange, old: LimitRange) -> Iterable[FieldError]:
         return self.validate_create(ctx, obj)
@@ -66,8 +66,8 @@ def _item_faults(item: LimitRangeItem, seen: set[str], at: str) -> Faults:
     yield from _name_faults(item, "maxLimitRequestRatio", at)
     fields = [field for field in _AMOUNTS if item.type != "Pod" or not field.startswith("default")]
     for name in sorted({name for field in fields for name in getattr(item, field)}):
-        found = {field: parse(value) for field in fields if (value := getattr(item, field).get(name)) is not None}
-        yield from _order_faults(name, found, at)
+        quantities = {field: parse(value) for field in fields if (value := getattr(item, field).get(name)) is not None}
+        yield from _order_faults(name, quantities, at)
 
 
 def _type_faults(kind: str, at: str) -> Faults:

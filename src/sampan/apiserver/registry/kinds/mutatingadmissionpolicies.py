@@ -50,13 +50,13 @@ def _mutation_faults(mutation: Mutation, at: str) -> Faults:
     if kind not in _PATCHES:
         return
     for other, field in sorted(_PATCHES.items(), key=lambda pair: pair[0] != kind):
-        found, here = getattr(mutation, field), f"{at}.{field}"
-        if other != kind and found is not None:
-            yield FieldError.invalid(here, f"{{{field}}}", f"must not be specified when patchType is {kind}")
-        elif other == kind and found is None:
-            yield FieldError.required(here, f"must be specified when patchType is {kind}")
-        elif found is not None:
-            yield from given(found.expression.strip(), f"{here}.expression")
+        patch, path = getattr(mutation, field), f"{at}.{field}"
+        if other != kind and patch is not None:
+            yield FieldError.invalid(path, f"{{{field}}}", f"must not be specified when patchType is {kind}")
+        elif other == kind and patch is None:
+            yield FieldError.required(path, f"must be specified when patchType is {kind}")
+        elif patch is not None:
+            yield from given(patch.expression.strip(), f"{path}.expression")
 
 
 SERVED = Served(strategy=MutatingAdmissionPolicyStrategy())

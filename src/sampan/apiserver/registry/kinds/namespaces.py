@@ -43,7 +43,7 @@ class NamespaceStrategy(Strategy):
         self.default(obj)  # a generated name is only known now
 
     def validate_create(self, ctx: Context, obj: Namespace) -> Iterable[FieldError]:
-        return [fault for name in obj.spec.finalizers for fault in _finalizer_faults(name, "spec.finalizers")]
+        return [error for name in obj.spec.finalizers for error in _finalizer_faults(name, "spec.finalizers")]
 
     def prepare_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
         obj.spec.finalizers = old.spec.finalizers
@@ -69,9 +69,9 @@ class NamespaceStrategy(Strategy):
 class NamespaceStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: Namespace, old: Namespace) -> Iterable[FieldError]:
         is_deleted = obj.metadata.deletionTimestamp is not None
-        wanted, when = (TERMINATING, "not empty") if is_deleted else (ACTIVE, "empty")
-        if obj.status.phase != wanted:
-            text = f"may only be '{wanted}' if `deletionTimestamp` is {when}"
+        phase, when = (TERMINATING, "not empty") if is_deleted else (ACTIVE, "empty")
+        if obj.status.phase != phase:
+            text = f"may only be '{phase}' if `deletionTimestamp` is {when}"
             yield FieldError.invalid("status.Phase", obj.status.phase, text)
 
 

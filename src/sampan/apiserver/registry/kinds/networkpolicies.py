@@ -128,12 +128,12 @@ def _block_faults(block: IPBlock, at: str, known: Collection[str]) -> Faults:
     if network is None:
         return
     for index, text in enumerate(block.except_):
-        here = f"{at}.except[{index}]"
+        path = f"{at}.except[{index}]"
         if text not in known:
-            yield from addresses.legacy_cidr(text, here)
+            yield from addresses.legacy_cidr(text, path)
         part = addresses.parse_network(text)
         if part is not None and not _is_part(part, network):
-            yield FieldError.invalid(here, text, "must be a strict subset of `cidr`")
+            yield FieldError.invalid(path, text, "must be a strict subset of `cidr`")
 
 
 def _is_part(part: addresses.Network, whole: addresses.Network) -> bool:

@@ -86,12 +86,12 @@ def _status(node: Node, now: float) -> str:
 
 def _roles(node: Node, now: float) -> str:
     labels = node.metadata.labels
-    found = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
-    return ",".join(sorted((found | {labels.get(_ROLE, "")}) - {""})) or cells.NONE
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    return ",".join(sorted((roles | {labels.get(_ROLE, "")}) - {""})) or cells.NONE
 
 
 def _address(node: Node, kind: str) -> str:
-    return next((found.address for found in node.status.addresses if found.type == kind), cells.NONE)
+    return next((address.address for address in node.status.addresses if address.type == kind), cells.NONE)
 
 
 def _kernel(node: Node, now: float) -> str:

@@ -118,7 +118,7 @@ def _is_claim_or_snapshot(source: TypedLocalObjectReference | None) -> bool:
 
 def _change_faults(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Faults:
     new, before = claim.spec, old.spec
-    new_class, old_class = (found.metadata.annotations.get(OLD_CLASS) for found in (claim, old))
+    new_class, old_class = (pvc.metadata.annotations.get(OLD_CLASS) for pvc in (claim, old))
     moves_class = _moves_class(claim, old)
     if not moves_class:
         yield from fixed(new_class or "", old_class or "", f"metadata.annotations.{OLD_CLASS}")
@@ -127,13 +127,13 @@ def _change_faults(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
         and new.storageClassName is not None
         and old_class in (None, new.storageClassName)
     )
-    wanted = _comparable(claim, old, may_name_class=moves_class or gains_class)
-    known = msgspec.structs.replace(before, volumeName=before.volumeName or new.volumeName)
-    if wanted != known:
-        told = (
+    new_spec = _comparable(claim, old, may_name_class=moves_class or gains_class)
+    old_spec = msgspec.structs.replace(before, volumeName=before.volumeName or new.volumeName)
+    if new_spec != old_spec:
+        message = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
-        yield FieldError.forbidden("spec", f"{told}\n{difference(known, wanted)}")
+        yield FieldError.forbidden("spec", f"{message}\n{difference(old_spec, new_spec)}")
     if _amount(new) < _amount(before) and _amount(new) <= parse(old.status.capacity.get(_STORAGE, "0")):
         yield FieldError.forbidden(_SIZE, "field can not be less than status.capacity")
     yield from fixed(new.volumeMode, before.volumeMode, "volumeMode")

@@ -38,7 +38,7 @@ async def bind(endpoints: Endpoints, call: Call) -> ValueAnswer:
     if call.name and call.name != binding.metadata.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     if faults := _faults(binding):
-        raise errors.unexpected(joined([str(fault) for fault in faults]))
+        raise errors.unexpected(joined([str(error) for error in faults]))
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, binding, None, ctx))
     await _assign(endpoints, ctx, binding)
     return created()

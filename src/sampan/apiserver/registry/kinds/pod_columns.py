@@ -64,7 +64,7 @@ def _status(pod: Pod, now: float) -> str:
     if pod.metadata.deletionTimestamp is not None and not is_ended:
         return "Terminating"
     reason = status.reason or status.phase
-    if any(found.type == "PodScheduled" and found.reason == _GATED for found in status.conditions):
+    if any(condition.type == "PodScheduled" and condition.reason == _GATED for condition in status.conditions):
         reason = _GATED
     starting = _starting(pod, _sidecars(pod))
     if starting is not None:
@@ -128,8 +128,8 @@ def _restarts(pod: Pod, now: float) -> str:
 
 
 def _seen(pod: Pod, starting: tuple[int, ContainerStatus] | None) -> Sequence[ContainerStatus]:
-    found = pod.status.initContainerStatuses
-    return found if starting is None else found[: starting[0] + 1]
+    statuses = pod.status.initContainerStatuses
+    return statuses if starting is None else statuses[: starting[0] + 1]
 
 
 def _address(pod: Pod, now: float) -> str:
@@ -153,11 +153,11 @@ def _gates(pod: Pod, now: float) -> str:
 
 def row_conditions(pod: Pod) -> list[dict[str, str]]:
     """Return the condition that marks the row of a terminated pod, so that clients can filter it."""
-    told = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+    messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = pod.status.phase
-    if phase not in told:
+    if phase not in messages:
         return []
-    return [{"type": "Completed", "status": "True", "reason": phase, "message": told[phase]}]
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": messages[phase]}]
 
 
 COLUMNS = (

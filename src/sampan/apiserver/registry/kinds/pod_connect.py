@@ -73,14 +73,14 @@ def stream_query(call: Call) -> list[tuple[str, str]]:
                 raise errors.bad_request(f'strconv.ParseInt: parsing "{port}": invalid syntax')
         return [("port", ",".join(ports))] if ports else []
     names = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
-    found = [(there, "1") for here, there in names.items() if query.flag(here)]
-    return found + [("command", word) for word in query.all("command") if call.subresource == "exec"]
+    pairs = [(parameter, "1") for option, parameter in names.items() if query.flag(option)]
+    return pairs + [("command", word) for word in query.all("command") if call.subresource == "exec"]
 
 
 def log_query(query: Query) -> dict[str, str]:
-    found = {name: "true" for name in ("follow", "previous", "timestamps") if query.flag(name)}
+    parameters = {name: "true" for name in ("follow", "previous", "timestamps") if query.flag(name)}
     names = ("sinceSeconds", "sinceTime", "tailLines", "limitBytes")
-    return found | {name: query.get(name) for name in names if query.get(name)}
+    return parameters | {name: query.get(name) for name in names if query.get(name)}
 
 
 async def _pod(endpoints: Endpoints, namespace: str, name: str) -> Pod:
@@ -102,16 +102,16 @@ async def _to_node(endpoints: Endpoints, pod: Pod) -> Upstream:
 
 def _container(pod: Pod, asked: str) -> str:
     """Return the requested container, or the only one. Raise BadRequest if it is missing or ambiguous."""
-    known = [container.name for _, container, _ in containers_of(pod.spec)]
+    container_names = [container.name for _, container, _ in containers_of(pod.spec)]
     if asked:
-        if asked not in known:
+        if asked not in container_names:
             raise errors.bad_request(f"container {asked} is not valid for pod {pod.metadata.name}")
         return asked
     plain = pod.spec.containers or []
     if len(plain) == 1:
         return plain[0].name
     text = f"a container name must be specified for pod {pod.metadata.name}"
-    raise errors.bad_request(f"{text}, choose one of: [{' '.join(known)}]" if plain else text)
+    raise errors.bad_request(f"{text}, choose one of: [{' '.join(container_names)}]" if plain else text)
 
 
 def _log_faults(query: Query) -> list[FieldError]:
@@ -141,6 +141,6 @@ def _check_time(text: str) -> bool:
         return False
     try:
         times.parse_time(text)
-    except times.TimeError as fault:
-        raise errors.bad_request(str(fault)) from None
+    except times.TimeError as error:
+        raise errors.bad_request(str(error)) from None
     return True

@@ -54,15 +54,15 @@ async def evict(endpoints: Endpoints, call: Call) -> ValueAnswer:
 def _delete_options(eviction: Eviction, name: str, is_dry_run: bool) -> DeleteOptions:
     if eviction.metadata.name != name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
-    found = eviction.deleteOptions
-    if found is None:
+    raw_options = eviction.deleteOptions
+    if raw_options is None:
         return DeleteOptions(dry_run=is_dry_run)
-    if found.ignoreStoreReadErrorWithClusterBreakingPotential:
+    if raw_options.ignoreStoreReadErrorWithClusterBreakingPotential:
         at = "deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential"
-        fault = FieldError.invalid(at, True, "can not be set for pod eviction, try after removing the option")
-        raise errors.invalid("Eviction", name, [fault], group="policy")
-    given = options.checked_delete_options(json_codec.to_value(found))
-    return replace(given, dry_run=given.dry_run or is_dry_run)
+        error = FieldError.invalid(at, True, "can not be set for pod eviction, try after removing the option")
+        raise errors.invalid("Eviction", name, [error], group="policy")
+    delete_options = options.checked_delete_options(json_codec.to_value(raw_options))
+    return replace(delete_options, dry_run=delete_options.dry_run or is_dry_run)
 
 
 async def _evict(endpoints: Endpoints, ctx: Context, name: str, deletion: DeleteOptions) -> None:
@@ -124,10 +124,10 @@ async def _budget(endpoints: Endpoints, pod: Pod) -> PodDisruptionBudget | None:
     store = endpoints.registry.store_of("policy", "v1", "PodDisruptionBudget")
     result = await store.cacher.list(ListQuery(Selection(namespace=pod.metadata.namespace)))
     budgets: list[PodDisruptionBudget] = [item.object(store.codec.decode) for item in result.items]
-    found = [budget for budget in budgets if _selects(budget, pod)]
-    if len(found) > 1:
+    matches = [budget for budget in budgets if _selects(budget, pod)]
+    if len(matches) > 1:
         raise errors.unexpected(_UNSUPPORTED)
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:

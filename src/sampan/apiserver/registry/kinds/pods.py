@@ -66,9 +66,9 @@ class PodStrategy(Strategy):
         """Yield warnings about new pods only: most updates are made by components, which ignore warnings."""
         if old is not None:
             return
-        if found := names.dns1123_label(obj.metadata.name):
+        if messages := names.dns1123_label(obj.metadata.name):
             text = "this is used in the Pod's hostname, which can result in surprising behavior"
-            yield f"metadata.name: {text}; a DNS label is recommended: [{' '.join(found)}]"
+            yield f"metadata.name: {text}; a DNS label is recommended: [{' '.join(messages)}]"
         yield from warnings_for(obj.spec, obj.metadata)
 
     def row_conditions(self, obj: Pod) -> Sequence[Mapping[str, str]]:
@@ -117,11 +117,11 @@ def _keep_metadata(new: ObjectMeta, old: ObjectMeta) -> None:
 
 def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
     """Keep the observedGeneration of conditions that are sent without one."""
-    known: dict[str, deque[int]] = {}
+    generations: dict[str, deque[int]] = {}
     for condition in old.conditions:
-        known.setdefault(condition.type, deque()).append(condition.observedGeneration)
+        generations.setdefault(condition.type, deque()).append(condition.observedGeneration)
     for condition in new.conditions:
-        before = known.get(condition.type)
+        before = generations.get(condition.type)
         generation = before.popleft() if before else 0
         condition.observedGeneration = condition.observedGeneration or generation
 
@@ -131,9 +131,9 @@ class EphemeralContainersStrategy(PodStrategy):
 
     def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)
-        wanted = obj.spec.ephemeralContainers
+        ephemeral_containers = obj.spec.ephemeralContainers
         obj.spec, obj.status = copy(old.spec), old.status
-        obj.spec.ephemeralContainers = wanted
+        obj.spec.ephemeralContainers = ephemeral_containers
         _keep_metadata(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:

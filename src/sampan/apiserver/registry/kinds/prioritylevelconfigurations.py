@@ -92,8 +92,8 @@ def _fixed_faults(level: PriorityLevelConfiguration) -> Faults:
     if fixed is None:
         return
     is_exempt = name == _EXEMPT
-    found = msgspec.structs.replace(level.spec, exempt=fixed.exempt) if is_exempt else level.spec
-    if found != fixed:
+    spec = msgspec.structs.replace(level.spec, exempt=fixed.exempt) if is_exempt else level.spec
+    if spec != fixed:
         but = " except the 'spec.exempt' field" if is_exempt else ""
         yield FieldError.invalid("spec", shown(level.spec), f"spec of '{name}'{but} must equal the fixed value")
 

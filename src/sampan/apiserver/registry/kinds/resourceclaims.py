@@ -50,8 +50,8 @@ class ResourceClaimStatusStrategy(StatusStrategy):
         drop_deallocated(obj.status, old.status)
 
     async def refusals(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Sequence[FieldError]:
-        wanted = _admin_results(obj.status) if not _admin_results(old.status) else ()
-        faults = list(_marked_faults(ctx, wanted, "status.allocation.devices.results"))
+        indexes = _admin_results(obj.status) if not _admin_results(old.status) else ()
+        faults = list(_marked_faults(ctx, indexes, "status.allocation.devices.results"))
         if ctx.registry.security is not None:
             needs = needs_of(_request(ctx, obj), obj.status, old.status)
             faults += await refusals(ctx.registry.security.authorizer, needs)
@@ -76,12 +76,14 @@ def _request(ctx: Context, claim: ResourceClaim) -> Attributes:
 
 def _admin_results(status: ResourceClaimStatus) -> list[int]:
     results = status.allocation.devices.results if status.allocation is not None else ()
-    return [index for index, found in enumerate(results) if found.adminAccess]
+    return [index for index, result in enumerate(results) if result.adminAccess]
 
 
 def admin_faults(ctx: Context, requests: Sequence[DeviceRequest]) -> Faults:
-    wanted = [index for index, found in enumerate(requests) if found.exactly is not None and found.exactly.adminAccess]
-    return _marked_faults(ctx, wanted, "spec.devices.requests")
+    indexes = [
+        index for index, request in enumerate(requests) if request.exactly is not None and request.exactly.adminAccess
+    ]
+    return _marked_faults(ctx, indexes, "spec.devices.requests")
 
 
 def _marked_faults(ctx: Context, wanted: Sequence[int], at: str) -> Faults:

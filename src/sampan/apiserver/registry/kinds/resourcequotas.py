@@ -90,11 +90,11 @@ def _spec_faults(spec: ResourceQuotaSpec) -> Faults:
 
 def _amount_faults(found: Mapping[str, str], at: str) -> Faults:
     for name in sorted(found):
-        here = f"{at}[{name}]"
-        yield from resource_name(name, here)
+        path = f"{at}[{name}]"
+        yield from resource_name(name, path)
         if "/" not in name and not _is_standard(name):
-            yield FieldError.invalid(here, name, "must be a standard resource for quota")
-        yield from amount_faults(name, found[name], here)
+            yield FieldError.invalid(path, name, "must be a standard resource for quota")
+        yield from amount_faults(name, found[name], path)
 
 
 def _is_standard(name: str) -> bool:

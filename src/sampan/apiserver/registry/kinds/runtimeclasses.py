@@ -43,12 +43,12 @@ class RuntimeClassStrategy(Strategy):
 
 def _toleration_faults(tolerations: list[Toleration], at: str) -> Faults:
     yield from toleration_faults(tolerations, at)
-    seen: set[tuple[str, str, str, str]] = set()
-    for index, found in enumerate(tolerations):
-        key = (found.key, found.operator, found.value, found.effect)
-        if key in seen:
-            yield FieldError.duplicate(f"{at}[{index}]", shown(found))
-        seen.add(key)
+    keys: set[tuple[str, str, str, str]] = set()
+    for index, toleration in enumerate(tolerations):
+        key = (toleration.key, toleration.operator, toleration.value, toleration.effect)
+        if key in keys:
+            yield FieldError.duplicate(f"{at}[{index}]", shown(toleration))
+        keys.add(key)
 
 
 SERVED = Served(strategy=RuntimeClassStrategy())

@@ -51,8 +51,8 @@ class SecretStrategy(Strategy):
 
     def warnings(self, ctx: Context, obj: Secret, old: Secret | None) -> Iterable[str]:
         if obj.type == _TLS:
-            fault = key_pairs.fault_of(obj.data.get("tls.crt", b""), obj.data.get("tls.key", b""))
-            return [fault] if fault else ()
+            message = key_pairs.fault_of(obj.data.get("tls.crt", b""), obj.data.get("tls.key", b""))
+            return [message] if message else ()
         return ()
 
 
@@ -79,8 +79,8 @@ def _needs(secret: Secret, *keys: str) -> Faults:
 def _json(secret: Secret, key: str) -> Faults:
     if key not in secret.data:
         yield FieldError.required(f"data[{key}]")
-    elif fault := _object_fault(secret.data[key]):
-        yield FieldError.invalid(f"data[{key}]", _HIDDEN, fault)
+    elif message := _object_fault(secret.data[key]):
+        yield FieldError.invalid(f"data[{key}]", _HIDDEN, message)
 
 
 def _object_fault(text: bytes) -> str:
@@ -90,8 +90,8 @@ def _object_fault(text: bytes) -> str:
     except msgspec.DecodeError as error:
         return syntax.fault(text) or str(error)
     except RecursionError:  # nested deeper than Python supports, but maybe not deeper than Go does
-        if (fault := syntax.fault(text)) is not None:
-            return fault
+        if (message := syntax.fault(text)) is not None:
+            return message
         value = {} if text.lstrip().startswith(b"{") else []
     if value is None or isinstance(value, dict):
         return ""

@@ -66,10 +66,10 @@ async def create_token(endpoints: Endpoints, call: Call) -> ValueAnswer:
 
 async def _account(endpoints: Endpoints, call: Call, request: TokenRequest) -> ServiceAccount:
     meta = request.metadata
-    for field, found, wanted in (("name", meta.name, call.name), ("namespace", meta.namespace, call.namespace)):
-        if found and found != wanted:
+    for field, value, expected in (("name", meta.name, call.name), ("namespace", meta.namespace, call.namespace)):
+        if value and value != expected:
             text = f"must match the service account {field} if specified"
-            raise _invalid(call.name, FieldError.invalid(f"metadata.{field}", found, text))
+            raise _invalid(call.name, FieldError.invalid(f"metadata.{field}", value, text))
     account: ServiceAccount = await _read(endpoints, "ServiceAccount", call.namespace, call.name)
     if meta.uid and meta.uid != account.metadata.uid:
         why = f"the UID in the token request ({meta.uid}) does not match the UID of the service account"
@@ -102,9 +102,9 @@ def _check(request: TokenRequest) -> None:
 
 
 def _shorten(request: TokenRequest, signer: TokenSigner, call: Call) -> None:
-    asked, most = request.spec.expirationSeconds or 0, int(signer.longest_s)
-    if most and asked > most:
-        call.warn(f"requested expiration of {asked} seconds shortened to {most} seconds")
+    requested_s, most = request.spec.expirationSeconds or 0, int(signer.longest_s)
+    if most and requested_s > most:
+        call.warn(f"requested expiration of {requested_s} seconds shortened to {most} seconds")
         request.spec.expirationSeconds = most
 
 
@@ -163,5 +163,5 @@ def _claims(
 
 
 def _ref(obj: Any) -> dict[str, str]:
-    found = {"name": obj.metadata.name, "uid": obj.metadata.uid}
-    return {key: text for key, text in found.items() if text}
+    reference = {"name": obj.metadata.name, "uid": obj.metadata.uid}
+    return {key: text for key, text in reference.items() if text}

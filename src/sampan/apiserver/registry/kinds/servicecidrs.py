@@ -32,9 +32,9 @@ class ServiceCIDRStrategy(Strategy):
         if len(new) not in (len(before), 2) or len(new) < len(before):
             yield FieldError.invalid(_AT, new or None, _FIXED)
             return
-        for index, (one, other) in enumerate(zip(new, before, strict=False)):
-            if one != other:
-                yield FieldError.invalid(f"{_AT}[{index}]", one, _FIXED)
+        for index, (new_cidr, old_cidr) in enumerate(zip(new, before, strict=False)):
+            if new_cidr != old_cidr:
+                yield FieldError.invalid(f"{_AT}[{index}]", new_cidr, _FIXED)
         if len(new) > len(before):
             yield from _faults(new)
 
@@ -46,7 +46,7 @@ def _faults(cidrs: Sequence[str]) -> Faults:
     if len(cidrs) > 2:
         yield FieldError.invalid(_AT, {"CIDRs": list(cidrs)}, "may only hold up to 2 values")
         return
-    faults = [fault for index, text in enumerate(cidrs) for fault in addresses.cidr(text, f"{_AT}[{index}]")]
+    faults = [error for index, text in enumerate(cidrs) for error in addresses.cidr(text, f"{_AT}[{index}]")]
     yield from faults
     if len(cidrs) == 2 and not faults and (":" in cidrs[0]) == (":" in cidrs[1]):
         text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"

@@ -182,8 +182,8 @@ def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
     update = strategy.rollingUpdate
     if update is None:
         return strategy
-    known = msgspec.structs.replace(update, partition=update.partition or 0)
-    return StatefulSetUpdateStrategy(type=strategy.type, rollingUpdate=known)
+    rolling_update = msgspec.structs.replace(update, partition=update.partition or 0)
+    return StatefulSetUpdateStrategy(type=strategy.type, rollingUpdate=rolling_update)
 
 
 def _template_faults(spec: StatefulSetSpec, lenient: Leniency, checks_template: bool) -> Faults:

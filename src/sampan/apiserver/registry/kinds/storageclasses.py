@@ -42,34 +42,34 @@ class StorageClassStrategy(Strategy):
 
     def warnings(self, ctx: Context, obj: StorageClass, old: StorageClass | None) -> Iterable[str]:
         for index, term in enumerate(obj.allowedTopologies):
-            for place, expression in enumerate(term.matchLabelExpressions):
+            for expression_index, expression in enumerate(term.matchLabelExpressions):
                 if expression.key in DEPRECATED_NODE_LABELS:
-                    at = f"allowedTopologies[{index}].matchLabelExpressions[{place}].key"
+                    at = f"allowedTopologies[{index}].matchLabelExpressions[{expression_index}].key"
                     yield f"{at}: {DEPRECATED_NODE_LABELS[expression.key]}"
 
 
 def _topology_faults(terms: Sequence[TopologySelectorTerm], at: str) -> Faults:
-    seen: Counter[frozenset[tuple[str, frozenset[str]]]] = Counter()
+    counts: Counter[frozenset[tuple[str, frozenset[str]]]] = Counter()
     for index, term in enumerate(terms):
-        here = f"{at}[{index}].matchLabelExpressions"
-        yield from _expression_faults(term.matchLabelExpressions, here)
+        path = f"{at}[{index}].matchLabelExpressions"
+        yield from _expression_faults(term.matchLabelExpressions, path)
         values = {expression.key: frozenset(expression.values or ()) for expression in term.matchLabelExpressions}
         places = frozenset(values.items())
-        for _ in range(seen[places]):
-            yield FieldError.duplicate(here, "")
-        seen[places] += 1
+        for _ in range(counts[places]):
+            yield FieldError.duplicate(path, "")
+        counts[places] += 1
 
 
 def _expression_faults(expressions: Sequence[TopologySelectorLabelRequirement], at: str) -> Faults:
     keys: set[str] = set()
     for index, expression in enumerate(expressions):
-        here, values = f"{at}[{index}]", set[str]()
+        path, values = f"{at}[{index}]", set[str]()
         if not expression.values:
-            yield FieldError.required(f"{here}.values")
-        for place, value in enumerate(expression.values or ()):
-            yield from repeated(value, values, f"{here}.values[{place}]")
-        yield from qualified(expression.key, f"{here}.key")
-        yield from repeated(expression.key, keys, f"{here}.key")
+            yield FieldError.required(f"{path}.values")
+        for value_index, value in enumerate(expression.values or ()):
+            yield from repeated(value, values, f"{path}.values[{value_index}]")
+        yield from qualified(expression.key, f"{path}.key")
+        yield from repeated(expression.key, keys, f"{path}.key")
 
 
 def _name(found: StorageClass, now: float) -> str:

@@ -75,11 +75,11 @@ def _faults(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicySpe
     if len(spec.auditAnnotations) > _MOST_ANNOTATIONS:
         text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
         yield FieldError.invalid("spec.auditAnnotations", shown(spec.auditAnnotations), text)
-    seen: set[str] = set()
+    keys: set[str] = set()
     for index, annotation in enumerate(spec.auditAnnotations):
         at = f"spec.auditAnnotations[{index}]"
         yield from _annotation_faults(annotation, policy.metadata.name, at)
-        yield from repeated(annotation.key, seen, f"{at}.key")
+        yield from repeated(annotation.key, keys, f"{at}.key")
 
 
 def _validation_faults(validation: Validation, at: str) -> Faults:

@@ -28,13 +28,13 @@ class ValidatingBindingStrategy(BindingStrategy):
 
 
 def _action_faults(actions: Sequence[str], at: str) -> Faults:
-    seen: set[str] = set()
+    distinct_actions: set[str] = set()
     for index, action in enumerate(actions):
         yield from optional_one_of(action, _ACTIONS, f"{at}[{index}]")
-        yield from repeated(action, seen, f"{at}[{index}]")
-    if {"Deny", "Warn"} <= seen:
+        yield from repeated(action, distinct_actions, f"{at}[{index}]")
+    if {"Deny", "Warn"} <= distinct_actions:
         yield FieldError.invalid(at, list(actions), _BOTH)
-    if not seen:
+    if not distinct_actions:
         yield FieldError.required(at, "at least one validation action is required")
 
 

@@ -82,7 +82,7 @@ def join_label_keys(pod: Pod) -> None:
 
 
 def _join(selector: LabelSelector, keys: Sequence[str], operator: str, labels: Mapping[str, str]) -> None:
-    found: Iterable[str] = (key for key in keys if key in labels)
+    present_keys: Iterable[str] = (key for key in keys if key in labels)
     selector.matchExpressions.extend(
-        LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]]) for key in found
+        LabelSelectorRequirement(key=key, operator=operator, values=[labels[key]]) for key in present_keys
     )

@@ -108,25 +108,25 @@ def _scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedul
 
 def _rest(new: PodSpec, old: PodSpec) -> Faults:
     """Yield an error if the specs differ in any other field than those that may change."""
-    left = _with_old_images(new, old)
-    left.activeDeadlineSeconds = old.activeDeadlineSeconds
-    left.schedulingGates = old.schedulingGates
-    left.tolerations = old.tolerations
-    if (old.terminationGracePeriodSeconds or 0) < 0 and left.terminationGracePeriodSeconds == 1:
-        left.terminationGracePeriodSeconds = old.terminationGracePeriodSeconds
+    masked = _with_old_images(new, old)
+    masked.activeDeadlineSeconds = old.activeDeadlineSeconds
+    masked.schedulingGates = old.schedulingGates
+    masked.tolerations = old.tolerations
+    if (old.terminationGracePeriodSeconds or 0) < 0 and masked.terminationGracePeriodSeconds == 1:
+        masked.terminationGracePeriodSeconds = old.terminationGracePeriodSeconds
     if old.schedulingGates:
-        yield from _gated(left, old)
-    if left != old:
-        text = f"pod updates may not change fields other than {_CHANGEABLE}\n{difference(old, left)}"
+        yield from _gated(masked, old)
+    if masked != old:
+        text = f"pod updates may not change fields other than {_CHANGEABLE}\n{difference(old, masked)}"
         yield FieldError.forbidden("spec", text)
 
 
 def _with_old_images(new: PodSpec, old: PodSpec) -> PodSpec:
-    left = copy(new)
+    spec = copy(new)
     if new.containers:
-        left.containers = _old_images(new.containers, old.containers or [])
-    left.initContainers = _old_images(new.initContainers, old.initContainers)
-    return left
+        spec.containers = _old_images(new.containers, old.containers or [])
+    spec.initContainers = _old_images(new.initContainers, old.initContainers)
+    return spec
 
 
 def _old_images(new: list[Container], old: list[Container]) -> list[Container]:
@@ -208,11 +208,11 @@ def ephemeral_change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
     at = "spec.ephemeralContainers"
     now = {container.name: container for container in new.spec.ephemeralContainers}
     for container in old.spec.ephemeralContainers:
-        found = now.get(container.name)
-        if found is None:
+        current = now.get(container.name)
+        if current is None:
             yield FieldError.forbidden(at, f'existing ephemeral containers "{container.name}" may not be removed\n')
-        elif found != container:
-            told = difference(container, found)
+        elif current != container:
+            diff = difference(container, current)
             yield FieldError.forbidden(
-                at, f'existing ephemeral containers "{container.name}" may not be changed\n{told}'
+                at, f'existing ephemeral containers "{container.name}" may not be changed\n{diff}'
             )

@@ -40,8 +40,8 @@ def claim_warnings(spec: PersistentVolumeClaimSpec, at: str) -> Iterator[str]:
     for kind, amounts in (("requests", resources.requests), ("limits", resources.limits)):
         text = amounts.get("storage", "0")
         if not text.isdigit() and quantity.parse(text).milli_value() % 1000:
-            here = f"{at}.resources.{kind}[storage]"
-            yield f"{here}: fractional byte value {gotext.quote(text)} is invalid, must be an integer"
+            path = f"{at}.resources.{kind}[storage]"
+            yield f"{path}: fractional byte value {gotext.quote(text)} is invalid, must be an integer"
 
 
 def claim_template_faults(template: PersistentVolumeClaimTemplate, at: str) -> Faults:

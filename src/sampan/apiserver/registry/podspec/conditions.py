@@ -5,14 +5,14 @@ from sampan.api.types.core_v1 import PodCondition, PodStatus
 
 def set_condition(status: PodStatus, type: str, value: str, *, now: str, reason: str = "", message: str = "") -> None:
     """Set a condition, replacing one of the same type; its lastTransitionTime changes only with its status."""
-    wanted = PodCondition(type=type, status=value, reason=reason, message=message, lastTransitionTime=now)
+    desired = PodCondition(type=type, status=value, reason=reason, message=message, lastTransitionTime=now)
     for index, condition in enumerate(status.conditions):
         if condition.type == type:
             if condition.status == value:
-                wanted.lastTransitionTime = condition.lastTransitionTime
-            status.conditions[index] = wanted
+                desired.lastTransitionTime = condition.lastTransitionTime
+            status.conditions[index] = desired
             return
-    status.conditions.append(wanted)
+    status.conditions.append(desired)
 
 
 def is_true(status: PodStatus, type: str) -> bool:

@@ -41,35 +41,35 @@ def container_faults(around: Surroundings, at: str) -> Faults:
     if not containers:
         yield FieldError.required(at)
         return
-    seen: set[str] = set()
+    container_names: set[str] = set()
     grace_s = around.spec.terminationGracePeriodSeconds
     for index, container in enumerate(containers):
-        here = f"{at}[{index}]"
-        yield from _any_container(container, around, here)
-        if container.name in seen:
-            yield FieldError.duplicate(f"{here}.name", container.name)
-        seen.add(container.name)
-        yield from health_faults(container, grace_s, here)
+        path = f"{at}[{index}]"
+        yield from _any_container(container, around, path)
+        if container.name in container_names:
+            yield FieldError.duplicate(f"{path}.name", container.name)
+        container_names.add(container.name)
+        yield from health_faults(container, grace_s, path)
         if container.restartPolicy is not None or container.restartPolicyRules:
-            yield from restart_faults(container, here)
+            yield from restart_faults(container, path)
     yield from host_port_conflicts(containers, at)
 
 
 def init_container_faults(around: Surroundings, at: str) -> Faults:
-    seen = {container.name for container in around.spec.containers or ()}
+    container_names = {container.name for container in around.spec.containers or ()}
     for index, container in enumerate(around.spec.initContainers):
-        here = f"{at}[{index}]"
-        yield from _any_container(container, around, here)
-        yield from init_restart_faults(container, here)
-        if container.name in seen:
-            yield FieldError.duplicate(f"{here}.name", container.name)
+        path = f"{at}[{index}]"
+        yield from _any_container(container, around, path)
+        yield from init_restart_faults(container, path)
+        if container.name in container_names:
+            yield FieldError.duplicate(f"{path}.name", container.name)
         elif container.name:
-            seen.add(container.name)
+            container_names.add(container.name)
         yield from host_port_conflicts([container], at)
         if container.restartPolicy == "Always":
-            yield from health_faults(container, around.spec.terminationGracePeriodSeconds, here)
+            yield from health_faults(container, around.spec.terminationGracePeriodSeconds, path)
         else:
-            yield from _no_sidecar(container, around.lenient, here)
+            yield from _no_sidecar(container, around.lenient, path)
 
 
 def _no_sidecar(container: Container, lenient: Leniency, at: str) -> Faults:
@@ -81,8 +81,8 @@ def _no_sidecar(container: Container, lenient: Leniency, at: str) -> Faults:
     for index, policy in enumerate(container.resizePolicy):
         if policy.restartPolicy == "RestartContainer" and not lenient.restarted_init_containers:
             text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-            here = f"{at}.resizePolicy[{index}].restartPolicy"
-            yield FieldError.invalid(here, policy.restartPolicy, text)
+            path = f"{at}.resizePolicy[{index}].restartPolicy"
+            yield FieldError.invalid(path, policy.restartPolicy, text)
 
 
 _EPHEMERAL = "cannot be set for an Ephemeral Container"
@@ -103,17 +103,17 @@ _NOTHING_SET = EphemeralContainer()
 def ephemeral_container_faults(around: Surroundings, at: str) -> Faults:
     spec = around.spec
     others = {container.name for container in (*(spec.containers or ()), *spec.initContainers)}
-    seen = set(others)
+    container_names = set(others)
     for index, container in enumerate(spec.ephemeralContainers):
-        here, target = f"{at}[{index}]", container.targetContainerName
-        yield from _any_container(container, around, here)
-        yield from image_faults(container, here)
-        if container.name in seen:
-            yield FieldError.duplicate(f"{here}.name", container.name)
-        seen.add(container.name)
+        path, target = f"{at}[{index}]", container.targetContainerName
+        yield from _any_container(container, around, path)
+        yield from image_faults(container, path)
+        if container.name in container_names:
+            yield FieldError.duplicate(f"{path}.name", container.name)
+        container_names.add(container.name)
         if target and target not in others:
-            yield FieldError.not_found(f"{here}.targetContainerName", target)
-        yield from _not_ephemeral(container, here)
+            yield FieldError.not_found(f"{path}.targetContainerName", target)
+        yield from _not_ephemeral(container, path)
 
 
 def _not_ephemeral(container: EphemeralContainer, at: str) -> Faults:

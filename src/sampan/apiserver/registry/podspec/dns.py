@@ -55,8 +55,8 @@ def _searches(config: PodDNSConfig, at: str) -> Faults:
 def host_alias_faults(aliases: list[HostAlias], at: str) -> Faults:
     for index, alias in enumerate(aliases):
         yield from addresses.legacy_ip(alias.ip, f"{at}[{index}].ip")
-        for place, hostname in enumerate(alias.hostnames):
-            yield from dns_subdomain(hostname, f"{at}[{index}].hostnames[{place}]")
+        for hostname_index, hostname in enumerate(alias.hostnames):
+            yield from dns_subdomain(hostname, f"{at}[{index}].hostnames[{hostname_index}]")
 
 
 def hostname_override_faults(spec: PodSpec, at: str) -> Faults:

@@ -67,13 +67,13 @@ def _name(name: str, at: str) -> Faults:
 
 def _value_from(source: EnvVarSource, value: str, at: str) -> Faults:
     yield from _source(source, at)
-    given = sum(getattr(source, name) is not None for name in EnvVarSource.__struct_fields__)
-    if given == 0:
+    count = sum(getattr(source, name) is not None for name in EnvVarSource.__struct_fields__)
+    if count == 0:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
         yield FieldError.invalid(at, "", text)
     elif value:
         yield FieldError.invalid(at, "", "may not be specified when `value` is not empty")
-    elif given > 1:
+    elif count > 1:
         yield FieldError.invalid(at, "", "may not have more than one field specified at a time")
 
 
@@ -197,13 +197,13 @@ def file_volume_faults(spec: PodSpec, at: str) -> Faults:
     volumes: dict[str, Volume] = {}
     for volume in reversed(spec.volumes):
         volumes[volume.name] = volume
-    for part, container, place in containers_of(spec):
+    for part, container, container_index in containers_of(spec):
         for index, variable in enumerate(container.env):
             if variable.valueFrom is None or variable.valueFrom.fileKeyRef is None:
                 continue
             name = variable.valueFrom.fileKeyRef.volumeName
-            here = f"{at}.{part}[{place}].env[{index}].valueFrom.fileKeyRef.volumeName"
+            path = f"{at}.{part}[{container_index}].env[{index}].valueFrom.fileKeyRef.volumeName"
             if name not in volumes:
-                yield FieldError.not_found(here, name)
+                yield FieldError.not_found(path, name)
             elif volumes[name].emptyDir is None:
-                yield FieldError.invalid(here, name, "referenced volume must be of type emptyDir")
+                yield FieldError.invalid(path, name, "referenced volume must be of type emptyDir")

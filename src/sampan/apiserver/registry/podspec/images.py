@@ -28,12 +28,12 @@ def _tag(image: str) -> str:
     """Return the tag, "latest" without tag and digest, "" for an invalid reference."""
     if _is_identifier(image):
         return ""
-    found = _reference(_with_host(image))
-    if found is None or len(found["name"].partition("/")[2]) > _LONGEST:
+    reference = _reference(_with_host(image))
+    if reference is None or len(reference["name"].partition("/")[2]) > _LONGEST:
         return ""
-    if found["digest"] is not None and not _digest(found["digest"]):
+    if reference["digest"] is not None and not _digest(reference["digest"]):
         return ""
-    return found["tag"] or ("" if found["digest"] else "latest")
+    return reference["tag"] or ("" if reference["digest"] else "latest")
 
 
 def _with_host(image: str) -> str:

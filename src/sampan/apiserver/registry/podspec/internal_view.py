@@ -90,7 +90,7 @@ def _struct(part: msgspec.Struct) -> Any:
 def _meta(part: msgspec.Struct) -> dict[str, Any]:
     """Return a metav1 object, whose internal type is the API type, with its maps sorted."""
     value: dict[str, Any] = msgspec.to_builtins(part)
-    return {name: dict(sorted(found.items())) if isinstance(found, dict) else found for name, found in value.items()}
+    return {name: dict(sorted(entry.items())) if isinstance(entry, dict) else entry for name, entry in value.items()}
 
 
 def _fields(kind: type[msgspec.Struct]) -> list[str]:
@@ -156,7 +156,7 @@ def _lines(view: Any) -> list[str]:
 
 def _escaped(text: bytes) -> str:
     """Return the text with the additional escapes of Go's JSON encoder."""
-    return re.sub(r"[<>&\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", text.decode())
+    return re.sub(r"[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", text.decode())
 
 
 def shown(part: Any) -> msgspec.Raw:

@@ -32,8 +32,8 @@ class Leniency:
         return self._old is not None and any(
             resource_names.is_huge_pages(name) and not amounts.is_divisible(name, parse(text))
             for _, container, _ in containers_of(self._old)
-            for found in (container.resources.limits, container.resources.requests)
-            for name, text in found.items()
+            for quantities in (container.resources.limits, container.resources.requests)
+            for name, text in quantities.items()
         )
 
     @cached_property

@@ -41,8 +41,8 @@ def pod_faults(pod: Pod, lenient: Leniency) -> Faults:
 
 
 def _tokens_without_account(spec: PodSpec) -> Faults:
-    for place, volume in enumerate(spec.volumes):
+    for volume_index, volume in enumerate(spec.volumes):
         for index, source in enumerate((volume.projected.sources or ()) if volume.projected is not None else ()):
             if source.serviceAccountToken is not None:
-                here = f"spec.volumes[{place}].projected.sources[{index}].serviceAccountToken"
-                yield FieldError.forbidden(here, "must not be specified when serviceAccountName is not set")
+                path = f"spec.volumes[{volume_index}].projected.sources[{index}].serviceAccountToken"
+                yield FieldError.forbidden(path, "must not be specified when serviceAccountName is not set")

@@ -12,10 +12,10 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
 def port_faults(ports: Sequence[ContainerPort], at: str) -> Faults:
-    seen: set[str] = set()
+    port_names: set[str] = set()
     for index, port in enumerate(ports):
         if port.name:
-            yield from _name(port.name, seen, f"{at}[{index}].name")
+            yield from _name(port.name, port_names, f"{at}[{index}].name")
         if port.containerPort == 0:
             yield FieldError.required(f"{at}[{index}].containerPort")
         else:
@@ -27,10 +27,10 @@ def port_faults(ports: Sequence[ContainerPort], at: str) -> Faults:
 
 
 def _name(name: str, seen: set[str], at: str) -> Faults:
-    found = names.port_name(name)
-    for text in found:
+    messages = names.port_name(name)
+    for text in messages:
         yield FieldError.invalid(at, name, text)
-    if found:
+    if messages:
         return
     if name in seen:
         yield FieldError.duplicate(at, name)
@@ -52,21 +52,21 @@ def port_or_name(value: int | str, at: str) -> Faults:
 
 def host_port_conflicts(containers: Iterable[AnyContainer], at: str) -> Faults:
     """Yield an error for each host port that is used twice."""
-    seen: set[str] = set()
-    for place, container in enumerate(containers):
+    host_ports: set[str] = set()
+    for container_index, container in enumerate(containers):
         for index, port in enumerate(container.ports):
             if port.hostPort == 0:
                 continue
-            taken = f"{port.protocol}/{port.hostIP}/{port.hostPort}"
-            if taken in seen:
-                yield FieldError.duplicate(f"{at}[{place}].ports[{index}].hostPort", taken)
-            seen.add(taken)
+            host_port = f"{port.protocol}/{port.hostIP}/{port.hostPort}"
+            if host_port in host_ports:
+                yield FieldError.duplicate(f"{at}[{container_index}].ports[{index}].hostPort", host_port)
+            host_ports.add(host_port)
 
 
 def host_network_faults(containers: Iterable[Container], at: str, *, is_pod: bool) -> Faults:
     """Yield errors if a host port differs from the container port; in a template it may be unset."""
-    for place, container in enumerate(containers):
+    for container_index, container in enumerate(containers):
         for index, port in enumerate(container.ports):
             if (is_pod or port.hostPort != 0) and port.hostPort != port.containerPort:
                 text = "must match `containerPort` when `hostNetwork` is true"
-                yield FieldError.invalid(f"{at}[{place}].ports[{index}].hostPort", port.hostPort, text)
+                yield FieldError.invalid(f"{at}[{container_index}].ports[{index}].hostPort", port.hostPort, text)

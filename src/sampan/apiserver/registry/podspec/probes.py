@@ -58,12 +58,12 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
 def _handler(handler: Probe | LifecycleHandler, grace_s: int | None, at: str) -> Faults:
-    given = [name for name in _HANDLERS if getattr(handler, name, None) is not None]
-    if not given:
+    handlers = [name for name in _HANDLERS if getattr(handler, name, None) is not None]
+    if not handlers:
         yield FieldError.required(at, "must specify a handler type")
         return
-    yield from _action(handler, given[0], grace_s, f"{at}.{given[0]}")
-    for name in given[1:]:
+    yield from _action(handler, handlers[0], grace_s, f"{at}.{handlers[0]}")
+    for name in handlers[1:]:
         yield FieldError.forbidden(f"{at}.{name}", "may not specify more than 1 handler type")
 
 

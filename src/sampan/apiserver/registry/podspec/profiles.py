@@ -101,14 +101,14 @@ def agreement_faults(annotations: Mapping[str, str], spec: PodSpec, at: str) -> 
 def _seccomp_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
     context = spec.securityContext
     if context is not None and context.seccompProfile is not None and SECCOMP_POD in annotations:
-        here = f"{at}.securityContext.seccompProfile"
-        yield from _agreement(annotations[SECCOMP_POD], context.seccompProfile, here, "seccomp")
+        path = f"{at}.securityContext.seccompProfile"
+        yield from _agreement(annotations[SECCOMP_POD], context.seccompProfile, path, "seccomp")
     for part, container, index in containers_of(spec):
         profile = container.securityContext.seccompProfile if container.securityContext is not None else None
-        said = annotations.get(SECCOMP_CONTAINER + container.name)
-        if profile is not None and said is not None:
-            here = f"{at}.{part}[{index}].securityContext.seccompProfile"
-            yield from _agreement(said, profile, here, "seccomp")
+        annotation = annotations.get(SECCOMP_CONTAINER + container.name)
+        if profile is not None and annotation is not None:
+            path = f"{at}.{part}[{index}].securityContext.seccompProfile"
+            yield from _agreement(annotation, profile, path, "seccomp")
 
 
 def _app_armor_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
@@ -116,10 +116,10 @@ def _app_armor_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str)
     for part, container, index in containers_of(spec):
         own = container.securityContext.appArmorProfile if container.securityContext is not None else None
         profile = own or of_pod
-        said = annotations.get(APPARMOR + container.name)
-        if profile is not None and said is not None:
-            here = f"{at}.{part}[{index}].securityContext.appArmorProfile"
-            yield from _agreement(said, profile, here, "apparmor")
+        annotation = annotations.get(APPARMOR + container.name)
+        if profile is not None and annotation is not None:
+            path = f"{at}.{part}[{index}].securityContext.appArmorProfile"
+            yield from _agreement(annotation, profile, path, "apparmor")
 
 
 def _agreement(said: str, profile: SeccompProfile | AppArmorProfile, at: str, what: str) -> Faults:
@@ -147,9 +147,9 @@ def app_armor_of(annotation: str) -> AppArmorProfile | None:
 
 def fields_from_annotations(pod: Pod) -> list[str]:
     """Set the AppArmor fields of a new pod from its annotations, and return the deprecation warnings."""
-    found: list[str] = []
+    warnings: list[str] = []
     if pod.spec.os is not None and pod.spec.os.name == "windows":
-        return found
+        return warnings
     context = pod.spec.securityContext
     of_pod = context.appArmorProfile if context is not None else None
     for _, container, _ in containers_of(pod.spec):
@@ -166,5 +166,5 @@ def fields_from_annotations(pod: Pod) -> list[str]:
         elif profile is not None:
             continue
         text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
-        found.append(f"metadata.annotations[{key}]: {text}")
-    return found
+        warnings.append(f"metadata.annotations[{key}]: {text}")
+    return warnings

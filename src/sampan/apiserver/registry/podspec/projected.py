@@ -76,7 +76,7 @@ def _part(part: VolumeProjection, lenient: Leniency, paths: set[str], here: str,
     if part.serviceAccountToken is not None:
         yield from _token(part.serviceAccountToken, lenient, f"{here}.serviceAccountToken", at)
     given_parts = (part.secret, part.configMap, part.downwardAPI, part.serviceAccountToken)
-    if sum(found is not None for found in given_parts) > 1:
+    if sum(source is not None for source in given_parts) > 1:
         yield FieldError.forbidden(here, "may not specify more than 1 volume type per source")
 
 
@@ -104,6 +104,6 @@ def _token(token: ServiceAccountTokenProjection, lenient: Leniency, here: str, a
     if not token.path:
         yield FieldError.required(f"{at}.path")
     else:
-        for fault in non_reserved(token.path, f"{at}.path"):
+        for error in non_reserved(token.path, f"{at}.path"):
             if not lenient.far_token_paths:
-                yield fault
+                yield error

@@ -35,6 +35,6 @@ def _volume_secrets(spec: PodSpec) -> Iterator[str]:
             if source.secret is not None:
                 yield source.secret.name
         for kind in _WITH_SECRET_REF:
-            found = getattr(volume, kind)
-            if found is not None and found.secretRef is not None:
-                yield found.secretRef.name
+            volume_source = getattr(volume, kind)
+            if volume_source is not None and volume_source.secretRef is not None:
+                yield volume_source.secretRef.name

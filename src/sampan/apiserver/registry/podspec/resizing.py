@@ -26,13 +26,13 @@ def keep_all_but_resources(new: Pod, old: Pod) -> bool:
     If containers were added or removed, nothing is reset (return False); if they were renamed or reordered, the new
     containers are kept. In both cases validation reports the change.
     """
-    wanted = new.spec
+    spec = new.spec
     if any(len(_part(new, part)) != len(_part(old, part)) for part in _PARTS):
         return False
     new.spec = copy(old.spec)
-    new.spec.resources = wanted.resources
-    new.spec.containers = _resized(wanted.containers or [], old.spec.containers or [])
-    new.spec.initContainers = _resized(wanted.initContainers, old.spec.initContainers)
+    new.spec.resources = spec.resources
+    new.spec.containers = _resized(spec.containers or [], old.spec.containers or [])
+    new.spec.initContainers = _resized(spec.initContainers, old.spec.initContainers)
     new.status = old.status
     return True
 
@@ -45,8 +45,8 @@ def _resized(new: list[Container], old: list[Container]) -> list[Container]:
     if [container.name for container in new] != [container.name for container in old]:
         return new
     kept = [copy(container) for container in old]
-    for container, wanted in zip(kept, new, strict=True):
-        container.resources, container.resizePolicy = wanted.resources, wanted.resizePolicy
+    for container, new_container in zip(kept, new, strict=True):
+        container.resources, container.resizePolicy = new_container.resources, new_container.resizePolicy
     return kept
 
 
@@ -57,15 +57,15 @@ def resize_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
     if old.spec.os is not None and old.spec.os.name == "windows":
         yield FieldError.forbidden("[]", "windows pods cannot be resized")
         return
-    found = [*pod_faults(new, lenient), *_pod_faults(new, old)]
+    pod_errors = [*pod_faults(new, lenient), *_pod_faults(new, old)]
     order = list(_order(new, old))
-    yield from found
+    yield from pod_errors
     yield from order
     if order:
         return
     faults = list(_container_changes(new, old))
     yield from faults
-    if not found and not faults and _masked(new.spec, old.spec) != old.spec:
+    if not pod_errors and not faults and _masked(new.spec, old.spec) != old.spec:
         yield FieldError.forbidden("spec", "only cpu and memory resources are mutable")
 
 
@@ -73,7 +73,7 @@ def _pod_faults(new: Pod, old: Pod) -> Faults:
     if (old.status.qosClass or qos_class(old.spec)) != qos_class(new.spec):
         text = "Pod QOS Class may not change as a result of resizing"
         yield FieldError.invalid("spec", new.status.qosClass, text)
-    running = next((found for found in old.status.containerStatuses if found.state.running is not None), None)
+    running = next((status for status in old.status.containerStatuses if status.state.running is not None), None)
     if running is not None and running.resources is None:
         yield FieldError.forbidden("spec", "Pod running on node without support for resize")
     yield from _pod_level(new.spec, old.spec)
@@ -83,7 +83,7 @@ def _pod_faults(new: Pod, old: Pod) -> Faults:
 
 def _pod_level(new: PodSpec, old: PodSpec) -> Faults:
     now, before = new.resources, old.resources
-    if not any(found is not None and (found.requests or found.limits) for found in (now, before)):
+    if not any(resources is not None and (resources.requests or resources.limits) for resources in (now, before)):
         return
     if before is not None and now is None:
         yield FieldError.forbidden("spec.resources", "pod-level resources cannot be removed")
@@ -112,11 +112,11 @@ def _order(new: Pod, old: Pod) -> Faults:
 def _container_changes(new: Pod, old: Pod) -> Faults:
     for part in _PARTS:
         for index, (container, before) in enumerate(zip(_part(new, part), _part(old, part), strict=True)):
-            here = f"spec.{part}[{index}].resources"
+            path = f"spec.{part}[{index}].resources"
             if _removes(container.resources.requests, before.resources.requests):
-                yield FieldError.forbidden(f"{here}.requests", "resource requests cannot be removed")
+                yield FieldError.forbidden(f"{path}.requests", "resource requests cannot be removed")
             if _removes(container.resources.limits, before.resources.limits):
-                yield FieldError.forbidden(f"{here}.limits", "resource limits cannot be removed")
+                yield FieldError.forbidden(f"{path}.limits", "resource limits cannot be removed")
     for container, before in zip(_part(new, "containers"), _part(old, "containers"), strict=True):
         if _masked_container(container, before) != before:
             yield FieldError.forbidden("spec", "only cpu and memory resources are mutable")

@@ -34,17 +34,17 @@ def container_resource_name(name: str, at: str) -> Faults:
 
 
 def resource_name(name: str, at: str) -> Faults:
-    found = names.qualified_name(name)
-    for text in found:
+    messages = names.qualified_name(name)
+    for text in messages:
         yield FieldError.invalid(at, name, text)
-    if not found and "/" not in name and not amounts.is_standard(name):
+    if not messages and "/" not in name and not amounts.is_standard(name):
         yield FieldError.invalid(at, name, "must be a standard resource type or fully qualified")
 
 
 def _pod_resource_name(name: str, at: str) -> Faults:
-    found = list(resource_name(name, at))
-    yield from found
-    if not found and not resource_names.is_pod_level(name):
+    errors = list(resource_name(name, at))
+    yield from errors
+    if not errors and not resource_names.is_pod_level(name):
         yield FieldError.not_supported(at, name, ("cpu", "hugepages-", "memory"))
 
 
@@ -105,18 +105,18 @@ def _against_limit(name: str, amount: Quantity, limits: Mapping[str, str], at: s
 
 
 def _claims(claims: Sequence[ResourceClaim], pod_claims: Collection[str], at: str) -> Faults:
-    seen: set[str] = set()
+    claim_names: set[str] = set()
     requests: Counter[str] = Counter()
-    known = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
-    not_found = f"must be one of the names in pod.spec.resourceClaims{known}"
+    choices = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
+    not_found = f"must be one of the names in pod.spec.resourceClaims{choices}"
     for index, claim in enumerate(claims):
-        here, name = f"{at}[{index}]", claim.name
+        path, name = f"{at}[{index}]", claim.name
         if not name:
-            yield FieldError.required(here)
+            yield FieldError.required(path)
             continue
-        yield from _claim_again(claim, seen, requests, here)
+        yield from _claim_again(claim, claim_names, requests, path)
         if name not in pod_claims:
-            yield FieldError(NOT_FOUND, here, name, not_found)
+            yield FieldError(NOT_FOUND, path, name, not_found)
 
 
 def _claim_again(claim: ResourceClaim, seen: set[str], requests: Counter[str], at: str) -> Faults:
@@ -181,12 +181,12 @@ def _single_limits(spec: PodSpec, resources: ResourceRequirements, at: str) -> F
 
 def claim_faults(claims: Sequence[PodResourceClaim], pod_annotations: Mapping[str, str], at: str) -> Faults:
     """Yield the errors of `spec.resourceClaims`."""
-    seen: set[str] = set()
+    claim_names: set[str] = set()
     for index, claim in enumerate(claims):
         if MIRROR in pod_annotations:
             yield FieldError.forbidden("[]", "static pods do not support resource claims")
             continue
-        yield from _claim_name(claim.name, seen, f"{at}[{index}].name")
+        yield from _claim_name(claim.name, claim_names, f"{at}[{index}].name")
         yield from _claim_source(claim, f"{at}[{index}]")
 
 

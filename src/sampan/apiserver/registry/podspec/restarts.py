@@ -50,11 +50,11 @@ def _rule(rule: ContainerRestartRule, at: str) -> Faults:
 
 
 def resize_policy_faults(policies: Sequence[ContainerResizePolicy], restart_policy: str, at: str) -> Faults:
-    seen: set[str] = set()
+    resources: set[str] = set()
     for index, policy in enumerate(policies):
-        if policy.resourceName in seen:
+        if policy.resourceName in resources:
             yield FieldError.duplicate(f"{at}[{index}]", policy.resourceName)
-        seen.add(policy.resourceName)
+        resources.add(policy.resourceName)
         yield from one_of(policy.resourceName, _RESIZED, at)
         yield from one_of(policy.restartPolicy, _RESIZE_POLICIES, at)
         if restart_policy == "Never" and policy.restartPolicy != "NotRequired":
@@ -81,4 +81,6 @@ def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
 def may_all_restart(spec: PodSpec) -> bool:
     """Whether the exit of one container can restart all containers."""
     containers = [*(spec.containers or ()), *spec.initContainers]
-    return any(rule.action == "RestartAllContainers" for found in containers for rule in found.restartPolicyRules)
+    return any(
+        rule.action == "RestartAllContainers" for container in containers for rule in container.restartPolicyRules
+    )

@@ -43,11 +43,11 @@ def _keys(keys: Sequence[str], selector: LabelSelector | None, at: str) -> Fault
 
 def _keys_selected_twice(match: Sequence[str], selector: LabelSelector, at: str) -> Faults:
     places = {key: index for index, key in enumerate(match)}
-    seen = set(selector.matchLabels)
+    keys = set(selector.matchLabels)
     for expression in selector.matchExpressions:
-        if expression.key in places and expression.key in seen:
+        if expression.key in places and expression.key in keys:
             yield FieldError.invalid(f"{at}[{places[expression.key]}]", expression.key, _IN_BOTH)
-        seen.add(expression.key)
+        keys.add(expression.key)
 
 
 def old_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
@@ -95,10 +95,11 @@ def has_bad_node_affinity(spec: PodSpec) -> bool:
 
 
 def has_bad_spread(spec: PodSpec) -> bool:
-    return any(selector_faults(found.labelSelector, "") for found in spec.topologySpreadConstraints)
+    return any(selector_faults(constraint.labelSelector, "") for constraint in spec.topologySpreadConstraints)
 
 
 def has_bad_match_label_keys(spec: PodSpec) -> bool:
     return any(
-        any(label_keys(found.matchLabelKeys, (), found.labelSelector, "")) for found in spec.topologySpreadConstraints
+        any(label_keys(constraint.matchLabelKeys, (), constraint.labelSelector, ""))
+        for constraint in spec.topologySpreadConstraints
     )

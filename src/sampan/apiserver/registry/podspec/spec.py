@@ -108,12 +108,12 @@ def _readiness_gates(gates: list[PodReadinessGate], at: str) -> Faults:
 
 
 def _scheduling_gates(gates: list[PodSchedulingGate], at: str) -> Faults:
-    seen: set[str] = set()
+    gate_names: set[str] = set()
     for index, gate in enumerate(gates):
         yield from qualified(gate.name, f"{at}[{index}]")
-        if gate.name in seen:
+        if gate.name in gate_names:
             yield FieldError.duplicate(f"{at}[{index}]", gate.name)
-        seen.add(gate.name)
+        gate_names.add(gate.name)
 
 
 def _identity(spec: PodSpec, lenient: Leniency, at: str) -> Faults:

@@ -53,8 +53,8 @@ def status_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
 def _conditions(conditions: Sequence[PodCondition], at: str) -> Faults:
     for index, condition in enumerate(conditions):
         if condition.observedGeneration < 0:
-            here = f"{at}[{index}].observedGeneration"
-            yield FieldError.invalid(here, condition.observedGeneration, "must be a non-negative integer")
+            path = f"{at}[{index}].observedGeneration"
+            yield FieldError.invalid(path, condition.observedGeneration, "must be a non-negative integer")
         if condition.type not in _SYSTEM_CONDITIONS:
             yield from qualified(condition.type, f"{at}[{index}].Type")
 
@@ -73,7 +73,7 @@ def _nomination(node: str, old: Pod, at: str) -> Faults:
 
 def _transitions(new: PodStatus, old: Pod) -> Faults:
     """Yield errors for containers that are no longer terminated although they may not be restarted."""
-    if not any(found.state.terminated is not None for part in _STATUSES for found in getattr(old.status, part)):
+    if not any(status.state.terminated is not None for part in _STATUSES for status in getattr(old.status, part)):
         return
     spec = old.spec
     if not may_all_restart(spec):
@@ -112,18 +112,18 @@ def _first_by_name(containers: Sequence[AnyContainer]) -> dict[str, AnyContainer
 
 def _claims(pod: Pod) -> Faults:
     status, known = pod.status, {claim.name for claim in pod.spec.resourceClaims}
-    seen: set[str] = set()
+    claim_names: set[str] = set()
     for index, claim in enumerate(status.resourceClaimStatuses):
-        here = f"status.resourceClaimStatuses[{index}]"
+        path = f"status.resourceClaimStatuses[{index}]"
         if claim.name not in known:
             text = "must match the name of an entry in `spec.resourceClaims`"
-            yield FieldError.invalid(f"{here}.name", claim.name, text)
-        if claim.name in seen:
-            yield FieldError.duplicate(f"{here}.name", claim.name)
-        seen.add(claim.name)
+            yield FieldError.invalid(f"{path}.name", claim.name, text)
+        if claim.name in claim_names:
+            yield FieldError.duplicate(f"{path}.name", claim.name)
+        claim_names.add(claim.name)
         if claim.resourceClaimName is not None:
             for text in names.dns1123_subdomain(claim.resourceClaimName):
-                yield FieldError.invalid(f"{here}.resourceClaimName", claim.resourceClaimName, text)
+                yield FieldError.invalid(f"{path}.resourceClaimName", claim.resourceClaimName, text)
     if status.extendedResourceClaimStatus is not None:
         extended = status.extendedResourceClaimStatus
         yield from _extended_claim(extended, pod.spec, "status.extendedResourceClaimStatus")
@@ -133,24 +133,24 @@ def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: s
     if not status.requestMappings:
         yield FieldError.required(f"{at}.requestMappings", "at least one request mapping is required")
     containers = {container.name: container for container in (*spec.initContainers, *(spec.containers or ()))}
-    seen: set[tuple[str, str, str]] = set()
+    keys: set[tuple[str, str, str]] = set()
     for index, mapping in enumerate(status.requestMappings or ()):
-        here, container = f"{at}.requestMappings[{index}]", containers.get(mapping.containerName)
+        path, container = f"{at}.requestMappings[{index}]", containers.get(mapping.containerName)
         if container is None:
             text = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
-            yield FieldError.invalid(f"{here}.containerName", mapping.containerName, text)
+            yield FieldError.invalid(f"{path}.containerName", mapping.containerName, text)
         elif mapping.resourceName not in container.resources.requests:
             text = (
                 "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
                 "spec.containers.resources.requests"
             )
-            yield FieldError.invalid(f"{here}.resourceName", mapping.resourceName, text)
+            yield FieldError.invalid(f"{path}.resourceName", mapping.resourceName, text)
         yield from dns_label(mapping.requestName, f"{at}.requestName")
         key = (mapping.containerName, mapping.resourceName, mapping.requestName)
-        if key in seen:
+        if key in keys:
             for field in ("containerName", "resourceName", "requestName"):
-                yield FieldError.duplicate(f"{here}.{field}", getattr(mapping, field))
-        seen.add(key)
+                yield FieldError.duplicate(f"{path}.{field}", getattr(mapping, field))
+        keys.add(key)
     if not status.resourceClaimName:
         yield FieldError.required(f"{at}.resourceClaimName")
         return
@@ -173,13 +173,13 @@ def _addresses(new: PodStatus, old: PodStatus) -> Faults:
 
 def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], at: str) -> Faults:
     """Yield errors of new addresses, and if there is more than one address per IP family."""
-    kept = {found.ip for found in old}
-    for index, found in enumerate(new):
-        if found.ip not in kept:
-            yield from addresses.legacy_ip(found.ip, f"{at}[{index}]")
+    kept = {entry.ip for entry in old}
+    for index, entry in enumerate(new):
+        if entry.ip not in kept:
+            yield from addresses.legacy_ip(entry.ip, f"{at}[{index}]")
     if len(new) < 2:
         return
-    parsed = [addresses.parse(found.ip) for found in new]
+    parsed = [addresses.parse(entry.ip) for entry in new]
     if None in parsed:
         index = parsed.index(None)
         text = f"failed to check for dual stack with error:invalid IP[{index}]: {new[index].ip}"
@@ -209,8 +209,8 @@ def _users(pod: Pod) -> Faults:
 def _linux_user(user: LinuxContainerUser, at: str) -> Faults:
     yield from user_or_group_id(user.uid, f"{at}.uid")
     yield from user_or_group_id(user.gid, f"{at}.gid")
-    for place, group in enumerate(user.supplementalGroups):
-        yield from user_or_group_id(group, f"{at}.supplementalGroups[{place}]")
+    for group_index, group in enumerate(user.supplementalGroups):
+        yield from user_or_group_id(group, f"{at}.supplementalGroups[{group_index}]")
 
 
 def _health(pod: Pod) -> Faults:
@@ -223,15 +223,15 @@ def _health(pod: Pod) -> Faults:
                 continue
             container = by_name.get(status.name)
             claims = _claim_names(container) if container is not None else set()
-            for place, resource in enumerate(status.allocatedResourcesStatus):
-                here = f"status.{part}[{index}].allocatedResourcesStatus[{place}]"
+            for resource_index, resource in enumerate(status.allocatedResourcesStatus):
+                path = f"status.{part}[{index}].allocatedResourcesStatus[{resource_index}]"
                 if container is not None:
-                    yield from _known_resource(resource, container, claims, f"{here}.name")
-                yield from _devices(resource.resources, f"{here}.resources")
+                    yield from _known_resource(resource, container, claims, f"{path}.name")
+                yield from _devices(resource.resources, f"{path}.resources")
     for index, status in enumerate(pod.status.ephemeralContainerStatuses):
         if status.allocatedResourcesStatus:
-            here = f"status.ephemeralContainerStatuses[{index}].allocatedResourcesStatus"
-            yield FieldError.forbidden(here, "must not be specified in container status")
+            path = f"status.ephemeralContainerStatuses[{index}].allocatedResourcesStatus"
+            yield FieldError.forbidden(path, "must not be specified in container status")
 
 
 def _claim_names(container: AnyContainer) -> set[str]:
@@ -253,7 +253,7 @@ def _known_resource(resource: ResourceStatus, container: AnyContainer, claims: C
 
 
 def _devices(devices: Sequence[ResourceHealth], at: str) -> Faults:
-    seen: set[str] = set()
+    resource_ids: set[str] = set()
     for index, device in enumerate(devices):
         if device.health not in _HEALTHS:
             yield FieldError.not_supported(f"{at}[{index}].health", device.health, _HEALTHS)
@@ -261,6 +261,6 @@ def _devices(devices: Sequence[ResourceHealth], at: str) -> Faults:
             yield FieldError.required(f"{at}[{index}].message", "must be non-empty if specified")
         elif device.message is not None and len(device.message.encode()) > _MESSAGE_MOST:
             yield FieldError.too_long(f"{at}[{index}].message", _MESSAGE_MOST)
-        if device.resourceID in seen:
+        if device.resourceID in resource_ids:
             yield FieldError.duplicate(f"{at}[{index}].resourceID", device.resourceID)
-        seen.add(device.resourceID)
+        resource_ids.add(device.resourceID)

@@ -25,18 +25,18 @@ _IPC = frozenset(
 
 
 def sysctl_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
-    seen: set[str] = set()
+    sysctl_names: set[str] = set()
     for index, sysctl in enumerate(spec.securityContext.sysctls if spec.securityContext is not None else ()):
-        name, here = sysctl.name, f"{at}[{index}].name"
+        name, path = sysctl.name, f"{at}[{index}].name"
         if not name:
-            yield FieldError.required(here)
+            yield FieldError.required(path)
         elif len(name) > _LONGEST or not _is_name(name):
-            yield FieldError.invalid(here, name, _BAD_NAME)
-        elif name in seen:
-            yield FieldError.duplicate(here, name)
+            yield FieldError.invalid(path, name, _BAD_NAME)
+        elif name in sysctl_names:
+            yield FieldError.duplicate(path, name)
         if (shared := _shared_with_host(name, spec)) and not lenient.host_sysctls:
-            yield FieldError.invalid(here, name, f"may not be specified when '{shared}' is true")
-        seen.add(name)
+            yield FieldError.invalid(path, name, f"may not be specified when '{shared}' is true")
+        sysctl_names.add(name)
 
 
 def has_host_sysctl(spec: PodSpec) -> bool:

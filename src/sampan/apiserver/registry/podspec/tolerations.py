@@ -33,8 +33,8 @@ def _toleration(toleration: Toleration, at: str) -> Faults:
 def _operator(toleration: Toleration, at: str) -> Faults:
     operator, value = toleration.operator, toleration.value
     if operator in ("Equal", ""):
-        if found := names.label_value(value):
-            yield FieldError.invalid(f"{at}.operator", value, ";".join(found))
+        if messages := names.label_value(value):
+            yield FieldError.invalid(f"{at}.operator", value, ";".join(messages))
     elif operator == "Exists":
         if value:
             yield FieldError.invalid(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")

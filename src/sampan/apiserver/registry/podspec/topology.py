@@ -19,12 +19,12 @@ _POLICIES = ("Honor", "Ignore")
 
 
 def spread_faults(constraints: list[TopologySpreadConstraint], lenient: Leniency, at: str) -> Faults:
-    left = Counter((constraint.topologyKey, constraint.whenUnsatisfiable) for constraint in constraints)
+    remaining = Counter((constraint.topologyKey, constraint.whenUnsatisfiable) for constraint in constraints)
     for index, constraint in enumerate(constraints):
         yield from _constraint(constraint, f"{at}[{index}]")
         pair = (constraint.topologyKey, constraint.whenUnsatisfiable)
-        left[pair] -= 1
-        if left[pair]:
+        remaining[pair] -= 1
+        if remaining[pair]:
             field = f"{at}[{index}].{{topologyKey, whenUnsatisfiable}}"
             yield FieldError.duplicate(field, f"{{{pair[0]}, {pair[1]}}}")
         yield from _domains(constraint, f"{at}[{index}].minDomains")

@@ -38,31 +38,31 @@ def volume_faults(
     """
     claims = {f"{pod_name}-{volume.name}" for volume in volumes if pod_name and volume.ephemeral is not None}
     for index, volume in enumerate(volumes):
-        here = f"{at}[{index}]"
-        faults = list(_volume(volume, pod_name, lenient, here))
+        path = f"{at}[{index}]"
+        faults = list(_volume(volume, pod_name, lenient, path))
         if volume.name in good:
-            faults.append(FieldError.duplicate(f"{here}.name", volume.name))
+            faults.append(FieldError.duplicate(f"{path}.name", volume.name))
         if not faults:
             good[volume.name] = volume
         yield from faults
         claim = volume.persistentVolumeClaim
         if claim is not None and claim.claimName in claims:
             text = "must not reference a PVC that gets created for an ephemeral volume"
-            yield FieldError.invalid(f"{here}.persistentVolumeClaim.claimName", claim.claimName, text)
+            yield FieldError.invalid(f"{path}.persistentVolumeClaim.claimName", claim.claimName, text)
 
 
 def _volume(volume: Volume, pod_name: str, lenient: Leniency, at: str) -> Faults:
-    found = [(name, source) for name in _SOURCES if (source := getattr(volume, name)) is not None]
-    for place, (name, source) in enumerate(found):
-        if place > 0:
+    sources = [(name, source) for name in _SOURCES if (source := getattr(volume, name)) is not None]
+    for index, (name, source) in enumerate(sources):
+        if index > 0:
             yield FieldError.forbidden(f"{at}.{_TOLD_AS.get(name, name)}", "may not specify more than 1 volume type")
         else:
             yield from _SOURCES[name](source, lenient, f"{at}.{name}")
         if name == "iscsi":
             yield from storage.iscsi_name(volume, at)
-        if name == "ephemeral" and place == 0 and pod_name and volume.name:
+        if name == "ephemeral" and index == 0 and pod_name and volume.name:
             yield from _claim_name(volume.name, f"{pod_name}-{volume.name}", f"{at}.name")
-    if not found:
+    if not sources:
         yield FieldError.required(at, "must specify a volume type")
     if not volume.name:
         yield FieldError.required(f"{at}.name")

@@ -51,30 +51,30 @@ _NO_SELECTOR = "a null labelSelector results in matching no pod"
 def warnings_for(spec: PodSpec, meta: ObjectMeta, at: str = "") -> Warnings:
     """Yield all warnings. `at` is the path of a template, empty for a pod."""
     start, is_template = (f"{at}." if at else ""), bool(at)
-    here = f"{start}spec"
+    path = f"{start}spec"
     if spec.nodeSelector or spec.affinity is not None:
-        yield from _node_labels(spec, here)
+        yield from _node_labels(spec, path)
     if spec.topologySpreadConstraints:
-        yield from _spreading(spec, here)
+        yield from _spreading(spec, path)
     if meta.annotations:
         yield from _annotations(meta, start)
     if spec.volumes:
-        yield from _volumes(spec, f"{here}.volumes")
+        yield from _volumes(spec, f"{path}.volumes")
     if spec.hostAliases or spec.imagePullSecrets:
-        yield from _repeated(spec, here)
+        yield from _repeated(spec, path)
     if spec.overhead:
-        yield from _fractions(spec.overhead, f"{here}.overhead")
+        yield from _fractions(spec.overhead, f"{path}.overhead")
     yield from _containers(spec, meta, start, is_template)
-    yield from _ports(spec, here)
+    yield from _ports(spec, path)
     if (spec.terminationGracePeriodSeconds or 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
-        yield f"{here}.terminationGracePeriodSeconds: {text}"
+        yield f"{path}.terminationGracePeriodSeconds: {text}"
     if spec.affinity is not None:
-        yield from _affinity(spec, f"{here}.affinity")
+        yield from _affinity(spec, f"{path}.affinity")
     for index, server in enumerate(spec.dnsConfig.nameservers if spec.dnsConfig is not None else ()):
-        yield from address_warnings(server, f"{here}.dnsConfig.nameservers[{index}]")
+        yield from address_warnings(server, f"{path}.dnsConfig.nameservers[{index}]")
     for index, alias in enumerate(spec.hostAliases):
-        yield from address_warnings(alias.ip, f"{here}.hostAliases[{index}].ip")
+        yield from address_warnings(alias.ip, f"{path}.hostAliases[{index}].ip")
 
 
 def _annotations(meta: ObjectMeta, start: str) -> Warnings:
@@ -92,11 +92,11 @@ def _node_labels(spec: PodSpec, at: str) -> Warnings:
     at = f"{at}.affinity.nodeAffinity"
     required = node.requiredDuringSchedulingIgnoredDuringExecution
     for index, term in enumerate((required.nodeSelectorTerms or ()) if required is not None else ()):
-        here = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"
-        yield from node_term_warnings(term, here)
+        path = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{index}]"
+        yield from node_term_warnings(term, path)
     for index, preferred in enumerate(node.preferredDuringSchedulingIgnoredDuringExecution):
-        here = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}].preference"
-        yield from node_term_warnings(preferred.preference, here, checks_values=True)
+        path = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{index}].preference"
+        yield from node_term_warnings(preferred.preference, path, checks_values=True)
 
 
 def node_term_warnings(term: NodeSelectorTerm, at: str, *, checks_values: bool = False) -> Warnings:
@@ -104,18 +104,18 @@ def node_term_warnings(term: NodeSelectorTerm, at: str, *, checks_values: bool =
         if expression.key in DEPRECATED_NODE_LABELS:
             text = DEPRECATED_NODE_LABELS[expression.key]
             yield f"{at}.matchExpressions[{index}].key: {expression.key} is {text}"
-        for place, value in enumerate(expression.values if checks_values else ()):
+        for value_index, value in enumerate(expression.values if checks_values else ()):
             for text in names.label_value(value):
-                yield f"{at}.matchExpressions[{index}].values[{place}]: {value} is invalid, {text}"
+                yield f"{at}.matchExpressions[{index}].values[{value_index}]: {value} is invalid, {text}"
 
 
 def _spreading(spec: PodSpec, at: str) -> Warnings:
     for index, constraint in enumerate(spec.topologySpreadConstraints):
-        here, key = f"{at}.topologySpreadConstraints[{index}]", constraint.topologyKey
+        path, key = f"{at}.topologySpreadConstraints[{index}]", constraint.topologyKey
         if key in DEPRECATED_NODE_LABELS:
-            yield f"{here}.topologyKey: {key} is {DEPRECATED_NODE_LABELS[key]}"
+            yield f"{path}.topologyKey: {key} is {DEPRECATED_NODE_LABELS[key]}"
         if constraint.labelSelector is None:
-            yield f"{here}.labelSelector: {_NO_SELECTOR}"
+            yield f"{path}.labelSelector: {_NO_SELECTOR}"
 
 
 def _volumes(spec: PodSpec, at: str) -> Warnings:
@@ -124,13 +124,13 @@ def _volumes(spec: PodSpec, at: str) -> Warnings:
             continue
         for source, text in _DEPRECATED_VOLUMES.items():
             if getattr(volume, source) is not None:
-                told = "storageOS" if source == "storageos" else source
-                yield f"{at}[{index}].{told}: {text}"
+                field = "storageOS" if source == "storageos" else source
+                yield f"{at}[{index}].{field}: {text}"
         template = volume.ephemeral.volumeClaimTemplate if volume.ephemeral is not None else None
         if template is not None:
             requests = template.spec.resources.requests
-            here = f"{at}[{index}].ephemeral.volumeClaimTemplate.spec.resources.requests"
-            yield from _fractions(requests, here, ("storage",))
+            path = f"{at}[{index}].ephemeral.volumeClaimTemplate.spec.resources.requests"
+            yield from _fractions(requests, path, ("storage",))
     yield from overlap_warnings(spec.volumes)
 
 
@@ -148,11 +148,11 @@ def _repeated(spec: PodSpec, at: str) -> Warnings:
 
 def _again(values: Sequence[str]) -> Iterator[tuple[int, str]]:
     """Yield index and value of each value that occurred before."""
-    seen: set[str] = set()
+    distinct_values: set[str] = set()
     for index, value in enumerate(values):
-        if value in seen:
+        if value in distinct_values:
             yield index, value
-        seen.add(value)
+        distinct_values.add(value)
 
 
 def _fractions(found: dict[str, str], at: str, counted: Sequence[str] = ("memory", "ephemeral-storage")) -> Warnings:
@@ -175,9 +175,9 @@ def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) 
             yield from _profile_annotations(container, spec, meta, start, is_template)
         at, resources = f"{start}spec.{part}[{index}]", container.resources
         for name in ("memory", "ephemeral-storage") if resources.limits or resources.requests else ():
-            for kind, found in (("limits", resources.limits), ("requests", resources.requests)):
-                if name in found:
-                    yield from _fractions(found, f"{at}.resources.{kind}", (name,))
+            for kind, quantities in (("limits", resources.limits), ("requests", resources.requests)):
+                if name in quantities:
+                    yield from _fractions(quantities, f"{at}.resources.{kind}", (name,))
         if len(container.env) > 1:
             yield from _hidden_variables(container, f"{at}.env")
 
@@ -202,23 +202,23 @@ def _hidden_variables(container: AnyContainer, at: str) -> Warnings:
     for index, name in _again([variable.name for variable in container.env]):
         variable, reference = container.env[index], f"$({name})"
         if variable.valueFrom is not None or variable.value == reference or reference not in variable.value:
-            told = f"hides previous definition of {gotext.quote(name)}, which may be dropped when using apply"
-            yield f"{at}[{index}]: {told}"
+            message = f"hides previous definition of {gotext.quote(name)}, which may be dropped when using apply"
+            yield f"{at}[{index}]: {message}"
 
 
 def _ports(spec: PodSpec, at: str) -> Warnings:
     ports = [
-        (port, f"{at}.{part}[{place}].ports[{index}]")
-        for part, container, place in containers_of(spec)
+        (port, f"{at}.{part}[{container_index}].ports[{index}]")
+        for part, container, container_index in containers_of(spec)
         for index, port in enumerate(container.ports)
     ]
     if not ports:
         return
     earlier: dict[tuple[int, str], _EarlierPorts] = {}
     pairs_left = limits.WARNINGS_OF_PAIRS
-    for number, (port, here) in enumerate(ports):
+    for number, (port, path) in enumerate(ports):
         if port.hostIP and port.hostPort == 0:
-            yield f"{here}: hostIP set without hostPort: {_go_port(port)}"
+            yield f"{path}: hostIP set without hostPort: {_go_port(port)}"
         key = (port.containerPort, port.protocol)
         others = earlier.get(key)
         if others is None:
@@ -226,7 +226,7 @@ def _ports(spec: PodSpec, at: str) -> Warnings:
         elif pairs_left:
             for other, text in others.clashes(port, pairs_left):
                 pairs_left -= 1
-                yield f"{here}: {text} with {ports[other][1]}"
+                yield f"{path}: {text} with {ports[other][1]}"
         others.add(number, port)
     if len(ports) > 1:
         yield from _port_names(ports)
@@ -266,12 +266,12 @@ class _EarlierPorts:
         ambiguous = (
             self._equal.get((port.hostPort, ""), []) if port.hostIP else self._with_address.get(port.hostPort, [])
         )
-        found = [
+        clashes = [
             *((number, "duplicate port definition") for number in duplicates[:most]),
             *((number, "overlapping port definition") for number in self._without_host_port[:most]),
             *((number, "dangerously ambiguous port definition") for number in ambiguous[:most]),
         ]
-        return sorted(found)[:most]
+        return sorted(clashes)[:most]
 
 
 def _go_port(port: ContainerPort) -> str:
@@ -283,13 +283,13 @@ def _go_port(port: ContainerPort) -> str:
 
 def _port_names(found: Sequence[tuple[ContainerPort, str]]) -> Warnings:
     first: dict[str, str] = {}
-    for port, here in found:
+    for port, path in found:
         if port.name in first:
-            there = first[port.name]
-            told = f"services and probes that select ports by name will use {there}"
-            yield f"{here}: duplicate port name {gotext.quote(port.name)} with {there}, {told}"
+            first_path = first[port.name]
+            message = f"services and probes that select ports by name will use {first_path}"
+            yield f"{path}: duplicate port name {gotext.quote(port.name)} with {first_path}, {message}"
         elif port.name:
-            first[port.name] = here
+            first[port.name] = path
 
 
 def _affinity(spec: PodSpec, at: str) -> Warnings:
@@ -299,12 +299,12 @@ def _affinity(spec: PodSpec, at: str) -> Warnings:
             continue
         for index, term in enumerate(affinity.requiredDuringSchedulingIgnoredDuringExecution):
             if term.labelSelector is None:
-                here = f"{at}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]"
-                yield f"{here}.labelSelector: {_NO_SELECTOR}"
+                path = f"{at}.{kind}.requiredDuringSchedulingIgnoredDuringExecution[{index}]"
+                yield f"{path}.labelSelector: {_NO_SELECTOR}"
         for index, weighted in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution):
             if weighted.podAffinityTerm.labelSelector is None:
-                here = f"{at}.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{index}].podAffinityTerm"
-                yield f"{here}.labelSelector: {_NO_SELECTOR}"
+                path = f"{at}.{kind}.preferredDuringSchedulingIgnoredDuringExecution[{index}].podAffinityTerm"
+                yield f"{path}.labelSelector: {_NO_SELECTOR}"
 
 
 def address_warnings(value: str, at: str) -> Warnings:

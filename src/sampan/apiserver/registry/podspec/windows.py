@@ -62,17 +62,17 @@ def host_process_faults(spec: PodSpec, at: str) -> Faults:
     """Yield errors unless all containers or none are HostProcess containers, and the former use the host network."""
     options = spec.securityContext.windowsOptions if spec.securityContext is not None else None
     of_pod = options.hostProcess if options is not None else None
-    found: list[bool] = []
+    host_processes: list[bool] = []
     for part, container, index in containers_of(spec):
         own = _host_process(container)
         if of_pod is not None and own is not None and own != of_pod:
             text = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
-            here = f"{at}.{part}[{index}].securityContext.windowsOptions.hostProcess"
-            yield FieldError.invalid(here, own, text)
-        found.append(bool(of_pod if own is None else own))
-    if not any(found):
+            path = f"{at}.{part}[{index}].securityContext.windowsOptions.hostProcess"
+            yield FieldError.invalid(path, own, text)
+        host_processes.append(bool(of_pod if own is None else own))
+    if not any(host_processes):
         return
-    if not all(found):
+    if not all(host_processes):
         text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
         yield FieldError.invalid(at, "", text)
     if not spec.hostNetwork:

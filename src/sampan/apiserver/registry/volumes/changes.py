@@ -28,8 +28,8 @@ def change_faults(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> Fault
     if new.csi is not None and old.csi is not None and old.csi.controllerExpandSecretRef is None:
         new_source["csi"] = msgspec.structs.replace(new.csi, controllerExpandSecretRef=None)
     if new_source != old_source:
-        told = "spec.persistentvolumesource is immutable after creation"
-        text = f"{told}\n{difference(_Sources(**old_source), _Sources(**new_source))}"
+        message = "spec.persistentvolumesource is immutable after creation"
+        text = f"{message}\n{difference(_Sources(**old_source), _Sources(**new_source))}"
         yield FieldError.forbidden("spec.persistentvolumesource", text)
     if new.volumeMode != old.volumeMode:
         yield FieldError.invalid("volumeMode", new.volumeMode, "field is immutable")

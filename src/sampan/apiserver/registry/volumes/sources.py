@@ -29,9 +29,9 @@ _LONG_NAME = (
 
 def source_faults(spec: PersistentVolumeSpec, name: str, at: str) -> Faults:
     """Yield the errors of the volume's sources. `name` is the name of the volume, "" for an inline volume."""
-    found = [field for field in _SOURCES if getattr(spec, field) is not None]
-    for place, field in enumerate(found):
-        if place and field != "flexVolume":
+    fields = [field for field in _SOURCES if getattr(spec, field) is not None]
+    for index, field in enumerate(fields):
+        if index and field != "flexVolume":
             yield FieldError.forbidden(f"{at}.{'cephFS' if field == 'cephfs' else field}", _ONE_TOO_MANY)
             continue
         yield from _SOURCES[field](getattr(spec, field), f"{at}.{field}")
@@ -39,7 +39,7 @@ def source_faults(spec: PersistentVolumeSpec, name: str, at: str) -> Faults:
             yield from _iscsi(spec.iscsi, name, f"{at}.iscsi")
         elif field == "local" and spec.nodeAffinity is None:
             yield FieldError.required(f"{at}.nodeAffinity", "Local volume requires node affinity")
-    if not found:
+    if not fields:
         yield FieldError.required(at, "must specify a volume type")
 
 

@@ -17,13 +17,13 @@ def container_columns(containers: Callable[[Any], list[Container]] = _containers
     return (
         Column(
             "Containers",
-            lambda found, now: cells.container_names(containers(found)),
+            lambda obj, now: cells.container_names(containers(obj)),
             description="Names of each container in the template.",
             wide=True,
         ),
         Column(
             "Images",
-            lambda found, now: cells.container_images(containers(found)),
+            lambda obj, now: cells.container_images(containers(obj)),
             description="Images referenced by each container in the template.",
             wide=True,
         ),
@@ -35,4 +35,4 @@ SELECTOR = Column("Selector", lambda found, now: cells.selector(found.spec.selec
 
 def count(name: str, field: str) -> Column:
     """Return a column with a number from the status."""
-    return Column(name, lambda found, now: getattr(found.status, field), type="integer", field=f"status.{field}")
+    return Column(name, lambda obj, now: getattr(obj.status, field), type="integer", field=f"status.{field}")

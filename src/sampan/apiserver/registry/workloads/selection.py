@@ -59,5 +59,5 @@ def changed_selector(new: LabelSelector | None, old: LabelSelector | None, at: s
 
 def expression(selector: LabelSelector | None) -> str:
     """Return the selector as text for the scale subresource; "" if it matches everything or nothing, or is invalid."""
-    found = parsed(selector)
-    return str(found) if found is not None else ""
+    parsed_selector = parsed(selector)
+    return str(parsed_selector) if parsed_selector is not None else ""

@@ -44,8 +44,8 @@ class TemplateStrategy(Strategy):
     """Whether to warn of a name that is no DNS label; false for kinds that reject such names."""
 
     def template_of(self, obj: Any) -> PodTemplateSpec:
-        found: PodTemplateSpec = obj.spec.template
-        return found
+        template: PodTemplateSpec = obj.spec.template
+        return template
 
     def prepare_create(self, ctx: Context, obj: Any) -> None:
         obj.status = type(obj.status)()

@@ -99,7 +99,7 @@ def _target_group(obj: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | N
 
 def _object_group(old: HorizontalPodAutoscaler | None) -> Group:
     objects = [metric.object for metric in (old.spec.metrics if old is not None else ()) if metric.type == "Object"]
-    is_bad = any(found is not None and group_fault(found.describedObject, Group.OPTIONAL) for found in objects)
+    is_bad = any(source is not None and group_fault(source.describedObject, Group.OPTIONAL) for source in objects)
     return Group.ANYTHING if is_bad else Group.OPTIONAL
 
 

@@ -18,11 +18,11 @@ def behavior_faults(behavior: HorizontalPodAutoscalerBehavior, at: str) -> Fault
 
 
 def _rules(rules: HPAScalingRules, at: str) -> Faults:
-    window, here = rules.stabilizationWindowSeconds or 0, f"{at}.stabilizationWindowSeconds"
+    window, path = rules.stabilizationWindowSeconds or 0, f"{at}.stabilizationWindowSeconds"
     if window < 0:
-        yield FieldError.invalid(here, window, "must be greater than or equal to zero")
+        yield FieldError.invalid(path, window, "must be greater than or equal to zero")
     if window > _WINDOW_MOST_S:
-        yield FieldError.invalid(here, window, f"must be less than or equal to {_WINDOW_MOST_S}")
+        yield FieldError.invalid(path, window, f"must be less than or equal to {_WINDOW_MOST_S}")
     yield from optional_one_of(rules.selectPolicy, _CHOICES, f"{at}.selectPolicy")
     if not rules.policies:
         yield FieldError.required(f"{at}.policies", "must specify at least one Policy")

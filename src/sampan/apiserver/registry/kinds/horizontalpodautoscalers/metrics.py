@@ -37,13 +37,13 @@ def _metric(metric: MetricSpec, at: str, object_group: Group) -> Faults:
     present = [field for field in _SOURCES if getattr(metric, field) is not None]
     if present:
         yield from _source(present[0], getattr(metric, present[0]), f"{at}.{present[0]}", object_group)
-    wanted = metric.type[:1].lower() + metric.type[1:] if metric.type in _TYPES else ""
-    if not wanted:
+    expected = metric.type[:1].lower() + metric.type[1:] if metric.type in _TYPES else ""
+    if not expected:
         yield FieldError.not_supported(f"{at}.type", metric.type, _TYPES)
-    elif wanted not in present:
-        yield FieldError.required(f"{at}.{wanted}", "must populate information for the given metric source")
+    elif expected not in present:
+        yield FieldError.required(f"{at}.{expected}", "must populate information for the given metric source")
     for field in present if len(present) != 1 else ():
-        if field != wanted:
+        if field != expected:
             yield FieldError.forbidden(f"{at}.{field}", "must populate the given metric source only")
 
 

@@ -48,8 +48,8 @@ def _average(target: MetricTarget, current: MetricValueStatus | None) -> str:
 
 
 def _value(current: MetricValueStatus | None, field: str) -> Any:
-    found = getattr(current, field) if current is not None else None
-    return _UNKNOWN if found is None else found
+    value = getattr(current, field) if current is not None else None
+    return _UNKNOWN if value is None else value
 
 
 def _percent(value: int | None, otherwise: str) -> str:

@@ -67,9 +67,9 @@ def _with_changes(old: PodSpec, new: PodSpec) -> PodSpec:
 
 
 def _affinity(old: Affinity | None, new: Affinity | None) -> Affinity | None:
-    wanted = new.nodeAffinity if new is not None else None
-    found = msgspec.structs.replace(old or Affinity(), nodeAffinity=wanted)
-    return None if new is None and found == Affinity() else found
+    node_affinity = new.nodeAffinity if new is not None else None
+    affinity = msgspec.structs.replace(old or Affinity(), nodeAffinity=node_affinity)
+    return None if new is None and affinity == Affinity() else affinity
 
 
 def _with_resources(old: list[Container], new: list[Container]) -> list[Container]:

@@ -32,13 +32,13 @@ def overlap(completed: str, failed: str, completions: int) -> int | None:
 
 
 def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
-    found = []
+    intervals = []
     for part in text.split(",") if text else ():
         try:
-            found.append(_interval(part, completions))
+            intervals.append(_interval(part, completions))
         except IndexesError:
             continue
-    return found
+    return intervals
 
 
 def _interval(text: str, completions: int) -> tuple[int, int]:

@@ -67,20 +67,20 @@ def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Collection
     if codes.containerName is not None and codes.containerName not in names:
         text = "must be one of the container or initContainer names in the pod template"
         yield FieldError.invalid(f"{at}.containerName", codes.containerName, text)
-    values, here = codes.values or [], f"{at}.values"
+    values, path = codes.values or [], f"{at}.values"
     if not values:
-        yield FieldError.invalid(here, codes.values, "at least one value is required")
+        yield FieldError.invalid(path, codes.values, "at least one value is required")
     elif len(values) > _VALUES_MOST:
-        yield FieldError.too_many(here, len(values), _VALUES_MOST)
-    seen: set[int] = set()
+        yield FieldError.too_many(path, len(values), _VALUES_MOST)
+    exit_codes: set[int] = set()
     for index, value in enumerate(values):
         if codes.operator == "In" and value == 0:
-            yield FieldError.invalid(f"{here}[{index}]", value, "must not be 0 for the In operator")
-        if value in seen:
-            yield FieldError.duplicate(f"{here}[{index}]", value)
-        seen.add(value)
+            yield FieldError.invalid(f"{path}[{index}]", value, "must not be 0 for the In operator")
+        if value in exit_codes:
+            yield FieldError.duplicate(f"{path}[{index}]", value)
+        exit_codes.add(value)
     if values != sorted(values):
-        yield FieldError.invalid(here, values, "must be ordered")
+        yield FieldError.invalid(path, values, "must be ordered")
 
 
 def success_policy_faults(spec: JobSpec, at: str) -> Faults:
@@ -100,23 +100,23 @@ def _success_rule(rule: SuccessPolicyRule, completions: int, at: str) -> Faults:
         yield FieldError.required(at, text)
     total = 0
     if rule.succeededIndexes is not None:
-        here = f"{at}.succeededIndexes"
+        path = f"{at}.succeededIndexes"
         if len(rule.succeededIndexes) > _INDEXES_MOST:
-            yield FieldError.too_long(here, _INDEXES_MOST)
+            yield FieldError.too_long(path, _INDEXES_MOST)
         try:
             total = indexes.count(rule.succeededIndexes, completions)
         except indexes.IndexesError as error:
-            yield FieldError.invalid(here, rule.succeededIndexes, f"error parsing succeededIndexes: {error}")
+            yield FieldError.invalid(path, rule.succeededIndexes, f"error parsing succeededIndexes: {error}")
     if rule.succeededCount is not None:
         yield from _success_count(rule, completions, total, f"{at}.succeededCount")
 
 
 def _success_count(rule: SuccessPolicyRule, completions: int, total: int, at: str) -> Faults:
-    wanted = rule.succeededCount or 0
-    yield from non_negative(wanted, at)
-    if wanted > completions:
+    count = rule.succeededCount or 0
+    yield from non_negative(count, at)
+    if count > completions:
         text = f"must be less than or equal to {completions} (the number of specified completions)"
-        yield FieldError.invalid(at, wanted, text)
-    if rule.succeededIndexes is not None and wanted > total:
+        yield FieldError.invalid(at, count, text)
+    if rule.succeededIndexes is not None and count > total:
         what = "the number of indexes in the specified succeededIndexes field"
-        yield FieldError.invalid(at, wanted, f"must be less than or equal to {total} ({what})")
+        yield FieldError.invalid(at, count, f"must be less than or equal to {total} ({what})")

@@ -27,13 +27,13 @@ def generated_faults(job: Job, *, has_new_labels: bool) -> Faults:
     selector, meta = job.spec.selector, job.metadata
     if job.spec.manualSelector or selector is None:
         return
-    wanted = {_OLD_UID_LABEL: meta.uid, _OLD_NAME_LABEL: meta.name}
+    labels = {_OLD_UID_LABEL: meta.uid, _OLD_NAME_LABEL: meta.name}
     if has_new_labels:
-        wanted |= {UID_LABEL: meta.uid, NAME_LABEL: meta.name}
-    for key, value in wanted.items():
+        labels |= {UID_LABEL: meta.uid, NAME_LABEL: meta.name}
+    for key, value in labels.items():
         yield from _label_faults(job.spec.template.metadata.labels, key, value)
     selected = selection.parsed(selector)
-    if selected is not None and not selected.matches(wanted):
+    if selected is not None and not selected.matches(labels):
         yield FieldError.invalid("spec.selector", selector, "`selector` not auto-generated")
 
 

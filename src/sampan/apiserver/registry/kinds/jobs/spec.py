@@ -79,11 +79,11 @@ def _policies(spec: JobSpec, at: str) -> Faults:
     if spec.podFailurePolicy is not None:
         yield from failure_policy_faults(spec, f"{at}.podFailurePolicy")
     if spec.successPolicy is not None:
-        here = f"{at}.successPolicy"
+        path = f"{at}.successPolicy"
         if spec.completionMode != INDEXED:
-            yield FieldError.invalid(here, shown(spec.successPolicy), _NEEDS_INDEXES)
+            yield FieldError.invalid(path, shown(spec.successPolicy), _NEEDS_INDEXES)
         else:
-            yield from success_policy_faults(spec, here)
+            yield from success_policy_faults(spec, path)
     allowed = ("Failed",) if spec.podFailurePolicy is not None else ("Failed", "TerminatingOrFailed")
     yield from optional_one_of(spec.podReplacementPolicy, allowed, f"{at}.podReplacementPolicy")
 

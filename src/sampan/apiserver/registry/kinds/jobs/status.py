@@ -73,15 +73,15 @@ def _uncounted(job: Job) -> Faults:
     pods = job.status.uncountedTerminatedPods
     if pods is None:
         return
-    seen: set[str] = set()
-    for field, found in (("succeeded", pods.succeeded), ("failed", pods.failed)):
-        for index, uid in enumerate(found):
+    distinct_uids: set[str] = set()
+    for field, uids in (("succeeded", pods.succeeded), ("failed", pods.failed)):
+        for index, uid in enumerate(uids):
             at = f"status.uncountedTerminatedPods.{field}[{index}]"
             if not uid:
                 yield FieldError.invalid(at, uid, "must not be empty")
-            elif uid in seen:
+            elif uid in distinct_uids:
                 yield FieldError.duplicate(at, uid)
-            seen.add(uid)
+            distinct_uids.add(uid)
 
 
 def _ends(change: _Change) -> Faults:

@@ -43,21 +43,21 @@ def subject(spec: SubjectAccessReviewSpec) -> User:
 
 
 def _asked(spec: Spec, user: User) -> Attributes:
-    path, asked = spec.nonResourceAttributes, spec.resourceAttributes
-    if asked is None:
+    path, attributes = spec.nonResourceAttributes, spec.resourceAttributes
+    if attributes is None:
         path = path or NonResourceAttributes()
         return Attributes(user, path.verb, path.path, is_resource=False)
     return Attributes(
         user=user,
-        verb=asked.verb,
-        group=asked.group,
-        version=asked.version,
-        resource=asked.resource,
-        subresource=asked.subresource,
-        namespace=asked.namespace,
-        name=asked.name,
-        field_selector=_field_selector(asked),
-        label_selector=_label_selector(asked),
+        verb=attributes.verb,
+        group=attributes.group,
+        version=attributes.version,
+        resource=attributes.resource,
+        subresource=attributes.subresource,
+        namespace=attributes.namespace,
+        name=attributes.name,
+        field_selector=_field_selector(attributes),
+        label_selector=_label_selector(attributes),
     )
 
 
@@ -87,10 +87,10 @@ def _label_term(term: Any) -> str:
 
 
 def attribute_faults(spec: Spec) -> Iterator[FieldError]:
-    path, asked = spec.nonResourceAttributes, spec.resourceAttributes
-    if path is not None and asked is not None:
+    path, attributes = spec.nonResourceAttributes, spec.resourceAttributes
+    if path is not None and attributes is not None:
         yield FieldError.invalid(_PATH, _shown(path), "cannot be specified in combination with resourceAttributes")
-    if path is None and asked is None:
+    if path is None and attributes is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         yield FieldError.invalid(_RESOURCE, None, text)
 
@@ -152,10 +152,10 @@ def subject_review_faults(review: SubjectAccessReview | LocalSubjectAccessReview
 
 
 def local_faults(review: LocalSubjectAccessReview) -> Iterator[FieldError]:
-    path, asked = review.spec.nonResourceAttributes, review.spec.resourceAttributes
-    if asked is not None and asked.namespace != review.metadata.namespace:
+    path, attributes = review.spec.nonResourceAttributes, review.spec.resourceAttributes
+    if attributes is not None and attributes.namespace != review.metadata.namespace:
         text = "must match metadata.namespace"
-        yield FieldError.invalid(f"{_RESOURCE}.namespace", asked.namespace, text)
+        yield FieldError.invalid(f"{_RESOURCE}.namespace", attributes.namespace, text)
     if path is not None:
         yield FieldError.invalid(_PATH, _shown(path), "disallowed on this kind of request")
 

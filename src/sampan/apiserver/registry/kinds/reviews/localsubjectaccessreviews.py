@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
-    asked: LocalSubjectAccessReview = await posted(endpoints, call)
+    access_review: LocalSubjectAccessReview = await posted(endpoints, call)
     faults = [
-        *access.subject_review_faults(asked),
-        *access.metadata_faults(asked.metadata, may_have_namespace=True),
-        *access.local_faults(asked),
+        *access.subject_review_faults(access_review),
+        *access.metadata_faults(access_review.metadata, may_have_namespace=True),
+        *access.local_faults(access_review),
     ]
     refuse(access.GROUP, faults)
-    asked.status = await access.status_of(security_of(endpoints).authorizer, asked.spec, access.subject(asked.spec))
-    return answer(asked)
+    access_review.status = await access.status_of(
+        security_of(endpoints).authorizer, access_review.spec, access.subject(access_review.spec)
+    )
+    return answer(access_review)
 
 
 SERVED = Served(handlers={"": review})

@@ -46,10 +46,10 @@ def refuse(group: str, faults: Sequence[FieldError]) -> None:
 
 
 def security_of(endpoints: Endpoints) -> Security:
-    found = endpoints.registry.security
-    if found is None:
+    security = endpoints.registry.security
+    if security is None:
         raise errors.generic(404)
-    return found
+    return security
 
 
 __all__ = ["answer", "posted", "refuse", "security_of"]

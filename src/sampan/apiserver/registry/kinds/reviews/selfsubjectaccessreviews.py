@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
-    asked: SelfSubjectAccessReview = await posted(endpoints, call)
+    access_review: SelfSubjectAccessReview = await posted(endpoints, call)
     faults = [
-        *access.attribute_faults(asked.spec),
-        *access.selector_faults(asked.spec.resourceAttributes),
-        *access.metadata_faults(asked.metadata),
+        *access.attribute_faults(access_review.spec),
+        *access.selector_faults(access_review.spec.resourceAttributes),
+        *access.metadata_faults(access_review.metadata),
     ]
     refuse(access.GROUP, faults)
-    asked.status = await access.status_of(security_of(endpoints).authorizer, asked.spec, call.user)
-    return answer(asked)
+    access_review.status = await access.status_of(security_of(endpoints).authorizer, access_review.spec, call.user)
+    return answer(access_review)
 
 
 SERVED = Served(handlers={"": review})

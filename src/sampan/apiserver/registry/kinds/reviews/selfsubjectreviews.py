@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
-    asked = await posted(endpoints, call)
+    posted_review = await posted(endpoints, call)
     now = times.format_time(endpoints.registry.clock.now())
     status = SelfSubjectReviewStatus(userInfo=user_info(call.user))
-    found = SelfSubjectReview(metadata=ObjectMeta(creationTimestamp=now), status=status)
-    found.apiVersion = asked.apiVersion
-    return answer(found)
+    subject_review = SelfSubjectReview(metadata=ObjectMeta(creationTimestamp=now), status=status)
+    subject_review.apiVersion = posted_review.apiVersion
+    return answer(subject_review)
 
 
 SERVED = Served(handlers={"": review})

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
-    asked: SelfSubjectRulesReview = await posted(endpoints, call)
-    if not asked.spec.namespace:
+    rules_review: SelfSubjectRulesReview = await posted(endpoints, call)
+    if not rules_review.spec.namespace:
         raise errors.bad_request("no namespace on request")
-    asked.status = _status(security_of(endpoints).authorizer.rights_of(call.user, asked.spec.namespace))
-    asked.spec = SelfSubjectRulesReviewSpec()
-    return answer(asked)
+    rules_review.status = _status(security_of(endpoints).authorizer.rights_of(call.user, rules_review.spec.namespace))
+    rules_review.spec = SelfSubjectRulesReviewSpec()
+    return answer(rules_review)
 
 
 def _status(rights: Rights) -> SubjectRulesReviewStatus:

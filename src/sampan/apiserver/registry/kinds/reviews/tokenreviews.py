@@ -20,23 +20,25 @@ if TYPE_CHECKING:
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
-    asked: TokenReview = await posted(endpoints, call)
-    if asked.metadata.namespace:
+    token_review: TokenReview = await posted(endpoints, call)
+    if token_review.metadata.namespace:
         raise errors.bad_request("namespace is not allowed on this type: default")
-    if not asked.spec.token:
+    if not token_review.spec.token:
         raise errors.bad_request("token is required for TokenReview in authentication")
     security = security_of(endpoints)
-    asked.status = await _status(security.tokens, asked.spec.token, asked.spec.audiences or security.audiences)
-    return answer(asked)
+    token_review.status = await _status(
+        security.tokens, token_review.spec.token, token_review.spec.audiences or security.audiences
+    )
+    return answer(token_review)
 
 
 async def _status(tokens: Tokens, token: str, audiences: Sequence[str]) -> TokenReviewStatus:
     try:
-        found = await tokens.identify(token, audiences)
-    except TokenFault as fault:
-        return TokenReviewStatus(error=str(fault))
+        identity = await tokens.identify(token, audiences)
+    except TokenFault as error:
+        return TokenReviewStatus(error=str(error))
     return TokenReviewStatus(
-        authenticated=True, user=user_info(found.user), audiences=list(found.audiences or audiences)
+        authenticated=True, user=user_info(identity.user), audiences=list(identity.audiences or audiences)
     )
 
 

@@ -43,23 +43,23 @@ def faults(service: Service, old: Service | None) -> Iterator[FieldError]:
 
 def _family_faults(service: Service) -> Iterator[FieldError]:
     spec = service.spec
-    seen: set[str] = set()
+    families: set[str] = set()
     for index, family in enumerate(spec.ipFamilies):
         if family not in _KNOWN_FAMILIES:
             yield FieldError.not_supported(f"{_FAMILIES}[{index}]", family, _KNOWN_FAMILIES)
-        if family in seen:
+        if family in families:
             yield FieldError.duplicate(f"{_FAMILIES}[{index}]", family)
-        seen.add(family)
+        families.add(family)
     if spec.ipFamilyPolicy is not None and spec.ipFamilyPolicy not in _KNOWN_POLICIES:
         yield FieldError.not_supported(_POLICY, spec.ipFamilyPolicy, _KNOWN_POLICIES)
 
 
 def _address_faults(service: Service, before: list[str] | tuple[()]) -> Iterator[FieldError]:
-    found = service.spec.clusterIPs
-    for index, text in enumerate(found):
+    cluster_ips = service.spec.clusterIPs
+    for index, text in enumerate(cluster_ips):
         if index == 0 and text == NONE:
-            if len(found) > 1:
-                yield FieldError.invalid(_IPS, found, "'None' must be the first and only value")
+            if len(cluster_ips) > 1:
+                yield FieldError.invalid(_IPS, cluster_ips, "'None' must be the first and only value")
         elif text not in before:
             yield from addresses.legacy_ip(text, f"{_IPS}[{index}]")
 
@@ -72,9 +72,9 @@ def _mismatches(service: Service) -> Iterator[FieldError]:
     families = [family_of(address) for text in spec.clusterIPs if (address := addresses.parse(text)) is not None]
     if len(families) > 1 and len(set(families)) < 2:
         yield FieldError.invalid(_IPS, spec.clusterIPs, "may specify no more than one IP for each IP family")
-    for index, (family, wanted) in enumerate(zip(families, spec.ipFamilies, strict=False)):
-        if wanted in _KNOWN_FAMILIES and family != wanted:
-            text = f"expected an {wanted} value as indicated by `ipFamilies[{index}]`"
+    for index, (family, expected) in enumerate(zip(families, spec.ipFamilies, strict=False)):
+        if expected in _KNOWN_FAMILIES and family != expected:
+            text = f"expected an {expected} value as indicated by `ipFamilies[{index}]`"
             yield FieldError.invalid(f"{_IPS}[{index}]", spec.clusterIPs[index], text)
 
 
@@ -95,8 +95,8 @@ def change_faults(new: Service, old: Service) -> Iterator[FieldError]:
 def _address_changes(new: Service, old: Service) -> Iterator[FieldError]:
     now, before = new.spec.clusterIPs, old.spec.clusterIPs
     if len(now) == len(before):
-        for index, (one, other) in enumerate(zip(now, before, strict=True)):
-            if one != other:
+        for index, (new_ip, old_ip) in enumerate(zip(now, before, strict=True)):
+            if new_ip != old_ip:
                 yield FieldError.invalid(f"{_IPS}[{index}]", now, _FIXED)
         return
     if not now:
@@ -111,8 +111,8 @@ def _address_changes(new: Service, old: Service) -> Iterator[FieldError]:
 def _family_changes(new: Service, old: Service) -> Iterator[FieldError]:
     now, before = new.spec.ipFamilies, old.spec.ipFamilies
     if len(now) == len(before):
-        for one, other in zip(now, before, strict=True):
-            if one != other:
+        for new_family, old_family in zip(now, before, strict=True):
+            if new_family != old_family:
                 yield FieldError.invalid(f"{_FAMILIES}[0]", now, _FIXED)
         return
     if len(now) < len(before) and not new.spec.clusterIPs:

@@ -30,8 +30,8 @@ def _external_ip(service: Service, now: float) -> str:
 
 
 def _load_balancer(service: Service) -> list[str]:
-    found = {ingress.ip or ingress.hostname for ingress in service.status.loadBalancer.ingress}
-    return sorted(found - {""})
+    addresses = {ingress.ip or ingress.hostname for ingress in service.status.loadBalancer.ingress}
+    return sorted(addresses - {""})
 
 
 def _ports(service: Service, now: float) -> str:

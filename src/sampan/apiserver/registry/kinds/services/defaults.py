@@ -31,8 +31,8 @@ def _default_affinity(spec: ServiceSpec) -> None:
     if spec.sessionAffinity == NONE:
         spec.sessionAffinityConfig = None
     elif spec.sessionAffinity == "ClientIP":
-        given = spec.sessionAffinityConfig
-        if given is None or given.clientIP is None or given.clientIP.timeoutSeconds is None:
+        config = spec.sessionAffinityConfig
+        if config is None or config.clientIP is None or config.clientIP.timeoutSeconds is None:
             spec.sessionAffinityConfig = SessionAffinityConfig(clientIP=ClientIPConfig(timeoutSeconds=_AFFINITY_S))
 
 

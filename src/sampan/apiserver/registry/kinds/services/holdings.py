@@ -21,21 +21,21 @@ async def begin(ctx: Context, service: Service, old: Service | None) -> Finish |
     changes.match_addresses(service, old)
     if faults := families.settle(service, old, ctx.registry.addresses.families):
         raise errors.invalid("Service", service.metadata.name, faults)
-    wanted = needs.of_addresses(service, old)
-    taken = await _take_addresses(ctx, service, wanted.take)
+    address_needs = needs.of_addresses(service, old)
+    addresses = await _take_addresses(ctx, service, address_needs.take)
     try:
         ports = await _take_ports(ctx, service, old)
     except BaseException:
-        await _release(ctx, taken, ())
+        await _release(ctx, addresses, ())
         raise
-    if ctx.dry_run or not (taken or wanted.release or ports.taken or ports.release):
+    if ctx.dry_run or not (addresses or address_needs.release or ports.taken or ports.release):
         return None
 
     async def finish(is_done: bool) -> None:
         if is_done:
-            await _release(ctx, wanted.release, ports.release)
+            await _release(ctx, address_needs.release, ports.release)
         else:
-            await _release(ctx, taken, ports.taken)
+            await _release(ctx, addresses, ports.taken)
 
     return finish
 
@@ -50,19 +50,19 @@ async def give_back(ctx: Context, service: Service) -> None:
 
 
 async def _take_addresses(ctx: Context, service: Service, places: Iterable[int]) -> list[str]:
-    spec, taken = service.spec, list[str]()
+    spec, addresses = service.spec, list[str]()
     try:
-        for place in places:
-            if place >= len(spec.clusterIPs):
+        for index in places:
+            if index >= len(spec.clusterIPs):
                 spec.clusterIPs.append("")
-            spec.clusterIPs[place] = await _take_address(ctx, service, spec.ipFamilies[place], spec.clusterIPs[place])
-            taken.append(spec.clusterIPs[place])
+            spec.clusterIPs[index] = await _take_address(ctx, service, spec.ipFamilies[index], spec.clusterIPs[index])
+            addresses.append(spec.clusterIPs[index])
     except BaseException:
-        await _release(ctx, () if ctx.dry_run else taken, ())
+        await _release(ctx, () if ctx.dry_run else addresses, ())
         raise
-    if taken:
+    if addresses:
         spec.clusterIP = spec.clusterIPs[0]
-    return taken
+    return addresses
 
 
 async def _take_address(ctx: Context, service: Service, family: str, wanted: str) -> str:
@@ -72,11 +72,11 @@ async def _take_address(ctx: Context, service: Service, family: str, wanted: str
             return await allocator.take_any(ctx, service, family)
         await allocator.take(ctx, service, wanted)
         return wanted
-    except RangeFull as fault:
+    except RangeFull as error:
         name = service.metadata.name
-        raise errors.internal_error(f'failed to allocate a serviceIP for Service "{name}": {fault}') from None
-    except AllocationError as fault:
-        text = f"failed to allocate IP {wanted}: {fault}" if wanted else f"failed to allocate IP: {fault}"
+        raise errors.internal_error(f'failed to allocate a serviceIP for Service "{name}": {error}') from None
+    except AllocationError as error:
+        text = f"failed to allocate IP {wanted}: {error}" if wanted else f"failed to allocate IP: {error}"
         refused = FieldError.invalid("spec.clusterIPs", service.spec.clusterIPs, text)
         raise errors.invalid("Service", service.metadata.name, [refused]) from None
 
@@ -85,13 +85,13 @@ async def _take_ports(ctx: Context, service: Service, old: Service | None) -> Po
     if not needs.needs_ports(service, old):
         return PortNeeds([], 0)
     allocator = ctx.registry.node_ports
-    found = await allocator.change(
+    port_needs = await allocator.change(
         lambda bitmap: needs.of_ports(service, old, bitmap, allocator.random), dry_run=ctx.dry_run
     )
-    for port, given in zip(service.spec.ports, found.given, strict=True):
-        port.nodePort = given
-    service.spec.healthCheckNodePort = found.health_check
-    return found
+    for port, node_port in zip(service.spec.ports, port_needs.given, strict=True):
+        port.nodePort = node_port
+    service.spec.healthCheckNodePort = port_needs.health_check
+    return port_needs
 
 
 async def _release(ctx: Context, addresses: Iterable[str], ports: Iterable[int]) -> None:

@@ -20,16 +20,16 @@ class AddressNeeds:
 
 
 def of_addresses(service: Service, old: Service | None) -> AddressNeeds:
-    wanted = range(len(service.spec.ipFamilies))
+    indexes = range(len(service.spec.ipFamilies))
     if old is None or traits.is_external_name(old):
         has_none = traits.is_external_name(service) or traits.is_headless(service)
-        return AddressNeeds() if has_none else AddressNeeds(take=tuple(wanted))
+        return AddressNeeds() if has_none else AddressNeeds(take=tuple(indexes))
     if families.is_undisturbed(service, old) or traits.is_headless(old):
         return AddressNeeds()
     if traits.is_external_name(service):
         return AddressNeeds(release=tuple(old.spec.clusterIPs))
     before = len(old.spec.ipFamilies)
-    return AddressNeeds(take=tuple(wanted[before:]), release=tuple(old.spec.clusterIPs[len(wanted) : before]))
+    return AddressNeeds(take=tuple(indexes[before:]), release=tuple(old.spec.clusterIPs[len(indexes) : before]))
 
 
 @dataclass(slots=True)
@@ -89,25 +89,25 @@ class _Taking:
 
     def for_changed(self, old: Service) -> None:
         before = set(traits.node_ports(old)) if traits.has_node_ports(old) else set()
-        seen: set[tuple[str, int]] = set()
+        held_ports: set[tuple[str, int]] = set()
         for index, port in enumerate(self._ports):
-            wanted = port.nodePort
-            if not wanted and not self._is_asking:
+            node_port = port.nodePort
+            if not node_port and not self._is_asking:
                 continue
-            if not wanted or (wanted not in before and wanted not in self._needs.taken):
-                self._needs.given[index] = self._take(index, wanted)
+            if not node_port or (node_port not in before and node_port not in self._needs.taken):
+                self._needs.given[index] = self._take(index, node_port)
             held = (port.protocol, self._needs.given[index])
-            if held in seen:
+            if held in held_ports:
                 raise errors.unexpected(f"duplicate nodePort: {{{held[0]} {held[1]}}}")
-            seen.add(held)
+            held_ports.add(held)
 
     def _take(self, index: int, wanted: int) -> int:
         try:
             port = self._bitmap.take(wanted) if wanted else self._bitmap.take_any(self._random)
-        except RangeFull as fault:
-            raise errors.internal_error(f"failed to allocate a nodePort: {fault}") from None
-        except AllocationError as fault:
-            refused = FieldError.invalid(f"spec.ports[{index}].nodePort", wanted, str(fault))
+        except RangeFull as error:
+            raise errors.internal_error(f"failed to allocate a nodePort: {error}") from None
+        except AllocationError as error:
+            refused = FieldError.invalid(f"spec.ports[{index}].nodePort", wanted, str(error))
             raise errors.invalid("Service", self._service.metadata.name, [refused]) from None
         self._needs.taken.append(port)
         return port
@@ -123,6 +123,6 @@ class _Taking:
     def _take_health_check(self, wanted: int) -> int:
         try:
             return self._bitmap.take(wanted) if wanted else self._bitmap.take_any(self._random)
-        except AllocationError as fault:
+        except AllocationError as error:
             which = f"requested HealthCheck NodePort {wanted}" if wanted else "a HealthCheck NodePort 0"
-            raise errors.internal_error(f"failed to allocate {which}: {fault}") from None
+            raise errors.internal_error(f"failed to allocate {which}: {error}") from None

@@ -11,12 +11,12 @@ _AT = "status.loadBalancer.ingress"
 
 
 def status_faults(service: Service, old: Service) -> Faults:
-    found = service.status.loadBalancer.ingress
-    if found and not is_load_balancer(service):
+    ingresses = service.status.loadBalancer.ingress
+    if ingresses and not is_load_balancer(service):
         yield FieldError.forbidden(_AT, "may only be used when `spec.type` is 'LoadBalancer'")
         return
     before = {ingress.ip for ingress in old.status.loadBalancer.ingress}
-    for index, ingress in enumerate(found):
+    for index, ingress in enumerate(ingresses):
         at = f"{_AT}[{index}]"
         if ingress.ip and ingress.ip not in before:
             yield from addresses.legacy_ip(ingress.ip, f"{at}.ip")

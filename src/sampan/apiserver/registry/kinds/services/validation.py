@@ -90,14 +90,14 @@ def _type_faults(service: Service) -> Faults:
 
 
 def _port_faults(spec: ServiceSpec) -> Faults:
-    seen: set[str] = set()
+    port_names: set[str] = set()
     for index, port in enumerate(spec.ports):
         at = f"spec.ports[{index}]"
         if port.name:
             yield from dns_label(port.name, f"{at}.name")
-            if port.name in seen:
+            if port.name in port_names:
                 yield FieldError.duplicate(f"{at}.name", port.name)
-            seen.add(port.name)
+            port_names.add(port.name)
         elif len(spec.ports) > 1:
             yield FieldError.required(f"{at}.name")
         yield from _one_port_faults(port, at)
@@ -134,7 +134,7 @@ def _external_ip_faults(found: list[str], before: list[str]) -> Faults:
 
 
 def _node_port_faults(spec: ServiceSpec) -> Faults:
-    seen: set[tuple[str, int]] = set()
+    node_ports: set[tuple[str, int]] = set()
     if spec.type == CLUSTER_IP:
         for index, port in enumerate(spec.ports):
             if port.nodePort:
@@ -142,20 +142,20 @@ def _node_port_faults(spec: ServiceSpec) -> Faults:
                 yield FieldError.forbidden(f"spec.ports[{index}].nodePort", text)
     for index, port in enumerate(spec.ports):
         if port.nodePort:
-            if (port.protocol, port.nodePort) in seen:
+            if (port.protocol, port.nodePort) in node_ports:
                 yield FieldError.duplicate(f"spec.ports[{index}].nodePort", port.nodePort)
-            seen.add((port.protocol, port.nodePort))
+            node_ports.add((port.protocol, port.nodePort))
 
 
 def _repeated_ports(spec: ServiceSpec) -> Faults:
     if len(spec.ports) < 2:
         return
-    seen: set[tuple[str, int]] = set()
+    distinct_ports: set[tuple[str, int]] = set()
     for index, port in enumerate(spec.ports):
-        if (port.protocol, port.port) in seen:
+        if (port.protocol, port.port) in distinct_ports:
             only_key = ServicePort(protocol=port.protocol, port=port.port)
             yield FieldError.duplicate(f"spec.ports[{index}]", shown(only_key))
-        seen.add((port.protocol, port.port))
+        distinct_ports.add((port.protocol, port.port))
 
 
 def _load_balancer_faults(service: Service, old: Service | None) -> Faults:
