@@ -23,8 +23,8 @@ class Background:
     def _over(self, task: asyncio.Task[None]) -> None:
         """Log the exception of a failed task, which would be lost otherwise: no caller awaits the task."""
         self._tasks.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            log.error("a background task failed", exc_info=fault)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a background task failed", exc_info=error)
 
     async def end(self) -> None:
         while self._tasks:  # a cancelled task may start another one

@@ -51,14 +51,14 @@ def choose(found: Found, wanted: str = AUTO) -> Choice:
     if wanted != AUTO:
         if wanted not in found.usable:
             raise NoRuntime(f"{wanted}: {found.faults.get(wanted, 'there is no such runtime')}")
-        place, what = found.usable[wanted]
-        return Choice(runtime=wanted, place=place, why=f"{wanted}: {what}")
-    name = next((each for each in ORDER if each in found.usable), None)
+        endpoint, what = found.usable[wanted]
+        return Choice(runtime=wanted, place=endpoint, why=f"{wanted}: {what}")
+    name = next((candidate for candidate in ORDER if candidate in found.usable), None)
     if name is None:
         raise NoRuntime(_told(found, ORDER))
-    place, what = found.usable[name]
+    endpoint, what = found.usable[name]
     others = _told(found, ORDER[: ORDER.index(name)])
-    return Choice(runtime=name, place=place, why=f"{name}: {what}{f' ({others})' if others else ''}")
+    return Choice(runtime=name, place=endpoint, why=f"{name}: {what}{f' ({others})' if others else ''}")
 
 
 def _told(found: Found, names: Sequence[str]) -> str:
@@ -84,9 +84,9 @@ async def look(
     for name in order if wanted == AUTO else (wanted,):
         if name not in looks:
             continue
-        place, what = await looks[name]()
-        if place:
-            usable[name] = (place, what)
+        endpoint, what = await looks[name]()
+        if endpoint:
+            usable[name] = (endpoint, what)
             break
         faults[name] = what
     return Found(usable=usable, faults=faults)
@@ -107,16 +107,16 @@ async def _first(ask: _Ask, sockets: Sequence[str], otherwise: str) -> tuple[str
     """Return the first socket that responds and a description of its engine, or an empty path and the reason."""
     faults = []
     for path in sockets:
-        place = path.removeprefix("unix://")
-        if not Path(place).exists():  # noqa: ASYNC240 - a single stat call
+        socket = path.removeprefix("unix://")
+        if not Path(socket).exists():  # noqa: ASYNC240 - a single stat call
             continue
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return path, await ask(place)
+                return path, await ask(socket)
         except TimeoutError:
             faults.append(f"{path} does not answer")
-        except Exception as fault:
-            faults.append(f"{path}: {fault}")
+        except Exception as error:
+            faults.append(f"{path}: {error}")
     return "", "; ".join(faults) or otherwise
 
 
@@ -127,8 +127,8 @@ async def _cri(path: str) -> str:
     try:
         about = await client.runtime("Version", timeout_s=_PATIENCE_S)
         return f"{about.runtime_name} {about.runtime_version} at {path}"
-    except CriError as fault:
-        if fault.is_unknown:
+    except CriError as error:
+        if error.is_unknown:
             raise NoRuntime('it does not speak CRI (disabled_plugins = ["cri"] in its config.toml?)') from None
         raise
     finally:

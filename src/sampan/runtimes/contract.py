@@ -77,10 +77,10 @@ class PodReport:
     """Seconds until the next change, if the runtime can predict it; otherwise changes are reported through `Told`."""
 
     def container(self, name: str) -> ContainerReport | None:
-        return next((found for found in self.containers if found.name == name), None)
+        return next((report for report in self.containers if report.name == name), None)
 
     def previous(self, name: str) -> ContainerReport | None:
-        return next((found for found in self.before if found.name == name), None)
+        return next((report for report in self.before if report.name == name), None)
 
 
 NOTHING = PodReport()
@@ -171,8 +171,8 @@ class UnknownHandler(RuntimeFailure):
     """A RuntimeClass names a handler that the runtime does not have."""
 
     def __init__(self, name: str) -> None:
-        told = f'failed to get sandbox runtime: no runtime for "{name}" is configured'
-        super().__init__("FailedCreatePodSandBox", told)
+        message = f'failed to get sandbox runtime: no runtime for "{name}" is configured'
+        super().__init__("FailedCreatePodSandBox", message)
 
 
 class Runtime(Protocol):

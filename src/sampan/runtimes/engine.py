@@ -157,14 +157,14 @@ class EngineRuntime(ABC):
     async def _clear_way(self, uid: str, name: str, attempt: int) -> None:
         """Remove a container that was created but not started before the kubelet stopped: it occupies the container
         name that is needed now."""
-        found = self._table.get(uid) or SeenPod()
-        for each in found.runs_of(name):
-            if each.attempt == attempt and each.state == contract.CREATED:
-                await self._remove(each.id)
+        pod = self._table.get(uid) or SeenPod()
+        for container in pod.runs_of(name):
+            if container.attempt == attempt and container.state == contract.CREATED:
+                await self._remove(container.id)
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
-        found = self._table.get(pod.metadata.uid)
-        runs = found.runs_of(name) if found is not None else []
+        seen_pod = self._table.get(pod.metadata.uid)
+        runs = seen_pod.runs_of(name) if seen_pod is not None else []
         if not runs or runs[0].is_over:
             return
         id = runs[0].id
@@ -175,17 +175,17 @@ class EngineRuntime(ABC):
     async def _stop(self, uid: str, id: str, grace_s: float) -> None:
         try:
             await self._end(id, grace_s)
-        except RuntimeFailure as fault:
-            log.warning("cannot stop container %s: %s", id, fault)
+        except RuntimeFailure as error:
+            log.warning("cannot stop container %s: %s", id, error)
         self._stops.pop(id, None)
         with contextlib.suppress(RuntimeFailure):
             await self._view.refresh(uid)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
         uid = pod.metadata.uid
-        found = self._table.find(uid, id)
-        if found is not None:
-            await self._forget(found)
+        container = self._table.find(uid, id)
+        if container is not None:
+            await self._forget(container)
             await self._view.refresh(uid)
 
     async def _forget(self, container: SeenContainer) -> None:

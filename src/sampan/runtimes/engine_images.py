@@ -44,24 +44,24 @@ class EngineImages(ABC):
 
     async def get(self, name: str) -> ImageInfo | None:
         is_host = host.is_host(name)
-        found = await self._find(name) if not is_host or self._has_host else None
-        if found is None and (bundle := await asyncio.to_thread(self._supply.find, name)) is not None:
-            found = await self._give(bundle)
+        image = await self._find(name) if not is_host or self._has_host else None
+        if image is None and (bundle := await asyncio.to_thread(self._supply.find, name)) is not None:
+            image = await self._give(bundle)
             self._has_host = self._has_host or is_host
-        return found
+        return image
 
     async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
         """Pull an image with each of the matching credentials in turn, and anonymously at last."""
         try:
-            wanted = parse_reference(name)
-        except BadReference as fault:
-            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {fault}") from None
+            reference = parse_reference(name)
+        except BadReference as error:
+            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {error}") from None
         if host.is_host(name) and (own := await self.get(name)) is not None:
             return Pulled(own.id)
-        for who in keyring.find(wanted) if keyring is not None else ():
+        for who in keyring.find(reference) if keyring is not None else ():
             with contextlib.suppress(RuntimeFailure):
-                return Pulled(await self._fetch(wanted, who), who)
-        return Pulled(await self._fetch(wanted, None))
+                return Pulled(await self._fetch(reference, who), who)
+        return Pulled(await self._fetch(reference, None))
 
 
 __all__ = ["PULL_FAILED", "EngineImages"]

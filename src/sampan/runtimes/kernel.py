@@ -104,7 +104,7 @@ def bind_without_owners(source: Path, target: Path, namespace: UserNamespace) ->
 def _system_call(number: int, *arguments: int | bytes) -> int:
     call = _libc().syscall
     call.restype = ctypes.c_long
-    result: int = call(ctypes.c_long(number), *(_argument(each) for each in arguments))
+    result: int = call(ctypes.c_long(number), *(_argument(argument) for argument in arguments))
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"system call {number}: {os.strerror(code)}")
@@ -117,19 +117,19 @@ def _argument(value: int | bytes) -> Any:
 
 def mounts_below(folder: Path) -> list[Path]:
     """Return the mount points at and below the directory, the innermost first."""
-    prefix, found = str(folder), []
+    prefix, mounts = str(folder), []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         path = line.split(" ")[4].encode().decode("unicode_escape")
         if path == prefix or path.startswith(f"{prefix}/"):
-            found.append(Path(path))
-    return found[::-1]
+            mounts.append(Path(path))
+    return mounts[::-1]
 
 
 def in_network(namespace: Path, call: Callable[[], T]) -> T:
     """Call a function inside a network namespace. It runs in a new thread, because setns() changes the namespace of the
     calling thread only."""
-    found: list[T] = []
-    fault: list[BaseException] = []
+    results: list[T] = []
+    errors: list[BaseException] = []
 
     def work() -> None:
         try:
@@ -138,16 +138,16 @@ def in_network(namespace: Path, call: Callable[[], T]) -> T:
                 _checked(_libc().setns(file, _CLONE_NEWNET), f"enter {namespace}")
             finally:
                 os.close(file)
-            found.append(call())
+            results.append(call())
         except BaseException as error:
-            fault.append(error)
+            errors.append(error)
 
     thread = threading.Thread(target=work, name="in a pod's network")
     thread.start()
     thread.join()
-    if fault:
-        raise fault[0]
-    return found[0]
+    if errors:
+        raise errors[0]
+    return results[0]
 
 
 def loopback_up() -> None:

@@ -102,8 +102,8 @@ class MonitoredRuntime(ABC):
         return list(self._pods)
 
     def pod_report(self, pod: Pod) -> PodReport:
-        found = self._pods.get(pod.metadata.uid)
-        return report(found, pod, self.name) if found is not None else contract.NOTHING
+        state = self._pods.get(pod.metadata.uid)
+        return report(state, pod, self.name) if state is not None else contract.NOTHING
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
 
@@ -114,27 +114,27 @@ class MonitoredRuntime(ABC):
         if old is not None:
             await self._end_containers(old)
             await self._end_sandbox(old)
-        made = self._pods[config.uid] = PodState(new_sandbox(config, old, self._clock.now()))
-        made.config = config
+        pod = self._pods[config.uid] = PodState(new_sandbox(config, old, self._clock.now()))
+        pod.config = config
         self._records.save_config(config)
         if old is not None:
-            made.containers = old.containers
-        return made
+            pod.containers = old.containers
+        return pod
 
     async def stop_sandbox(self, pod: Pod) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        if found is not None and found.sandbox.is_ready:
-            await self._end_sandbox(found)
+        state = self._pods.get(pod.metadata.uid)
+        if state is not None and state.sandbox.is_ready:
+            await self._end_sandbox(state)
 
     async def remove_pod(self, uid: str) -> None:
-        found = self._pods.get(uid)
-        if found is None:
+        pod = self._pods.get(uid)
+        if pod is None:
             return
-        await self._end_containers(found)
-        for record in list(found.containers.values()):
-            await self._remove(found, record)
-        await self._end_sandbox(found)
-        await self._drop(found)
+        await self._end_containers(pod)
+        for record in list(pod.containers.values()):
+            await self._remove(pod, record)
+        await self._end_sandbox(pod)
+        await self._drop(pod)
         await asyncio.to_thread(self._records.remove, self._records.pod(uid))
         del self._pods[uid]
 
@@ -155,22 +155,22 @@ class MonitoredRuntime(ABC):
 
     def _ready(self, uid: str) -> PodState:
         """Return the pod if its sandbox is ready, that is, if containers can be started in it."""
-        found = self._pods.get(uid)
-        if found is None or found.config is None or not found.sandbox.is_ready:
+        pod = self._pods.get(uid)
+        if pod is None or pod.config is None or not pod.sandbox.is_ready:
             raise RuntimeFailure("CreateContainerError", "the pod has no sandbox")
-        return found
+        return pod
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        runs = found.runs_of(name) if found is not None else []
-        if found is None or not runs or runs[0].state not in _ALIVE:
+        state = self._pods.get(pod.metadata.uid)
+        runs = state.runs_of(name) if state is not None else []
+        if state is None or not runs or runs[0].state not in _ALIVE:
             return
         record = runs[0]
-        if (task := found.kills.pop(record.id, None)) is not None:
+        if (task := state.kills.pop(record.id, None)) is not None:
             task.cancel()
         elif grace_s > 0:
             await self._signal(record, _signal_number(record.stop_signal))
-        found.kills[record.id] = self._background.begin(self._kill_after(found, record, grace_s))
+        state.kills[record.id] = self._background.begin(self._kill_after(state, record, grace_s))
 
     async def _kill_after(self, pod: PodState, record: ContainerRecord, grace_s: float) -> None:
         if grace_s > 0:
@@ -183,10 +183,10 @@ class MonitoredRuntime(ABC):
             await self._monitor.kill(record.id, number)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        record = found.containers.get(id.removeprefix(f"{self.name}://")) if found is not None else None
-        if found is not None and record is not None:
-            await self._remove(found, record)
+        state = self._pods.get(pod.metadata.uid)
+        record = state.containers.get(id.removeprefix(f"{self.name}://")) if state is not None else None
+        if state is not None and record is not None:
+            await self._remove(state, record)
 
     # -- exec, attach, logs ------------------------------------------------------------------------------------------
 
@@ -195,21 +195,21 @@ class MonitoredRuntime(ABC):
         return _Attached(await self._monitor.attach(record.id), record)
 
     def log_file(self, pod: Pod, container: str, *, previous: bool = False) -> Path | None:
-        found = self._pods.get(pod.metadata.uid)
-        runs = found.runs_of(container) if found is not None else []
-        wanted = runs[1:2] if previous else runs[:1]
-        return Path(wanted[0].log_path) if wanted else None
+        state = self._pods.get(pod.metadata.uid)
+        runs = state.runs_of(container) if state is not None else []
+        run = runs[1:2] if previous else runs[:1]
+        return Path(run[0].log_path) if run else None
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
         _, record = self._running(pod, container)
         await self._monitor.reopen_log(record.id)
 
     def _running(self, pod: Pod, name: str) -> tuple[PodState, ContainerRecord]:
-        found = self._pods.get(pod.metadata.uid)
-        runs = found.runs_of(name) if found is not None else []
-        if found is None or not runs or runs[0].state != contract.RUNNING:
+        state = self._pods.get(pod.metadata.uid)
+        runs = state.runs_of(name) if state is not None else []
+        if state is None or not runs or runs[0].state != contract.RUNNING:
             raise RuntimeFailure("NotFound", f'container "{name}" is not running')
-        return found, runs[0]
+        return state, runs[0]
 
     # -- exits -------------------------------------------------------------------------------------------------------
 
@@ -218,14 +218,14 @@ class MonitoredRuntime(ABC):
         while True:
             try:
                 await self._monitor.follow(self._ended)
-            except (MonitorError, OSError) as fault:
-                log.warning("lost the connection to the container monitor, scanning containers: %s", fault)
+            except (MonitorError, OSError) as error:
+                log.warning("lost the connection to the container monitor, scanning containers: %s", error)
             await asyncio.sleep(_RECONNECT_S)
             try:
                 await self._monitor.ensure()
                 await self._settle()
-            except (RuntimeFailure, OSError) as fault:
-                log.error("cannot connect to the container monitor: %s", fault)
+            except (RuntimeFailure, OSError) as error:
+                log.error("cannot connect to the container monitor: %s", error)
 
     def _ended(self, about: dict[str, Any]) -> None:
         for pod in self._pods.values():
@@ -242,8 +242,8 @@ class MonitoredRuntime(ABC):
         record.reason = contract.OOM_KILLED if is_oom else contract.ERROR if code else contract.COMPLETED
         try:
             self._records.save_container(pod.sandbox.uid, record)
-        except OSError as fault:  # a restarted kubelet reads the exit file of the monitor instead
-            log.error("cannot save the exit status of container %s: %s", record.id, fault)
+        except OSError as error:  # a restarted kubelet reads the exit file of the monitor instead
+            log.error("cannot save the exit status of container %s: %s", record.id, error)
         if (task := pod.kills.pop(record.id, None)) is not None:
             task.cancel()
         self._background.begin(self._clean_up(pod, record))
@@ -263,7 +263,7 @@ class MonitoredRuntime(ABC):
         pod.specs.pop(record.id, None)
 
     async def _end_containers(self, pod: PodState) -> None:
-        running = [each for each in pod.containers.values() if each.state in _ALIVE]
+        running = [container for container in pod.containers.values() if container.state in _ALIVE]
         for record in running:
             await self._kill_process(record.id)
             if record.state in _ALIVE:
@@ -288,12 +288,12 @@ class MonitoredRuntime(ABC):
         for record in self._records.sandboxes():
             pod = self._pods[record.uid] = PodState(record)
             pod.config = self._records.config(record.uid)
-            pod.containers = {each.id: each for each in self._records.containers(record.uid)}
+            pod.containers = {container.id: container for container in self._records.containers(record.uid)}
 
     async def _settle(self) -> None:
         """Reconcile the records with the processes of the monitor. A container that the monitor does not know has
         exited; its exit code is read from its exit file, if there is one."""
-        running = {each["id"]: each for each in await self._monitor.list()}
+        running = {process["id"]: process for process in await self._monitor.list()}
         for pod in list(self._pods.values()):
             await self._find_spaces(pod, running)
             for record in list(pod.containers.values()):

@@ -22,9 +22,9 @@ async def connected(port: int, network: Path | None) -> tuple[asyncio.StreamRead
         if network is None:
             return await asyncio.open_connection("localhost", port)
         link = await asyncio.to_thread(kernel.in_network, network, connect)
-    except OSError as fault:
-        told = fault.strerror or str(fault)
-        text = f"failed to connect to localhost:{port} inside the pod: {told}"
+    except OSError as error:
+        cause = error.strerror or str(error)
+        text = f"failed to connect to localhost:{port} inside the pod: {cause}"
         raise RuntimeFailure("PortForward", text) from None
     try:
         link.setblocking(False)

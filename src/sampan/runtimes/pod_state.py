@@ -28,10 +28,12 @@ class PodState:
 
     def runs_of(self, name: str) -> list[ContainerRecord]:
         """Return the runs of a container, the latest first."""
-        return sorted((each for each in self.containers.values() if each.name == name), key=lambda each: -each.attempt)
+        return sorted(
+            (record for record in self.containers.values() if record.name == name), key=lambda record: -record.attempt
+        )
 
     def running(self) -> list[ContainerRecord]:
-        return [each for each in self.containers.values() if each.state == contract.RUNNING]
+        return [record for record in self.containers.values() if record.state == contract.RUNNING]
 
 
 def new_sandbox(config: SandboxConfig, old: PodState | None, now: float) -> SandboxRecord:
@@ -67,8 +69,8 @@ def new_container(config: ContainerConfig, attempt: int, now: float) -> Containe
 def report(found: PodState, pod: Pod, runtime: str) -> PodReport:
     """Return the report for a pod. Init containers run again in a new sandbox, so their runs in the old sandbox are not
     current, and neither are failed runs of other containers: both are reported as previous runs."""
-    record, inits = found.sandbox, {each.name for each in pod.spec.initContainers}
-    names = dict.fromkeys(each.name for each in found.containers.values() if each.name)
+    record, inits = found.sandbox, {container.name for container in pod.spec.initContainers}
+    names = dict.fromkeys(container.name for container in found.containers.values() if container.name)
     present, before = [], []
     for runs in (found.runs_of(name) for name in names):
         is_left = runs[0].created_at < record.created_at and (runs[0].name in inits or runs[0].exit_code != 0)
@@ -79,8 +81,8 @@ def report(found: PodState, pod: Pod, runtime: str) -> PodReport:
         is_sandbox_ready=record.is_ready,
         sandboxes=record.made,
         ips=record.ips if record.is_ready else (),
-        containers=[_container(each, runtime) for each in present],
-        before=[_container(each, runtime) for each in before],
+        containers=[_container(container, runtime) for container in present],
+        before=[_container(container, runtime) for container in before],
     )
 
 

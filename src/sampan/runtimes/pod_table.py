@@ -63,7 +63,7 @@ class SeenPod:
         return self.sandboxes[0] if self.sandboxes else None
 
     def runs_of(self, name: str) -> list[SeenContainer]:
-        return [each for each in self.containers if each.name == name]
+        return [container for container in self.containers if container.name == name]
 
 
 class PodTable:
@@ -88,25 +88,25 @@ class PodTable:
 
     def put(self, uid: str, sandboxes: Sequence[SeenSandbox], containers: Sequence[SeenContainer], ticket: int) -> bool:
         """Store an observation of a pod, and return whether it differs from the one before."""
-        known = self._pods.get(uid)
-        if ticket < (known.ticket if known is not None else self._gone.get(uid, 0)):
+        old = self._pods.get(uid)
+        if ticket < (old.ticket if old is not None else self._gone.get(uid, 0)):
             return False
         if not sandboxes and not containers:
             self._gone[uid] = ticket
             return self._pods.pop(uid, None) is not None
-        found = SeenPod(
-            sorted(sandboxes, key=lambda each: (-each.attempt, -each.created_at)),
-            sorted(containers, key=lambda each: (-each.attempt, -each.created_at)),
+        pod = SeenPod(
+            sorted(sandboxes, key=lambda item: (-item.attempt, -item.created_at)),
+            sorted(containers, key=lambda item: (-item.attempt, -item.created_at)),
             ticket,
         )
-        self._pods[uid] = found
+        self._pods[uid] = pod
         self._gone.pop(uid, None)
-        return found != known
+        return pod != old
 
     def forget_before(self, ticket: int) -> None:
         """Note that all pods were observed with this ticket, and drop tickets in `_gone` that are older than the
         previous such observation, as no observation that old is still under way."""
-        self._gone = {uid: each for uid, each in self._gone.items() if each >= self._all_seen}
+        self._gone = {uid: gone_at for uid, gone_at in self._gone.items() if gone_at >= self._all_seen}
         self._all_seen = ticket
 
     # -- queries of the kubelet --------------------------------------------------------------------------------------
@@ -114,13 +114,13 @@ class PodTable:
     def report(self, pod: Pod) -> PodReport:
         """Return the report for a pod. Init containers run again in a new sandbox, so their runs in the old sandbox are
         not current, and neither are failed runs of other containers: both are reported as previous runs."""
-        found = self._pods.get(pod.metadata.uid)
-        if found is None:
+        seen_pod = self._pods.get(pod.metadata.uid)
+        if seen_pod is None:
             return NOTHING
-        sandbox, inits = found.sandbox, {each.name for each in pod.spec.initContainers}
+        sandbox, inits = seen_pod.sandbox, {container.name for container in pod.spec.initContainers}
         present, before = [], []
-        for name in dict.fromkeys(each.name for each in reversed(found.containers)):
-            runs = found.runs_of(name)
+        for name in dict.fromkeys(container.name for container in reversed(seen_pod.containers)):
+            runs = seen_pod.runs_of(name)
             is_of_old = sandbox is not None and runs[0].sandbox != sandbox.id
             is_left = is_of_old and (name in inits or runs[0].exit_code != 0)
             present += [] if is_left else runs[:1]
@@ -129,8 +129,8 @@ class PodTable:
             is_sandbox_ready=sandbox is not None and sandbox.is_ready,
             sandboxes=sandbox.attempt + 1 if sandbox is not None else 0,
             ips=sandbox.ips if sandbox is not None and sandbox.is_ready else (),
-            containers=[self._container(each) for each in present],
-            before=[self._container(each) for each in before],
+            containers=[self._container(container) for container in present],
+            before=[self._container(container) for container in before],
         )
 
     def _container(self, seen: SeenContainer) -> ContainerReport:
@@ -168,14 +168,18 @@ class PodTable:
 
     def find(self, uid: str, id: str) -> SeenContainer | None:
         pod = self._pods.get(uid)
-        wanted = id.removeprefix(f"{self._name}://")
-        return next((each for each in pod.containers if each.id == wanted), None) if pod is not None else None
+        container_id = id.removeprefix(f"{self._name}://")
+        return (
+            next((container for container in pod.containers if container.id == container_id), None)
+            if pod is not None
+            else None
+        )
 
     def log_file(self, uid: str, name: str, *, previous: bool) -> Path | None:
         pod = self._pods.get(uid)
         runs = pod.runs_of(name) if pod is not None else []
-        wanted = runs[1:2] if previous else runs[:1]
-        return Path(wanted[0].log_path) if wanted and wanted[0].log_path else None
+        run = runs[1:2] if previous else runs[:1]
+        return Path(run[0].log_path) if run and run[0].log_path else None
 
 
 def ended_reason(reason: str, exit_code: int) -> str:

@@ -96,18 +96,18 @@ class Records:
     def sandboxes(self) -> Iterator[SandboxRecord]:
         """Yield the records of all sandboxes. A record that cannot be read belongs to a pod whose creation or removal
         was interrupted; for it a record with only the uid is returned."""
-        folder = self.folder / "pods"
-        for uid in sorted(os.listdir(folder)) if folder.exists() else ():
+        directory = self.folder / "pods"
+        for uid in sorted(os.listdir(directory)) if directory.exists() else ():
             try:
-                yield msgspec.json.decode((folder / uid / "sandbox.json").read_bytes(), type=SandboxRecord)
+                yield msgspec.json.decode((directory / uid / "sandbox.json").read_bytes(), type=SandboxRecord)
             except (OSError, msgspec.MsgspecError):
                 yield SandboxRecord(uid=uid, name="", namespace="", attempt=0, created_at=0, is_ready=False)
 
     def containers(self, uid: str) -> Iterator[ContainerRecord]:
-        folder = self.pod(uid) / "c"
-        for id in sorted(os.listdir(folder)) if folder.exists() else ():
+        directory = self.pod(uid) / "c"
+        for id in sorted(os.listdir(directory)) if directory.exists() else ():
             try:
-                yield msgspec.json.decode((folder / id / "record.json").read_bytes(), type=ContainerRecord)
+                yield msgspec.json.decode((directory / id / "record.json").read_bytes(), type=ContainerRecord)
             except (OSError, msgspec.MsgspecError):
                 yield ContainerRecord(
                     id=id, name="", attempt=0, image="", image_ref="", created_at=0, log_path="", state=contract.UNKNOWN

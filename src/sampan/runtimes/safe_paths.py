@@ -91,11 +91,11 @@ class Root:
 
     def _walked(self, parts: Sequence[str], mode: int | None, *, is_directory: bool) -> int:
         """Resolve a path step by step, for kernels without openat2 and to create missing directories."""
-        left, links = list(reversed(parts)), 0
+        remaining, links = list(reversed(parts)), 0
         trail = [os.dup(self._descriptor)]
         try:
-            while left:
-                name = left.pop()
+            while remaining:
+                name = remaining.pop()
                 if name == "..":
                     if len(trail) > 1:
                         os.close(trail.pop())
@@ -106,7 +106,7 @@ class Root:
                 kind = os.fstat(step).st_mode
                 if not stat.S_ISLNK(kind):
                     trail.append(step)
-                    if not stat.S_ISDIR(kind) and (left or is_directory):
+                    if not stat.S_ISDIR(kind) and (remaining or is_directory):
                         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
                     continue
                 try:
@@ -119,7 +119,7 @@ class Root:
                 if target.startswith("/"):
                     while len(trail) > 1:
                         os.close(trail.pop())
-                left += reversed(_parts(target))
+                remaining += reversed(_parts(target))
             return trail.pop()
         finally:
             for descriptor in trail:
@@ -177,12 +177,12 @@ def _stepped(directory: int, name: str, mode: int | None) -> int:
         if mode is None:
             raise
     os.mkdir(name, 0o700, dir_fd=directory)
-    made = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
-        os.fchmod(made, mode)
+        os.fchmod(descriptor, mode)
         return os.open(name, _STEP, dir_fd=directory)
     finally:
-        os.close(made)
+        os.close(descriptor)
 
 
 def _openat2(directory: int, path: str, flags: int) -> int:
@@ -222,9 +222,9 @@ def inside(root: Path, path: str) -> Path:
     """Return the path within `root` that `path` resolves to; components after the first that does not exist are kept as
     they are. Use it only for a directory that is not written to concurrently: the result is a path, which may be
     replaced later."""
-    left, done, links = _parts(path), root, 0
-    while left:
-        part = left.pop(0)
+    remaining, done, links = _parts(path), root, 0
+    while remaining:
+        part = remaining.pop(0)
         if part == "..":
             done = done.parent if done != root else done
             continue
@@ -238,7 +238,7 @@ def inside(root: Path, path: str) -> Path:
         target = os.readlink(step)
         if target.startswith("/"):
             done = root
-        left = _parts(target) + left
+        remaining = _parts(target) + remaining
     return done
 
 

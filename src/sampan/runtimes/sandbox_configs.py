@@ -26,14 +26,14 @@ class SandboxConfigs:
         self._known[config.uid] = config
 
     def get(self, uid: str) -> SandboxConfig:
-        found = self._known.get(uid)
-        if found is None:
+        config = self._known.get(uid)
+        if config is None:
             try:
-                found = msgspec.json.decode(self._path(uid).read_bytes(), type=SandboxConfig, dec_hook=as_path)
+                config = msgspec.json.decode(self._path(uid).read_bytes(), type=SandboxConfig, dec_hook=as_path)
             except (OSError, msgspec.MsgspecError):
                 raise RuntimeFailure("CreateContainerError", "the pod has no sandbox that is known") from None
-            self._known[uid] = found
-        return found
+            self._known[uid] = config
+        return config
 
     def forget(self, uid: str) -> None:
         self._known.pop(uid, None)

@@ -12,16 +12,16 @@ from pathlib import Path
 def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Yield all entries below the directory. Symbolic links are not followed, and unreadable directories are
     skipped."""
-    places = [os.fspath(folder)]
-    while places:
+    pending = [os.fspath(folder)]
+    while pending:
         try:
-            found = list(os.scandir(places.pop()))
+            children = list(os.scandir(pending.pop()))
         except OSError:
             continue
-        for entry in found:
+        for entry in children:
             yield entry
             if entry.is_dir(follow_symlinks=False):
-                places.append(entry.path)
+                pending.append(entry.path)
 
 
 def remove_tree(folder: Path) -> None:

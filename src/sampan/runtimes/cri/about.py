@@ -44,8 +44,8 @@ async def _told_systemd(client: CriClient) -> bool | None:
     2.0)."""
     try:
         return int((await client.runtime("RuntimeConfig")).linux.cgroup_driver) == 0
-    except CriError as fault:
-        if fault.is_unknown:
+    except CriError as error:
+        if error.is_unknown:
             return None
         raise
 
@@ -53,37 +53,37 @@ async def _told_systemd(client: CriClient) -> bool | None:
 def setting(info: Mapping[str, str], *, has_systemd: bool | None) -> CriSetting:
     """Return the settings in the verbose status of containerd."""
     network, config = _json(info.get("cniconfig")), _json(info.get("config"))
-    folder = network.get("PluginConfDir")
+    config_directory = network.get("PluginConfDir")
     engine = config.get("containerd") or {}
     usual = (engine.get("runtimes") or {}).get(engine.get("defaultRuntimeName")) or {}
     if has_systemd is None:
         has_systemd = bool((usual.get("options") or {}).get("SystemdCgroup"))
     return CriSetting(
-        network_folder=Path(folder) if folder else None,
-        plugin_folders=tuple(Path(each) for each in network.get("PluginDirs") or ()),
+        network_folder=Path(config_directory) if config_directory else None,
+        plugin_folders=tuple(Path(directory) for directory in network.get("PluginDirs") or ()),
         has_systemd_groups=has_systemd,
     )
 
 
 def status(answer: Any) -> RuntimeStatus:
     """Convert a status response to a runtime status."""
-    conditions = {each.type: each for each in answer.status.conditions}
+    conditions = {item.type: item for item in answer.status.conditions}
     bad = [type for type in _FAULTS if _is_bad(conditions, type)]
     faults = [f"{_FAULTS[type]}: {_condition(conditions.get(type))}" for type in bad]
     handlers = [
         Handler(
-            name=each.name,
-            has_recursive_read_only=each.features.recursive_read_only_mounts,
-            has_user_namespaces=each.features.user_namespaces,
+            name=item.name,
+            has_recursive_read_only=item.features.recursive_read_only_mounts,
+            has_user_namespaces=item.features.user_namespaces,
         )
-        for each in sorted(answer.runtime_handlers, key=lambda each: str(each.name))
+        for item in sorted(answer.runtime_handlers, key=lambda item: str(item.name))
     ]
     features = answer.features.supplemental_groups_policy if answer.HasField("features") else None
     return RuntimeStatus(faults=faults, handlers=handlers, heeds_groups_policy=features)
 
 
 def is_network_ready(answer: Any) -> bool:
-    return not _is_bad({each.type: each for each in answer.status.conditions}, NETWORK_READY)
+    return not _is_bad({condition.type: condition for condition in answer.status.conditions}, NETWORK_READY)
 
 
 def _is_bad(conditions: Mapping[str, Any], type: str) -> bool:
@@ -98,10 +98,10 @@ def _condition(found: Any) -> str:
 
 def _json(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text) if text else {}
+        value = json.loads(text) if text else {}
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 __all__ = ["CriSetting", "ask_setting", "is_network_ready", "setting", "setting_of", "status"]

@@ -73,8 +73,8 @@ class CriClient:
         try:
             async for event in call:
                 yield event
-        except aio.AioRpcError as fault:
-            raise _error("RuntimeError", fault) from None
+        except aio.AioRpcError as error:
+            raise _error("RuntimeError", error) from None
         finally:
             call.cancel()
 
@@ -87,8 +87,8 @@ class CriClient:
             )
         try:
             return await call(request if request is not None else method.request(), timeout=timeout_s)
-        except aio.AioRpcError as fault:
-            raise _error(reason, fault) from None
+        except aio.AioRpcError as error:
+            raise _error(reason, error) from None
 
 
 def _reader(method: Method) -> Any:

@@ -65,8 +65,8 @@ def terminal(pod: Pod, name: str) -> tuple[bool, bool]:
     """Return whether the container has stdin, and whether it has a terminal."""
     spec = pod.spec
     containers: Sequence[Any] = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    found = next((each for each in containers if each.name == name), None)
-    return (bool(found.stdin), bool(found.tty)) if found is not None else (False, False)
+    container = next((candidate for candidate in containers if candidate.name == name), None)
+    return (bool(container.stdin), bool(container.tty)) if container is not None else (False, False)
 
 
 __all__ = ["CriCommands", "terminal"]

@@ -55,8 +55,8 @@ class Connecting:
         config = cri.RuntimeConfig(network_config=cri.NetworkConfig(pod_cidr=cidrs))
         try:
             await self._client.runtime("UpdateRuntimeConfig", cri.UpdateRuntimeConfigRequest(runtime_config=config))
-        except CriError as fault:
-            log.warning("cannot pass the pod CIDR to the container runtime: %s", fault)
+        except CriError as error:
+            log.warning("cannot pass the pod CIDR to the container runtime: %s", error)
 
 
 __all__ = ["Connecting"]

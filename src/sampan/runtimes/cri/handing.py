@@ -57,17 +57,17 @@ class ImageHand:
                 await self._name(bundle, lease)
             finally:
                 await self._call("DeleteLease", _schema().DeleteLeaseRequest(id=lease))
-        except aio.AioRpcError as fault:
-            raise RuntimeFailure(_REASON, f"{bundle.name} cannot be given to containerd: {fault.details()}") from None
+        except aio.AioRpcError as error:
+            raise RuntimeFailure(_REASON, f"{bundle.name} cannot be given to containerd: {error.details()}") from None
 
     async def given(self) -> list[str]:
         """Return the names of all images that Sampan has loaded, from any node."""
-        wanted = _schema().ListImagesRequest(filters=[f'labels."{_MARK}"=={_HANDED}'])
+        request = _schema().ListImagesRequest(filters=[f'labels."{_MARK}"=={_HANDED}'])
         try:
-            answer = await self._call("ListImages", wanted, _schema().ListImagesResponse)
-        except aio.AioRpcError as fault:
-            raise RuntimeFailure("ImageError", f"containerd does not tell its images: {fault.details()}") from None
-        return [each.name for each in answer.images]
+            answer = await self._call("ListImages", request, _schema().ListImagesResponse)
+        except aio.AioRpcError as error:
+            raise RuntimeFailure("ImageError", f"containerd does not tell its images: {error.details()}") from None
+        return [image.name for image in answer.images]
 
     async def _name(self, bundle: Bundle, lease: str) -> None:
         whole, cd = bundle.manifest, _schema()
@@ -75,8 +75,8 @@ class ImageHand:
         request = cd.ImageRequest(image=cd.Image(name=bundle.name, labels={_MARK: _HANDED}, target=target))
         try:
             await self._call("CreateImage", request, lease=lease)
-        except aio.AioRpcError as fault:
-            if fault.code() is not grpc.StatusCode.ALREADY_EXISTS:
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
             await self._call("UpdateImage", request, lease=lease)
 
@@ -98,8 +98,8 @@ class ImageHand:
             await call.write(cd.WriteContentRequest(action="COMMIT", offset=offset, labels=labels, **common))
             await _offset(call)
             await call.done_writing()
-        except aio.AioRpcError as fault:
-            if fault.code() is not grpc.StatusCode.ALREADY_EXISTS:
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
         finally:
             call.cancel()

@@ -35,7 +35,7 @@ class CriImages(EngineImages):
         return seen.image(answer.image) if answer.HasField("image") else None
 
     async def list(self) -> Sequence[ImageInfo]:
-        return [seen.image(each) for each in (await self._client.images("ListImages")).images]
+        return [seen.image(image) for image in (await self._client.images("ListImages")).images]
 
     async def remove(self, name: str) -> None:
         cri = self._client.schema
@@ -49,8 +49,8 @@ class CriImages(EngineImages):
             request.auth.identity_token, request.auth.registry_token = who.identity_token, who.registry_token
         try:
             answer = await self._client.images("PullImage", request, reason=PULL_FAILED, timeout_s=None)
-        except CriError as fault:
-            raise _failure(fault) from None
+        except CriError as error:
+            raise _failure(error) from None
         return str(answer.image_ref)
 
     # -- images supplied by Sampan -----------------------------------------------------------------------------------
@@ -69,9 +69,9 @@ class CriImages(EngineImages):
             raise RuntimeFailure(PULL_FAILED, text)
         await self._hand.give(bundle)
         for _ in range(_LOOKS):
-            found = await self._find(bundle.name)
-            if found is not None and found.id == bundle.config.digest:
-                return found
+            image = await self._find(bundle.name)
+            if image is not None and image.id == bundle.config.digest:
+                return image
             await asyncio.sleep(_LOOK_AGAIN_S)
         raise RuntimeFailure(PULL_FAILED, f"{bundle.name} was given to the runtime, and is not there")
 

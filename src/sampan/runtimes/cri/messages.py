@@ -22,7 +22,7 @@ _NO_LIMIT = -1
 def sandbox_message(config: SandboxConfig, attempt: int, node: str) -> Any:
     cri = load()
     about = cri.PodSandboxMetadata(name=config.name, uid=config.uid, namespace=config.namespace, attempt=attempt)
-    found = cri.PodSandboxConfig(
+    message = cri.PodSandboxConfig(
         metadata=about,
         hostname=config.hostname,
         log_directory=str(config.log_folder),
@@ -45,8 +45,8 @@ def sandbox_message(config: SandboxConfig, attempt: int, node: str) -> Any:
     )
     if config.dns is not None:
         dns = config.dns
-        found.dns_config.CopyFrom(cri.DNSConfig(servers=dns.servers, searches=dns.searches, options=dns.options))
-    return found
+        message.dns_config.CopyFrom(cri.DNSConfig(servers=dns.servers, searches=dns.searches, options=dns.options))
+    return message
 
 
 def _sandbox_security(config: SandboxConfig) -> Any:
@@ -74,12 +74,12 @@ def container_message(config: ContainerConfig, sandbox: SandboxConfig, node: str
         args=config.args,
         working_dir=config.working_folder,
         envs=[cri.KeyValue(key=name, value=value) for name, value in config.env],
-        mounts=[_mount(each) for each in config.mounts],
+        mounts=[_mount(item) for item in config.mounts],
         devices=[
-            cri.Device(container_path=each.path, host_path=each.host_path, permissions=each.permissions)
-            for each in config.devices
+            cri.Device(container_path=item.path, host_path=item.host_path, permissions=item.permissions)
+            for item in config.devices
         ],
-        CDI_devices=[cri.CDIDevice(name=each) for each in config.cdi_devices],
+        CDI_devices=[cri.CDIDevice(name=item) for item in config.cdi_devices],
         labels=container_labels(config, sandbox, node),
         annotations=dict(config.annotations),
         log_path=os.path.relpath(config.log_path, sandbox.log_folder),
@@ -97,8 +97,8 @@ def _container_security(config: ContainerConfig) -> Any:
     cri, security = load(), config.security
     return cri.LinuxContainerSecurityContext(
         capabilities=cri.Capability(
-            add_capabilities=[_capability(each) for each in security.added],
-            drop_capabilities=[_capability(each) for each in security.dropped],
+            add_capabilities=[_capability(capability) for capability in security.added],
+            drop_capabilities=[_capability(capability) for capability in security.dropped],
         ),
         privileged=security.is_privileged,
         namespace_options=_namespaces(config.namespaces),
@@ -139,9 +139,9 @@ def resources_message(wanted: Resources) -> Any:
 
 def new_limits(wanted: Resources) -> Any:
     """Return limits for updating a running container, in which removed limits are explicit."""
-    found = resources_message(wanted)
-    found.cpu_quota = wanted.cpu_quota or _NO_LIMIT
-    return found
+    message = resources_message(wanted)
+    message.cpu_quota = wanted.cpu_quota or _NO_LIMIT
+    return message
 
 
 def _namespaces(wanted: Namespaces) -> Any:
@@ -153,7 +153,7 @@ def _namespaces(wanted: Namespaces) -> Any:
 
 def _mount(mount: Mount) -> Any:
     cri = load()
-    found = cri.Mount(
+    message = cri.Mount(
         container_path=mount.target,
         host_path="" if mount.image else str(mount.source),
         readonly=mount.is_read_only,
@@ -162,8 +162,8 @@ def _mount(mount: Mount) -> Any:
         image_sub_path=mount.image_sub_path,
     )
     if mount.image:
-        found.image.image = mount.image
-    return found
+        message.image.image = mount.image
+    return message
 
 
 def _profile(profile: Profile) -> Any:
@@ -180,8 +180,8 @@ def _old_apparmor(profile: Profile) -> str:
 
 
 def _selinux(options: Mapping[str, str]) -> Any:
-    known = {name: options.get(name, "") for name in ("user", "role", "type", "level")}
-    return load().SELinuxOption(**known) if any(known.values()) else None
+    labels = {name: options.get(name, "") for name in ("user", "role", "type", "level")}
+    return load().SELinuxOption(**labels) if any(labels.values()) else None
 
 
 def _number(value: int | None) -> Any:

@@ -69,8 +69,12 @@ class CriRuntime(EngineRuntime):
 
     async def _open(self) -> None:
         client = self._client = CriClient(self._endpoint)
-        found = await client.runtime("Version", timeout_s=_BEGIN_S)
-        self.name, self.version, self._table = found.runtime_name, found.runtime_version, PodTable(found.runtime_name)
+        version = await client.runtime("Version", timeout_s=_BEGIN_S)
+        self.name, self.version, self._table = (
+            version.runtime_name,
+            version.runtime_version,
+            PodTable(version.runtime_name),
+        )
         hand = ImageHand(channel=client.channel, clock=self._clock) if self.name == _CONTAINERD else None
         self._setting = await about.ask_setting(client)
         self._images = CriImages(client=client, supply=self._supply, hand=hand)
@@ -93,16 +97,18 @@ class CriRuntime(EngineRuntime):
     # -- state -------------------------------------------------------------------------------------------------------
 
     async def status(self) -> RuntimeStatus:
-        fault = ""
+        network_error = ""
         try:
             await self._connecting.ensure()
         except RuntimeFailure as failure:
-            fault = failure.message
+            network_error = failure.message
         try:
-            found = about.status(await self._client.runtime("Status"))
+            runtime_status = about.status(await self._client.runtime("Status"))
         except CriError as failure:
             return RuntimeStatus(faults=[f"container runtime is down: {failure.message}"])
-        return replace(found, faults=[*found.faults, fault]) if fault else found
+        return (
+            replace(runtime_status, faults=[*runtime_status.faults, network_error]) if network_error else runtime_status
+        )
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         return await self._usage.of_pod(self._table.get(pod.metadata.uid))
@@ -122,7 +128,7 @@ class CriRuntime(EngineRuntime):
             await self._connecting.ensure()
         config = replace(
             config,
-            attempt=max([config.attempt, *(each.attempt + 1 for each in old.sandboxes)]),
+            attempt=max([config.attempt, *(previous.attempt + 1 for previous in old.sandboxes)]),
             cgroup_parent=slices.group_parent(config, is_systemd=self._setting.has_systemd_groups),
         )
         self._configs.keep(config)
@@ -138,8 +144,8 @@ class CriRuntime(EngineRuntime):
         request = self._client.schema.RunPodSandboxRequest(config=message, runtime_handler=config.handler)
         try:
             await self._client.runtime("RunPodSandbox", request, reason=_SANDBOX_FAILED, timeout_s=2 * TIMEOUT_S)
-        except CriError as fault:
-            lacking = _NO_PAUSE.search(fault.details)
+        except CriError as error:
+            lacking = _NO_PAUSE.search(error.details)
             if lacking is None or not await self._images.give_pause(lacking[1]):
                 raise
             log.warning("pulling pause image %s failed; using the built-in pause image", lacking[1])
@@ -147,18 +153,18 @@ class CriRuntime(EngineRuntime):
 
     async def stop_sandbox(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        found = self._table.get(uid)
-        if found is not None and any(each.is_ready for each in found.sandboxes):
-            for sandbox in found.sandboxes:
+        seen_pod = self._table.get(uid)
+        if seen_pod is not None and any(candidate.is_ready for candidate in seen_pod.sandboxes):
+            for sandbox in seen_pod.sandboxes:
                 await self._client.runtime("StopPodSandbox", self._sandbox_request(sandbox.id))
             await self._view.refresh(uid)
 
     async def remove_pod(self, uid: str) -> None:
         await self._view.refresh(uid)
-        found = self._table.get(uid) or SeenPod()
-        for sandbox in found.sandboxes:
+        pod = self._table.get(uid) or SeenPod()
+        for sandbox in pod.sandboxes:
             await self._remove_sandbox(sandbox.id)
-        for container in found.containers:
+        for container in pod.containers:
             self._let_go(container)
         self._configs.forget(uid)
         if self._setting.has_systemd_groups:
@@ -170,16 +176,16 @@ class CriRuntime(EngineRuntime):
         for name in ("StopPodSandbox", "RemovePodSandbox"):
             try:
                 await self._client.runtime(name, self._sandbox_request(id))
-            except CriError as fault:
-                if not fault.is_missing:
+            except CriError as error:
+                if not error.is_missing:
                     raise
         self._rates.forget(id)
 
     async def _drop_empty(self, uid: str) -> None:
         """Remove earlier sandboxes that have no containers left."""
-        found = self._table.get(uid) or SeenPod()
-        used = {each.sandbox for each in found.containers}
-        empty = [each.id for each in found.sandboxes[1:] if each.id not in used]
+        pod = self._table.get(uid) or SeenPod()
+        used = {item.sandbox for item in pod.containers}
+        empty = [item.id for item in pod.sandboxes[1:] if item.id not in used]
         for id in empty:
             await self._remove_sandbox(id)
         if empty:
@@ -204,8 +210,8 @@ class CriRuntime(EngineRuntime):
         request = self._client.schema.StopContainerRequest(container_id=id, timeout=math.ceil(max(grace_s, 0)))
         try:
             await self._client.runtime("StopContainer", request, timeout_s=grace_s + TIMEOUT_S)
-        except CriError as fault:
-            if not fault.is_missing:
+        except CriError as error:
+            if not error.is_missing:
                 raise
 
     async def remove_container(self, pod: Pod, id: str) -> None:
@@ -215,8 +221,8 @@ class CriRuntime(EngineRuntime):
     async def _remove(self, id: str) -> None:
         try:
             await self._client.runtime("RemoveContainer", self._container_request(id))
-        except CriError as fault:
-            if not fault.is_missing:
+        except CriError as error:
+            if not error.is_missing:
                 raise
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:

@@ -20,7 +20,9 @@ def state(number: int) -> str:
 def sandbox(status: Any) -> SeenSandbox:
     """Convert the status of a sandbox, or an item of a list, which has no addresses."""
     network = status.network if hasattr(status, "network") else None
-    ips = [network.ip, *(each.ip for each in network.additional_ips)] if network is not None and network.ip else []
+    ips = (
+        [network.ip, *(address.ip for address in network.additional_ips)] if network is not None and network.ip else []
+    )
     return SeenSandbox(
         id=status.id,
         attempt=status.metadata.attempt,
@@ -104,7 +106,7 @@ def _told(message: Any, name: str) -> int | None:
 
 def rows(listed: Sequence[Any]) -> dict[str, int]:
     """Return the states by id, by which changes between two lists are detected."""
-    return {each.id: each.state for each in listed}
+    return {row.id: row.state for row in listed}
 
 
 __all__ = ["container", "container_usage", "image", "rows", "sandbox", "sandbox_usage", "state"]

@@ -78,8 +78,8 @@ class CriStream:
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 await asyncio.shield(self._begun)
-        except (OSError, upgrading.NotUpgraded) as fault:
-            raise RuntimeFailure("StreamError", f"cannot connect to {urlsplit(self._url).netloc}: {fault}") from None
+        except (OSError, upgrading.NotUpgraded) as error:
+            raise RuntimeFailure("StreamError", f"cannot connect to {urlsplit(self._url).netloc}: {error}") from None
         except BaseException:
             self._closing.set()
             raise
@@ -91,18 +91,18 @@ class CriStream:
                 await self._open(connection)
                 self._begun.set_result(None)
                 await self._relay()
-        except (OSError, upgrading.NotUpgraded) as fault:
+        except (OSError, upgrading.NotUpgraded) as error:
             if not self._begun.done():
-                self._begun.set_exception(fault)
+                self._begun.set_exception(error)
         finally:
             self._closing.set()
             if not self._begun.done():
                 self._begun.cancel()
 
     async def _open(self, connection: SpdyConnection) -> None:
-        wanted = [ERROR, STDIN_STREAM if self._has_stdin else "", STDOUT_STREAM]
-        wanted += [RESIZE] if self._has_tty else [STDERR_STREAM]
-        for kind in filter(None, wanted):
+        kinds = [ERROR, STDIN_STREAM if self._has_stdin else "", STDOUT_STREAM]
+        kinds += [RESIZE] if self._has_tty else [STDERR_STREAM]
+        for kind in filter(None, kinds):
             self._streams[kind] = await connection.open({_TYPE: kind})
 
     async def _relay(self) -> None:
@@ -130,13 +130,13 @@ class CriStream:
     async def read(self) -> tuple[int, bytes] | None:
         if self._is_over:
             return None
-        taken = asyncio.ensure_future(self._output.get())
+        output = asyncio.ensure_future(self._output.get())
         closed = asyncio.ensure_future(self._closing.wait())
         try:
-            await asyncio.wait((taken, closed), return_when=asyncio.FIRST_COMPLETED)
-            piece = taken.result() if taken.done() else None
+            await asyncio.wait((output, closed), return_when=asyncio.FIRST_COMPLETED)
+            piece = output.result() if output.done() else None
         finally:
-            taken.cancel()
+            output.cancel()
             closed.cancel()
         self._is_over = piece is None
         return piece
@@ -159,11 +159,11 @@ class CriStream:
         """Return the exit code. Raise RuntimeFailure if the command could not be run."""
         while await self.read() is not None:
             pass
-        said = b""
+        status = b""
         with suppress(ConnectionError):
             while not self._closing.is_set() and (data := await self._streams[ERROR].read()):
-                said += data
-        return _code(said)
+                status += data
+        return _code(status)
 
     async def close(self) -> None:
         self._closing.set()
@@ -204,9 +204,9 @@ async def connected(url: str, port: int, begin: Begin) -> tuple[asyncio.StreamRe
         async with asyncio.timeout(_PATIENCE_S):
             await ready
         return await asyncio.open_connection(sock=near)
-    except (OSError, upgrading.NotUpgraded) as fault:
+    except (OSError, upgrading.NotUpgraded) as error:
         near.close()
-        raise RuntimeFailure("PortForward", f"cannot connect to port {port} of the pod: {fault}") from None
+        raise RuntimeFailure("PortForward", f"cannot connect to port {port} of the pod: {error}") from None
     except BaseException:
         near.close()
         raise
@@ -226,9 +226,9 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
             await exchanged(data, reader, writer, ends_with_stream=True)
             await data.reset()
             await error.reset()
-    except (OSError, upgrading.NotUpgraded) as fault:
+    except (OSError, upgrading.NotUpgraded) as failure:
         if not ready.done():
-            ready.set_exception(fault)
+            ready.set_exception(failure)
     finally:
         if not ready.done():
             ready.cancel()

@@ -24,11 +24,11 @@ class CriUsage:
         if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
             return []
         cri = self._client.schema
-        wanted = cri.ListContainerStatsRequest(filter=cri.ContainerStatsFilter(pod_sandbox_id=pod.sandbox.id))
-        listed = await self._client.runtime("ListContainerStats", wanted)
-        running = {each.id: each for each in pod.containers if each.state == contract.RUNNING}
-        own = [each for each in listed.stats if each.attributes.id in running]
-        return [*await self._of_sandbox(pod.sandbox), *(self._of_container(each, running) for each in own)]
+        request = cri.ListContainerStatsRequest(filter=cri.ContainerStatsFilter(pod_sandbox_id=pod.sandbox.id))
+        listed = await self._client.runtime("ListContainerStats", request)
+        running = {container.id: container for container in pod.containers if container.state == contract.RUNNING}
+        own = [container for container in listed.stats if container.attributes.id in running]
+        return [*await self._of_sandbox(pod.sandbox), *(self._of_container(container, running) for container in own)]
 
     async def _of_sandbox(self, sandbox: SeenSandbox) -> list[Usage]:
         """Return the usage of the sandbox, or nothing for old runtimes, which do not report it."""

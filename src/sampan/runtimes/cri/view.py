@@ -35,11 +35,11 @@ class CriView:
                 try:
                     async for event in self._client.events():
                         await self._happened(event)
-                except CriError as fault:
-                    if fault.is_unknown:
+                except CriError as error:
+                    if error.is_unknown:
                         relist_s = self._relist_s
                     else:
-                        log.warning("cannot read container events from the container runtime: %s", fault)
+                        log.warning("cannot read container events from the container runtime: %s", error)
                 looks.cancel()
             if relist_s == self._relist_s:
                 await self._look_often(relist_s)
@@ -51,8 +51,8 @@ class CriView:
         if uid and self._table.get(uid) is not None:
             try:
                 await self.refresh(uid)
-            except CriError as fault:
-                log.warning("cannot read the status of pod %s from the container runtime: %s", uid, fault)
+            except CriError as error:
+                log.warning("cannot read the status of pod %s from the container runtime: %s", uid, error)
 
     async def _look_often(self, every_s: float) -> None:
         """Relist periodically. The first relist comes early, as changes before the event stream is established cause no
@@ -65,44 +65,44 @@ class CriView:
     async def _look(self) -> None:
         try:
             await self.relist()
-        except CriError as fault:
-            log.warning("the container runtime does not respond: %s", fault)
+        except CriError as error:
+            log.warning("the container runtime does not respond: %s", error)
 
     async def relist(self) -> None:
         """Read the state of all pods of the node."""
         ticket = self._table.ticket()
-        found = await self._listed(labels.of_node(self._node))
-        for uid in dict.fromkeys([*found, *self._table.uids()]):
-            await self._see(uid, *found.get(uid, ([], [])), ticket)
+        pods = await self._listed(labels.of_node(self._node))
+        for uid in dict.fromkeys([*pods, *self._table.uids()]):
+            await self._see(uid, *pods.get(uid, ([], [])), ticket)
         self._table.forget_before(ticket)
 
     async def refresh(self, uid: str) -> None:
         """Read the state of one pod, after an operation on it or an event."""
         ticket = self._table.ticket()
-        found = await self._listed(labels.of_node(self._node, uid))
-        await self._see(uid, *found.get(uid, ([], [])), ticket)
+        pods = await self._listed(labels.of_node(self._node, uid))
+        await self._see(uid, *pods.get(uid, ([], [])), ticket)
 
     async def _listed(self, wanted: Mapping[str, str]) -> dict[str, tuple[list[Any], list[Any]]]:
         """List sandboxes and containers by the uids of their pods."""
         cri, client = self._client.schema, self._client
         sandboxes = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=wanted))
         containers = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=wanted))
-        found: dict[str, tuple[list[Any], list[Any]]] = {}
+        pods: dict[str, tuple[list[Any], list[Any]]] = {}
         for row in (await client.runtime("ListPodSandbox", sandboxes)).items:
-            found.setdefault(row.metadata.uid, ([], []))[0].append(row)
+            pods.setdefault(row.metadata.uid, ([], []))[0].append(row)
         for row in (await client.runtime("ListContainers", containers)).containers:
-            found.setdefault(row.labels[labels.POD_UID], ([], []))[1].append(row)
-        return found
+            pods.setdefault(row.labels[labels.POD_UID], ([], []))[1].append(row)
+        return pods
 
     async def _see(self, uid: str, sandboxes: list[Any], containers: list[Any], ticket: int) -> None:
         """Store the state of a pod, requesting details only for sandboxes and containers that have changed."""
         before = self._table.get(uid) or SeenPod()
-        known_sandboxes = {each.id: each for each in before.sandboxes}
-        known = {each.id: each for each in before.containers}
+        known_sandboxes = {item.id: item for item in before.sandboxes}
+        known_containers = {item.id: item for item in before.containers}
         seen_sandboxes = [await self._sandbox(row, known_sandboxes.get(row.id)) for row in sandboxes]
-        seen_containers = [await self._container(row, known.get(row.id)) for row in containers]
-        there = [each for each in seen_sandboxes if each], [each for each in seen_containers if each]
-        if self._table.put(uid, *there, ticket):
+        seen_containers = [await self._container(row, known_containers.get(row.id)) for row in containers]
+        present = [item for item in seen_sandboxes if item], [item for item in seen_containers if item]
+        if self._table.put(uid, *present, ticket):
             self._told(uid)
 
     async def _sandbox(self, row: Any, known: SeenSandbox | None) -> SeenSandbox | None:
@@ -115,8 +115,8 @@ class CriView:
             answer = await self._client.runtime(
                 "PodSandboxStatus", self._client.schema.SandboxRequest(pod_sandbox_id=row.id)
             )
-        except CriError as fault:
-            if fault.is_missing:
+        except CriError as error:
+            if error.is_missing:
                 return None
             raise
         return seen.sandbox(answer.status)
@@ -133,8 +133,8 @@ class CriView:
             return (
                 await self._client.runtime("ContainerStatus", self._client.schema.ContainerRequest(container_id=id))
             ).status
-        except CriError as fault:
-            if fault.is_missing:
+        except CriError as error:
+            if error.is_missing:
                 return None
             raise
 

@@ -63,8 +63,8 @@ class DockerClient:
         """Send a DELETE request. A missing object is not an error."""
         try:
             await self._call("DELETE", path, query, None, "RuntimeError", TIMEOUT_S)
-        except DockerError as fault:
-            if not fault.is_missing:
+        except DockerError as error:
+            if not error.is_missing:
                 raise
 
     async def _call(
@@ -80,8 +80,8 @@ class DockerClient:
                 data = await answer.read()
         except TimeoutError:
             raise DockerError(reason, 0, f"{method} {path}: no answer in time") from None
-        except aiohttp.ClientError as fault:
-            raise DockerError(reason, 0, f"Cannot connect to the Docker daemon at {self._path}: {fault}") from None
+        except aiohttp.ClientError as error:
+            raise DockerError(reason, 0, f"Cannot connect to the Docker daemon at {self._path}: {error}") from None
         return _checked(answer.status, data, reason)
 
     async def lines(
@@ -101,8 +101,8 @@ class DockerClient:
                     _checked(answer.status, await answer.read(), "RuntimeError")
                 async for data in answer.content.iter_any():
                     yield data
-        except aiohttp.ClientError as fault:
-            raise DockerError("RuntimeError", 0, f"{path}: {fault}") from None
+        except aiohttp.ClientError as error:
+            raise DockerError("RuntimeError", 0, f"{path}: {error}") from None
 
     async def take_over(self, path: str, query: Query | None = None, body: Any = None) -> Streams:
         """Return the streams of a hijacked connection, which carries raw data instead of HTTP after the response."""
@@ -121,8 +121,8 @@ class DockerClient:
             except BaseException:
                 writer.close()
                 raise
-        except OSError as fault:
-            raise DockerError("StreamError", 0, f"{path}: {fault}") from None
+        except OSError as error:
+            raise DockerError("StreamError", 0, f"{path}: {error}") from None
         return reader, writer
 
 
@@ -145,8 +145,8 @@ def _checked(code: int, data: bytes, reason: str) -> Any:
     except ValueError:
         value = data.decode("utf-8", "replace")
     if code >= 400 or code in REDIRECTS:
-        told = value.get("message", "") if isinstance(value, dict) else str(value or "")
-        raise DockerError(reason, code, f"Error response from daemon: {told.strip() or code}")
+        message = value.get("message", "") if isinstance(value, dict) else str(value or "")
+        raise DockerError(reason, code, f"Error response from daemon: {message.strip() or code}")
     return value
 
 

@@ -28,34 +28,34 @@ class DockerCommands:
         body: dict[str, Any] = {"AttachStdin": has_stdin, "AttachStdout": True, "AttachStderr": True, "Tty": has_tty}
         body["DetachKeys"] = _DETACH_KEYS
         answer = await self._client.post(f"/containers/{target}/exec", body={**body, "Cmd": list(command)})
-        place = f"/exec/{answer['Id']}"
-        streams = await self._client.take_over(f"{place}/start", body={"Detach": False, "Tty": has_tty})
+        path = f"/exec/{answer['Id']}"
+        streams = await self._client.take_over(f"{path}/start", body={"Detach": False, "Tty": has_tty})
 
         async def resize(width: int, height: int) -> None:
-            await self._resize(place, width, height)
+            await self._resize(path, width, height)
 
         async def ended() -> int:
-            return await self._code(place)
+            return await self._code(path)
 
         async def given_up() -> None:
-            await self._kill(place)
+            await self._kill(path)
 
         return DockerStream(
             streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=ended, given_up=given_up
         )
 
     async def attach(self, id: str) -> ProcessStream:
-        place = f"/containers/{id}"
-        about = (await self._client.get(f"{place}/json"))["Config"]
+        path = f"/containers/{id}"
+        about = (await self._client.get(f"{path}/json"))["Config"]
         has_stdin, has_tty = bool(about["OpenStdin"]), bool(about["Tty"])
         query: Query = {"stream": 1, "stdin": int(has_stdin), "stdout": 1, "stderr": 1, "detachKeys": _DETACH_KEYS}
-        streams = await self._client.take_over(f"{place}/attach", query)
+        streams = await self._client.take_over(f"{path}/attach", query)
 
         async def resize(width: int, height: int) -> None:
-            await self._resize(place, width, height)
+            await self._resize(path, width, height)
 
         async def ended() -> int:
-            return int((await self._client.post(f"{place}/wait", timeout_s=_END_S))["StatusCode"])
+            return int((await self._client.post(f"{path}/wait", timeout_s=_END_S))["StatusCode"])
 
         return DockerStream(streams, has_stdin=has_stdin, has_tty=has_tty, resize=resize, ended=ended)
 

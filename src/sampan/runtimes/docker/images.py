@@ -29,25 +29,25 @@ class DockerImages(EngineImages):
 
     async def _find(self, name: str) -> ImageInfo | None:
         try:
-            found = await self._client.get(f"{_path(name)}/json", reason="ImageInspectError")
-        except DockerError as fault:
-            if fault.is_missing:
+            image = await self._client.get(f"{_path(name)}/json", reason="ImageInspectError")
+        except DockerError as error:
+            if error.is_missing:
                 return None
             raise
-        return seen.image(found, self._pause)
+        return seen.image(image, self._pause)
 
     async def list(self) -> Sequence[ImageInfo]:
-        return [seen.image(each, self._pause) for each in await self._client.get("/images/json")]
+        return [seen.image(image, self._pause) for image in await self._client.get("/images/json")]
 
     async def remove(self, name: str) -> None:
         await self._client.delete(_path(name), {"force": "false"})
 
     async def _fetch(self, wanted: Reference, who: Credentials | None) -> str:
         await self._download(wanted, who, PULL_FAILED)
-        found = await self._find(str(wanted))
-        if found is None:
+        image = await self._find(str(wanted))
+        if image is None:
             raise RuntimeFailure(PULL_FAILED, f"{wanted}: the image was pulled, and is not there")
-        return found.digests[0] if found.digests else found.id
+        return image.digests[0] if image.digests else image.id
 
     async def _give(self, bundle: Bundle) -> ImageInfo | None:
         await self._load(bundle, PULL_FAILED)
@@ -76,8 +76,8 @@ class DockerImages(EngineImages):
             async for step in self._client.lines("POST", "/images/create", query, headers):
                 if "error" in step:
                     raise DockerError(reason, 0, str(step["error"]))
-        except DockerError as fault:
-            raise DockerError(reason, fault.code, fault.message) from None
+        except DockerError as error:
+            raise DockerError(reason, error.code, error.message) from None
 
 
 def _path(name: str) -> str:
@@ -91,7 +91,7 @@ def _path(name: str) -> str:
 def _auth(who: Credentials, wanted: Reference) -> str:
     value = {"username": who.username, "password": who.password, "serveraddress": wanted.registry}
     value |= {"identitytoken": who.identity_token, "registrytoken": who.registry_token}
-    return base64.urlsafe_b64encode(json.dumps({key: each for key, each in value.items() if each}).encode()).decode()
+    return base64.urlsafe_b64encode(json.dumps({key: text for key, text in value.items() if text}).encode()).decode()
 
 
 __all__ = ["DockerImages"]

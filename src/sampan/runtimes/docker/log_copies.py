@@ -48,9 +48,9 @@ class LogCopies:
                     file.again()
                 pieces = self._client.pieces("GET", f"/containers/{container.id}/logs", query)
                 await follow(pieces, file, has_tty=has_tty)
-        except DockerError as fault:
-            if not fault.is_missing:
-                log.warning("the log of container %s is incomplete: %s", container.id, fault)
+        except DockerError as error:
+            if not error.is_missing:
+                log.warning("the log of container %s is incomplete: %s", container.id, error)
         finally:
             file.close()
             self._files.pop(container.id, None)

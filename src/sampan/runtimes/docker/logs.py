@@ -114,8 +114,8 @@ async def follow(pieces: AsyncIterator[bytes], file: LogFile, *, has_tty: bool) 
 
 
 def _last(path: Path) -> tuple[str, int]:
-    for each in (path, *_moved(path)):
-        times = [row.split(b" ", 1)[0].decode("ascii", "replace") for row in _tail(each)]
+    for file in (path, *_moved(path)):
+        times = [row.split(b" ", 1)[0].decode("ascii", "replace") for row in _tail(file)]
         if times:
             return times[-1], times.count(times[-1])
     return "", 0

@@ -88,24 +88,24 @@ def _host_config(
 ) -> dict[str, Any]:
     security, of_pod = config.security, f"container:{pause}"
     own = {mount.target.rstrip("/") for mount in config.mounts}
-    mounts = [*(each for each in files if each.target not in own), *config.mounts]
+    mounts = [*(item for item in files if item.target not in own), *config.mounts]
     return {
         "NetworkMode": "host" if sandbox.namespaces.network == "node" else of_pod,
         "Runtime": sandbox.handler,
         "IpcMode": "host" if config.namespaces.ipc == "node" else of_pod,
         "PidMode": _pid_mode(config, of_pod),
         "CgroupParent": sandbox.cgroup_parent,
-        "Mounts": [_mount(each) for each in mounts],
+        "Mounts": [_mount(item) for item in mounts],
         "Devices": [
-            {"PathOnHost": each.host_path, "PathInContainer": each.path, "CgroupPermissions": each.permissions}
-            for each in config.devices
+            {"PathOnHost": item.host_path, "PathInContainer": item.path, "CgroupPermissions": item.permissions}
+            for item in config.devices
         ],
         "DeviceRequests": [{"Driver": "cdi", "DeviceIDs": list(config.cdi_devices)}] if config.cdi_devices else [],
         "Privileged": security.is_privileged,
         "ReadonlyRootfs": security.is_root_read_only,
-        "CapAdd": [_capability(each) for each in security.added],
-        "CapDrop": [_capability(each) for each in security.dropped],
-        "GroupAdd": [str(each) for each in security.supplemental_groups],
+        "CapAdd": [_capability(item) for item in security.added],
+        "CapDrop": [_capability(item) for item in security.dropped],
+        "GroupAdd": [str(item) for item in security.supplemental_groups],
         "SecurityOpt": _options(security, seccomp),
         "MaskedPaths": list(security.masked_paths),
         "ReadonlyPaths": list(security.read_only_paths),
@@ -116,21 +116,21 @@ def _host_config(
 
 
 def limits(wanted: Resources) -> dict[str, Any]:
-    found: dict[str, Any] = {"CpuShares": wanted.cpu_shares, "CpusetCpus": wanted.cpus}
-    found |= {"CpusetMems": wanted.memory_nodes, "PidsLimit": wanted.pids or None}
+    settings: dict[str, Any] = {"CpuShares": wanted.cpu_shares, "CpusetCpus": wanted.cpus}
+    settings |= {"CpusetMems": wanted.memory_nodes, "PidsLimit": wanted.pids or None}
     if wanted.cpu_quota:
-        found |= {"CpuQuota": wanted.cpu_quota, "CpuPeriod": wanted.cpu_period}
+        settings |= {"CpuQuota": wanted.cpu_quota, "CpuPeriod": wanted.cpu_period}
     if wanted.memory_bytes:
-        found |= {"Memory": wanted.memory_bytes, "MemorySwap": wanted.memory_bytes}
+        settings |= {"Memory": wanted.memory_bytes, "MemorySwap": wanted.memory_bytes}
     if wanted.memory_reserved:
-        found["MemoryReservation"] = wanted.memory_reserved
-    return found
+        settings["MemoryReservation"] = wanted.memory_reserved
+    return settings
 
 
 def new_limits(wanted: Resources) -> dict[str, Any]:
     """Return limits for updating a running container, in which removed limits are explicit."""
-    found = limits(wanted)
-    return {"CpuQuota": _NO_LIMIT, **found, "PidsLimit": wanted.pids or _NO_LIMIT}
+    settings = limits(wanted)
+    return {"CpuQuota": _NO_LIMIT, **settings, "PidsLimit": wanted.pids or _NO_LIMIT}
 
 
 def _pid_mode(config: ContainerConfig, of_pod: str) -> str:
@@ -166,13 +166,13 @@ def _user(security: Security) -> str:
 
 
 def _options(security: Security, seccomp: str | None) -> list[str]:
-    found = ["no-new-privileges"] if security.may_not_gain_privileges else []
+    options = ["no-new-privileges"] if security.may_not_gain_privileges else []
     if security.seccomp.type == "Unconfined":
-        found.append("seccomp=unconfined")
+        options.append("seccomp=unconfined")
     elif seccomp is not None:
-        found.append(f"seccomp={seccomp}")
-    found += _apparmor(security.apparmor)
-    return found + [f"label={name}:{value}" for name, value in security.selinux.items() if value]
+        options.append(f"seccomp={seccomp}")
+    options += _apparmor(security.apparmor)
+    return options + [f"label={name}:{value}" for name, value in security.selinux.items() if value]
 
 
 def _apparmor(profile: Profile) -> list[str]:

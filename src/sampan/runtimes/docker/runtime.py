@@ -103,8 +103,8 @@ class DockerRuntime(EngineRuntime):
         handlers = [Handler(), *(Handler(name=name) for name in self._handlers)]
         try:
             await self._client.get("/_ping")
-        except DockerError as fault:
-            condition = f"RuntimeReady=false reason:DockerDaemonNotReady message:docker: {fault.message}"
+        except DockerError as error:
+            condition = f"RuntimeReady=false reason:DockerDaemonNotReady message:docker: {error.message}"
             faults = [f"container runtime not ready: {condition}"]
             return RuntimeStatus(faults=faults, handlers=handlers, heeds_groups_policy=False)
         return RuntimeStatus(handlers=handlers, heeds_groups_policy=False)
@@ -127,18 +127,18 @@ class DockerRuntime(EngineRuntime):
         await self._end_sandboxes(uid, old)
         config = replace(
             config,
-            attempt=max([config.attempt, *(each.attempt + 1 for each in old.sandboxes)]),
+            attempt=max([config.attempt, *(sandbox.attempt + 1 for sandbox in old.sandboxes)]),
             cgroup_parent=slices.group_parent(config, is_systemd=self._has_systemd_groups),
         )
         await self._images.have_pause()
         try:
             await self._make_sandbox(config)
-        except DockerError as fault:
-            raise RuntimeFailure(_SANDBOX_FAILED, fault.message) from None
+        except DockerError as error:
+            raise RuntimeFailure(_SANDBOX_FAILED, error.message) from None
         finally:
             await self._view.refresh(uid)
-        for each in old.sandboxes:
-            await self._remove(each.id)
+        for sandbox in old.sandboxes:
+            await self._remove(sandbox.id)
         await self._view.refresh(uid)
 
     async def _make_sandbox(self, config: SandboxConfig) -> None:
@@ -180,18 +180,18 @@ class DockerRuntime(EngineRuntime):
 
     async def stop_sandbox(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        found = self._table.get(uid)
-        if found is not None:
-            await self._end_sandboxes(uid, found)
+        seen_pod = self._table.get(uid)
+        if seen_pod is not None:
+            await self._end_sandboxes(uid, seen_pod)
             await self._view.refresh(uid)
 
     async def remove_pod(self, uid: str) -> None:
         await self._view.refresh(uid)
-        found = self._table.get(uid) or SeenPod()
-        await self._end_sandboxes(uid, found)
-        for container in found.containers:
+        pod = self._table.get(uid) or SeenPod()
+        await self._end_sandboxes(uid, pod)
+        for container in pod.containers:
             await self._forget(container)
-        for sandbox in found.sandboxes:
+        for sandbox in pod.sandboxes:
             await self._remove(sandbox.id)
         self._configs.forget(uid)
         self._resolver(uid).unlink(missing_ok=True)
@@ -207,8 +207,8 @@ class DockerRuntime(EngineRuntime):
         try:
             await self._client.post(f"/containers/{id}/kill", {"signal": "KILL"})
             await self._client.post(f"/containers/{id}/wait")
-        except DockerError as fault:
-            if fault.code not in (404, 409):
+        except DockerError as error:
+            if error.code not in (404, 409):
                 raise
 
     # -- containers --------------------------------------------------------------------------------------------------
@@ -233,8 +233,8 @@ class DockerRuntime(EngineRuntime):
         query = {"t": math.ceil(grace_s)}
         try:
             await self._client.post(f"/containers/{id}/stop", query, timeout_s=grace_s + TIMEOUT_S)
-        except DockerError as fault:
-            if not fault.is_missing:
+        except DockerError as error:
+            if not error.is_missing:
                 raise
 
     async def _forget(self, container: SeenContainer) -> None:
@@ -280,8 +280,8 @@ def _network_space(found: Any) -> Path:
 def _profile(path: str) -> str:
     try:
         return Path(path).read_text()
-    except OSError as fault:
-        raise RuntimeFailure("CreateContainerError", f"the seccomp profile cannot be read: {fault}") from None
+    except OSError as error:
+        raise RuntimeFailure("CreateContainerError", f"the seccomp profile cannot be read: {error}") from None
 
 
 __all__ = ["DockerRuntime"]

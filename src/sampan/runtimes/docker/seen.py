@@ -40,7 +40,7 @@ def state(word: str) -> str:
 def sandbox(found: Found) -> SeenSandbox:
     about = found["State"]
     networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
-    ips = [each.get(key) for each in networks.values() for key in ("IPAddress", "GlobalIPv6Address")]
+    ips = [network.get(key) for network in networks.values() for key in ("IPAddress", "GlobalIPv6Address")]
     return SeenSandbox(
         id=found["Id"],
         attempt=_attempt(found),
@@ -52,15 +52,15 @@ def sandbox(found: Found) -> SeenSandbox:
 
 
 def container(found: Found) -> SeenContainer:
-    about, said = found["State"], labels_of(found)
+    about, container_labels = found["State"], labels_of(found)
     code = int(about.get("ExitCode") or 0)
     return SeenContainer(
         id=found["Id"],
-        sandbox=said.get(messages.SANDBOX, ""),
-        name=said.get(labels.CONTAINER_NAME, ""),
+        sandbox=container_labels.get(messages.SANDBOX, ""),
+        name=container_labels.get(labels.CONTAINER_NAME, ""),
         attempt=_attempt(found),
         state=state(about["Status"]),
-        image=said.get(labels.IMAGE, ""),
+        image=container_labels.get(labels.IMAGE, ""),
         image_ref=found.get("Image", ""),
         created_at=_time(found.get("Created", "")),
         started_at=_time(about.get("StartedAt", "")),
@@ -68,7 +68,7 @@ def container(found: Found) -> SeenContainer:
         exit_code=code,
         reason=ended_reason(contract.OOM_KILLED if about.get("OOMKilled") else "", code),
         message=about.get("Error") or "",
-        log_path=said.get(messages.LOG_PATH, ""),
+        log_path=container_labels.get(messages.LOG_PATH, ""),
         user=_user(found),
     )
 
@@ -79,13 +79,13 @@ def _user(found: Found) -> User | None:
     uid, _, gid = ((found.get("Config") or {}).get("User") or "").partition(":")
     more = (found.get("HostConfig") or {}).get("GroupAdd") or []
     try:
-        numbers = [parse_id(each) for each in (uid, gid, *more)]
+        numbers = [parse_id(text) for text in (uid, gid, *more)]
     except BadUser:
         return None
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers):
+    ids = [number for number in numbers if number is not None]
+    if len(ids) < len(numbers):
         return None
-    return User(known[0], known[1], tuple(dict.fromkeys(known[1:])))
+    return User(ids[0], ids[1], tuple(dict.fromkeys(ids[1:])))
 
 
 def _attempt(found: Found) -> int:

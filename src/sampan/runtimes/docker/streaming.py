@@ -25,14 +25,14 @@ class Pieces:
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         self._data += data
-        found = []
+        pieces = []
         while len(self._data) >= _HEAD:
             channel, size = struct.unpack_from(">BxxxI", self._data)
             if len(self._data) < _HEAD + size:
                 break
-            found.append((STDERR if channel == STDERR else STDOUT, bytes(self._data[_HEAD : _HEAD + size])))
+            pieces.append((STDERR if channel == STDERR else STDOUT, bytes(self._data[_HEAD : _HEAD + size])))
             del self._data[: _HEAD + size]
-        return found
+        return pieces
 
 
 class DockerStream:

@@ -24,17 +24,17 @@ class DockerUsage:
     async def of_pod(self, pod: SeenPod | None) -> Sequence[Usage]:
         if pod is None or pod.sandbox is None or not pod.sandbox.is_ready:
             return []
-        running = [each for each in pod.containers if each.state == contract.RUNNING]
+        running = [item for item in pod.containers if item.state == contract.RUNNING]
         looks = await asyncio.gather(*(self._of_container(container) for container in running))
-        used = [each for each in looks if each is not None]
+        used = [item for item in looks if item is not None]
         return [_of_sandbox(pod.sandbox, used), *used]
 
     async def _of_container(self, container: SeenContainer) -> Usage | None:
         query = {"stream": "false", "one-shot": "true"}
         try:
             stats = await self._client.get(f"/containers/{container.id}/stats", query)
-        except DockerError as fault:
-            if fault.is_missing:
+        except DockerError as error:
+            if error.is_missing:
                 return None
             raise
         cores = self._rates.rate(container.id, seen.cpu_s(stats), self._clock.monotonic())
@@ -47,11 +47,11 @@ def _of_sandbox(sandbox: SeenSandbox, parts: Sequence[Usage]) -> Usage:
     """Return the sum of the containers' usage. The usage of the pause container is negligible."""
     whole = Usage(
         name="",
-        cpu_cores=sum(each.cpu_cores for each in parts),
-        memory_bytes=sum(each.memory_bytes for each in parts),
-        cpu_s=sum(each.cpu_s or 0 for each in parts),
-        memory_rss_bytes=sum(each.memory_rss_bytes or 0 for each in parts),
-        processes=sum(each.processes or 0 for each in parts) + 1,
+        cpu_cores=sum(usage.cpu_cores for usage in parts),
+        memory_bytes=sum(usage.memory_bytes for usage in parts),
+        cpu_s=sum(usage.cpu_s or 0 for usage in parts),
+        memory_rss_bytes=sum(usage.memory_rss_bytes or 0 for usage in parts),
+        processes=sum(usage.processes or 0 for usage in parts) + 1,
     )
     with contextlib.suppress(OSError):
         counts = seen.network_bytes(Path(f"/proc/{sandbox.pid}/net/dev").read_text())

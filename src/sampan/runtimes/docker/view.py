@@ -44,15 +44,15 @@ class DockerView:
 
     async def follow(self, since: float) -> None:
         """Refresh pods on the events of the engine since that time, until cancelled. Relist after each reconnection."""
-        wanted = {"type": ["container"], "event": list(_EVENTS), "label": [f"{labels.NODE}={self._node}"]}
+        filters = {"type": ["container"], "event": list(_EVENTS), "label": [f"{labels.NODE}={self._node}"]}
         while True:
-            query: Query = {"filters": json.dumps(wanted), "since": f"{since:.3f}"}
+            query: Query = {"filters": json.dumps(filters), "since": f"{since:.3f}"}
             try:
                 async for event in self._client.lines("GET", "/events", query):
                     about, since = event["Actor"], event["timeNano"] / 1e9
                     await self._happened(about["Attributes"].get(labels.POD_UID, ""))
-            except DockerError as fault:
-                log.warning("cannot read events from Docker: %s", fault)
+            except DockerError as error:
+                log.warning("cannot read events from Docker: %s", error)
             await asyncio.sleep(_RECONNECT_S)
             await self._look()
 
@@ -60,8 +60,8 @@ class DockerView:
         try:
             if uid:
                 await self.refresh(uid)
-        except DockerError as fault:
-            log.warning("cannot read the status of pod %s from Docker: %s", uid, fault)
+        except DockerError as error:
+            log.warning("cannot read the status of pod %s from Docker: %s", uid, error)
 
     async def look_often(self) -> None:
         """Relist periodically until cancelled, to detect changes without an event."""
@@ -72,54 +72,56 @@ class DockerView:
     async def _look(self) -> None:
         try:
             await self.relist()
-        except DockerError as fault:
-            log.warning("Docker does not respond: %s", fault)
+        except DockerError as error:
+            log.warning("Docker does not respond: %s", error)
 
     async def relist(self) -> None:
         """Read the state of all pods of the node."""
         ticket = self._table.ticket()
-        found = await self._listed(labels.of_node(self._node))
-        for uid in dict.fromkeys([*found, *self._table.uids()]):
-            await self._see(uid, found.get(uid, ()), ticket, is_settled=True)
+        pods = await self._listed(labels.of_node(self._node))
+        for uid in dict.fromkeys([*pods, *self._table.uids()]):
+            await self._see(uid, pods.get(uid, ()), ticket, is_settled=True)
         self._table.forget_before(ticket)
 
     async def refresh(self, uid: str) -> None:
         """Read the state of one pod, after an operation on it or an event."""
         ticket = self._table.ticket()
-        found = await self._listed(labels.of_node(self._node, uid))
-        await self._see(uid, found.get(uid, ()), ticket)
+        pods = await self._listed(labels.of_node(self._node, uid))
+        await self._see(uid, pods.get(uid, ()), ticket)
 
     async def _listed(self, wanted: Mapping[str, str]) -> dict[str, list[_Row]]:
         """List containers by the uids of their pods."""
         filters = json.dumps({"label": [f"{name}={value}" for name, value in wanted.items()]})
-        found: dict[str, list[_Row]] = {}
+        pods: dict[str, list[_Row]] = {}
         for row in await self._client.get("/containers/json", {"all": 1, "filters": filters}):
-            found.setdefault(seen.uid(row), []).append(row)
-        return found
+            pods.setdefault(seen.uid(row), []).append(row)
+        return pods
 
     async def _see(self, uid: str, rows: Sequence[_Row], ticket: int, *, is_settled: bool = False) -> None:
         """Store the state of a pod, inspecting only containers that may have changed. The engine's lists lag behind its
         events, so unless `is_settled` only a known exited container is taken from the list."""
         before = self._table.get(uid) or SeenPod()
-        known = {each.id: each for each in before.containers if each.is_over or is_settled}
+        known_containers = {
+            container.id: container for container in before.containers if container.is_over or is_settled
+        }
         sandboxes: list[SeenSandbox] = []
         containers: list[SeenContainer] = []
         for row in rows:
-            old = known.get(row["Id"])
+            old = known_containers.get(row["Id"])
             if old is not None and old.state == seen.state(row["State"]):
                 containers.append(old)
-            elif (found := await self._inspected(row["Id"])) is not None:
-                if seen.is_sandbox(found):
-                    sandboxes.append(self._sandbox(uid, found))
+            elif (details := await self._inspected(row["Id"])) is not None:
+                if seen.is_sandbox(details):
+                    sandboxes.append(self._sandbox(uid, details))
                 else:
-                    containers.append(await self._container(found))
+                    containers.append(await self._container(details))
         if self._table.put(uid, sandboxes, containers, ticket):
             self._told(uid)
 
     async def _container(self, found: _Row) -> SeenContainer:
-        made = seen.container(found)
-        await self._logs.see_to(made, has_tty=bool(found["Config"]["Tty"]))
-        return made
+        container = seen.container(found)
+        await self._logs.see_to(container, has_tty=bool(found["Config"]["Tty"]))
+        return container
 
     def _sandbox(self, uid: str, found: _Row) -> SeenSandbox:
         """Convert a pause container. The sandbox is ready only if its configuration was saved, which is the last step
@@ -134,12 +136,12 @@ class DockerView:
 
     async def _inspected(self, id: str) -> _Row | None:
         try:
-            found: _Row = await self._client.get(f"/containers/{id}/json")
-        except DockerError as fault:
-            if fault.is_missing:
+            details: _Row = await self._client.get(f"/containers/{id}/json")
+        except DockerError as error:
+            if error.is_missing:
                 return None
             raise
-        return found
+        return details
 
 
 __all__ = ["DockerView"]

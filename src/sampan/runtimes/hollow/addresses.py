@@ -19,10 +19,10 @@ class AddressRange:
             return ""
         while self._next in self._used:
             self._next = (self._next + 1) % self._count
-        found = self._next
-        self._used.add(found)
-        self._next = (found + 1) % self._count
-        return str(self._make(self._first + found))
+        index = self._next
+        self._used.add(index)
+        self._next = (index + 1) % self._count
+        return str(self._make(self._first + index))
 
     def claim(self, address: str) -> bool:
         """Allocate this address. Return False if it is in use or outside of the CIDR."""
@@ -38,10 +38,10 @@ class AddressRange:
             self._used.discard(index)
 
     def _index(self, address: str) -> int | None:
-        found = ipaddress.ip_address(address)
-        if not isinstance(found, self._make):
+        ip = ipaddress.ip_address(address)
+        if not isinstance(ip, self._make):
             return None
-        index = int(found) - self._first
+        index = int(ip) - self._first
         return index if 0 <= index < self._count else None
 
 

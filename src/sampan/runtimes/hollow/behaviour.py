@@ -96,12 +96,12 @@ def _seconds(text: str) -> float:
 
 def _codes(text: str) -> tuple[int, ...]:
     try:
-        found = tuple(int(part) for part in text.split(","))
+        codes = tuple(int(part) for part in text.split(","))
     except ValueError:
         raise BehaviourError(f"want exit codes as in 1 or 1,1,0, not {text!r}") from None
-    if not all(0 <= code <= 255 for code in found):
+    if not all(0 <= code <= 255 for code in codes):
         raise BehaviourError(f"an exit code is between 0 and 255, not {text!r}")
-    return found
+    return codes
 
 
 def _memory(text: str) -> int:
@@ -147,12 +147,12 @@ def annotated(behaviour: Behaviour, pod: Pod, container: str) -> Behaviour:
     annotations = pod.metadata.annotations
     if not annotations:
         return behaviour
-    for wanted in ("", container):
+    for suffix in ("", container):
         for key, text in annotations.items():
             if not key.startswith(PREFIX):
                 continue
             name, _, of = key.removeprefix(PREFIX).partition(".")
-            if of == wanted and name in _READERS:
+            if of == suffix and name in _READERS:
                 try:
                     behaviour = changed(behaviour, {name: text})
                 except ValueError:

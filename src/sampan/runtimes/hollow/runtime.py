@@ -87,40 +87,40 @@ class HollowRuntime:
 
     def adopt(self, pod: Pod) -> None:
         statuses = [*pod.status.initContainerStatuses, *pod.status.containerStatuses]
-        known = {status.name: status for status in statuses if status.containerID.startswith(f"{NAME}://")}
-        if not known or pod.metadata.uid in self._pods:
+        statuses_by_name = {status.name: status for status in statuses if status.containerID.startswith(f"{NAME}://")}
+        if not statuses_by_name or pod.metadata.uid in self._pods:
             return
-        found = _Pod(sandboxes=1)
+        state = _Pod(sandboxes=1)
         for spec in (*pod.spec.initContainers, *(pod.spec.containers or ())):
-            if (status := known.get(spec.name)) is not None:
+            if (status := statuses_by_name.get(spec.name)) is not None:
                 again = self._begun(pod, spec, status.restartCount, _began_at(status), runs=True)
-                if (each := containers.adopted(status, again, self._booted_at)) is not None:
-                    found.containers[spec.name] = each
+                if (container := containers.adopted(status, again, self._booted_at)) is not None:
+                    state.containers[spec.name] = container
         started = times.parse_time(pod.status.startTime) if pod.status.startTime else 0.0
         if pod.status.podIP and started >= self._booted_at:
-            found.is_sandbox_ready, found.ip = True, pod.status.podIP
-            self._range().claim(found.ip)
-        self._pods[pod.metadata.uid] = found
+            state.is_sandbox_ready, state.ip = True, pod.status.podIP
+            self._range().claim(state.ip)
+        self._pods[pod.metadata.uid] = state
 
     def pod_report(self, pod: Pod) -> PodReport:
         uid, now = pod.metadata.uid, self._world.now()
-        found = self._pods.get(uid)
-        if found is None:
+        state = self._pods.get(uid)
+        if state is None:
             return NOTHING
         images = _images(pod)
         reports, before, change = [], [], FOREVER
-        for name, each in found.containers.items():
+        for name, container in state.containers.items():
             image = images.get(name, "")
-            reports.append(containers.report(uid, name, image, each, now))
-            change = min(change, each.next_change(now))
-            if each.previous is not None:
-                before.append(containers.report(uid, name, image, each.previous, now))
-        for name, each in (found.left or {}).items():
-            before.append(containers.report(uid, name, images.get(name, ""), each, now))
+            reports.append(containers.report(uid, name, image, container, now))
+            change = min(change, container.next_change(now))
+            if container.previous is not None:
+                before.append(containers.report(uid, name, image, container.previous, now))
+        for name, container in (state.left or {}).items():
+            before.append(containers.report(uid, name, images.get(name, ""), container, now))
         return PodReport(
-            is_sandbox_ready=found.is_sandbox_ready,
-            sandboxes=found.sandboxes,
-            ips=(found.ip,) if found.ip and found.is_sandbox_ready else (),
+            is_sandbox_ready=state.is_sandbox_ready,
+            sandboxes=state.sandboxes,
+            ips=(state.ip,) if state.ip and state.is_sandbox_ready else (),
             containers=reports,
             before=before,
             changes_in_s=None if change == FOREVER else change - now,
@@ -130,24 +130,24 @@ class HollowRuntime:
         return list(self._pods)
 
     async def run_sandbox(self, pod: Pod, config: SandboxConfig | None = None) -> None:
-        found = self._pods.setdefault(pod.metadata.uid, _Pod())
-        if not pod.spec.hostNetwork and not found.ip:
-            found.ip = self._range().take()
-            if not found.ip:
+        state = self._pods.setdefault(pod.metadata.uid, _Pod())
+        if not pod.spec.hostNetwork and not state.ip:
+            state.ip = self._range().take()
+            if not state.ip:
                 raise RuntimeFailure("FailedCreatePodSandBox", "no addresses are left in the range of the node")
-        _leave_behind(found, pod)
-        found.is_sandbox_ready, found.sandboxes = True, found.sandboxes + 1
+        _leave_behind(state, pod)
+        state.is_sandbox_ready, state.sandboxes = True, state.sandboxes + 1
 
     async def stop_sandbox(self, pod: Pod) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        if found is not None:
-            found.is_sandbox_ready = False
-            self._give_back(found)
+        state = self._pods.get(pod.metadata.uid)
+        if state is not None:
+            state.is_sandbox_ready = False
+            self._give_back(state)
 
     async def remove_pod(self, uid: str) -> None:
-        found = self._pods.pop(uid, None)
-        if found is not None:
-            self._give_back(found)
+        state = self._pods.pop(uid, None)
+        if state is not None:
+            self._give_back(state)
 
     async def image(self, name: str) -> ImageInfo | None:
         return None
@@ -168,30 +168,30 @@ class HollowRuntime:
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None = None
     ) -> str:
         uid, now = pod.metadata.uid, self._world.now()
-        found = self._pods[uid]
+        state = self._pods[uid]
         begun = self._begun(pod, container, attempt, now)
-        last = found.containers.get(container.name) or (found.left or {}).pop(container.name, None)
+        last = state.containers.get(container.name) or (state.left or {}).pop(container.name, None)
         if last is not None:
             last.previous = None
             begun.previous = last
-        found.containers[container.name] = begun
+        state.containers[container.name] = begun
         return containers.container_id(uid, container.name, attempt)
 
     async def stop_container(self, pod: Pod, name: str, grace_s: float) -> None:
-        found = self._pods.get(pod.metadata.uid)
-        each = found.containers.get(name) if found is not None else None
-        if each is None:
+        state = self._pods.get(pod.metadata.uid)
+        container = state.containers.get(name) if state is not None else None
+        if container is None:
             return
         behaviour = self._world.stages.behaviour(pod, name)
         took_s = behaviour.stop.pick(f"{pod.metadata.uid}/{name}/stop") + _pre_stop_s(pod, name)
-        each.stop(self._world.now(), grace_s, took_s, behaviour.stop_exit_code)
+        container.stop(self._world.now(), grace_s, took_s, behaviour.stop_exit_code)
 
     async def remove_container(self, pod: Pod, id: str) -> None:
-        uid, found = pod.metadata.uid, self._pods.get(pod.metadata.uid)
-        for name, each in list(found.containers.items()) if found is not None else ():
-            if containers.container_id(uid, name, each.attempt) == id:
-                assert found is not None
-                del found.containers[name]
+        uid, state = pod.metadata.uid, self._pods.get(pod.metadata.uid)
+        for name, container in list(state.containers.items()) if state is not None else ():
+            if containers.container_id(uid, name, container.attempt) == id:
+                assert state is not None
+                del state.containers[name]
 
     async def update_resources(self, pod: Pod, name: str, resources: Resources) -> None:
         return
@@ -219,9 +219,9 @@ class HollowRuntime:
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         report = self.pod_report(pod)
-        running = [found.name for found in report.containers if found.state == "running"]
-        said: dict[str, Behaviour] = {name: self._world.stages.behaviour(pod, name) for name in running}
-        return [Usage(name, each.cpu, each.memory) for name, each in said.items()]
+        running = [container.name for container in report.containers if container.state == "running"]
+        behaviours: dict[str, Behaviour] = {name: self._world.stages.behaviour(pod, name) for name in running}
+        return [Usage(name, behaviour.cpu, behaviour.memory) for name, behaviour in behaviours.items()]
 
     def _begun(
         self, pod: Pod, container: Container, attempt: int, now: float, *, runs: bool = False
@@ -245,7 +245,7 @@ def _leave_behind(found: _Pod, pod: Pod) -> None:
     """Set aside the containers that are not current in a new sandbox: init containers, which run again, and failed
     ones."""
     inits = {container.name for container in pod.spec.initContainers}
-    gone = [name for name, each in found.containers.items() if name in inits or each.exit_code]
+    gone = [name for name, old in found.containers.items() if name in inits or old.exit_code]
     if gone:
         found.left = {name: found.containers.pop(name) for name in gone}
 

@@ -48,11 +48,11 @@ class Stages:
     stages: Sequence[Stage] = field(default_factory=tuple)
 
     def behaviour(self, pod: Pod, container: str) -> Behaviour:
-        found = DEFAULT
+        effective = DEFAULT
         for stage in self.stages:
             if stage.matches(pod, container):
-                found = changed(found, stage.said)
-        return annotated(found, pod, container)
+                effective = changed(effective, stage.said)
+        return annotated(effective, pod, container)
 
 
 NO_STAGES = Stages()
@@ -76,14 +76,14 @@ def _stage(number: int, entry: Any) -> Stage:
     match = entry.get("match", {})
     if not isinstance(match, dict) or set(match) - set(_MATCH):
         raise StageError(f"stage {number}: match takes {', '.join(_MATCH)}")
-    said = {key: _text(value) for key, value in entry.items() if key not in ("name", "match")}
+    settings = {key: _text(value) for key, value in entry.items() if key not in ("name", "match")}
     try:
-        changed(DEFAULT, said)
+        changed(DEFAULT, settings)
         selector = labels.parse(match.get("labels", ""))
     except (BehaviourError, ValueError) as error:
         raise StageError(f"stage {number}: {error}") from None
     return Stage(
-        said=said,
+        said=settings,
         namespace=match.get("namespace", ""),
         selector=selector,
         container=match.get("container", ""),

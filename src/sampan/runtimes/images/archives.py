@@ -102,10 +102,10 @@ class _Archive:
         if entry.kind != tar_reader.SYMBOLIC_LINK:
             return entry
         target = os.path.normpath(PurePosixPath(entry.name).parent / entry.link_name)
-        found = self._entries.get(target)
-        if found is None or found.kind == tar_reader.SYMBOLIC_LINK:
+        linked = self._entries.get(target)
+        if linked is None or linked.kind == tar_reader.SYMBOLIC_LINK:
             raise BadImage(f"{entry.name[:200]} is a link to nothing")
-        return found
+        return linked
 
 
 class _Part:
@@ -170,18 +170,18 @@ class _Loader:
 
     def oci(self) -> list[Image]:
         index = manifests.read_index(_read(self._files, "index.json"))
-        wanted = [each for each in index.manifests if self._is_ours(each)]
-        if not wanted:
+        descriptors = [descriptor for descriptor in index.manifests if self._is_ours(descriptor)]
+        if not descriptors:
             manifests.chosen(index, self._platform)
             raise BadImage("there is no image in it")
-        return [self._oci_image(each) for each in wanted]
+        return [self._oci_image(descriptor) for descriptor in descriptors]
 
     def _is_ours(self, each: Descriptor) -> bool:
         if each.media_type not in manifests.MANIFESTS | manifests.INDEXES | {""}:
             return False
-        there = each.platform
+        platform = each.platform
         ours = self._platform
-        return there is None or (there.architecture, there.os) in ((ours.architecture, ours.os), ("", ""))
+        return platform is None or (platform.architecture, platform.os) in ((ours.architecture, ours.os), ("", ""))
 
     def _oci_image(self, descriptor: Descriptor) -> Image:
         digest = self._manifest(descriptor.digest)
@@ -239,7 +239,7 @@ class _Loader:
 
 
 def _strings(value: object, name: str) -> list[str]:
-    if not isinstance(value, list | None) or not all(isinstance(each, str) for each in value or ()):
+    if not isinstance(value, list | None) or not all(isinstance(item, str) for item in value or ()):
         raise BadImage(f"manifest.json: {name} must be a list of strings")
     return value or []
 

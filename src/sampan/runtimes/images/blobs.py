@@ -63,35 +63,35 @@ class BlobStore:
     @contextmanager
     def writer(self, expected: str = "", *, size: int | None = None) -> Iterator[BlobWriter]:
         """Store the content that is written within the block, or raise BadImage if its digest is not `expected`."""
-        folder = self._folder / "sha256"
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".new-", delete=False) as file:
+        directory = self._folder / "sha256"
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as file:
             try:
-                made = BlobWriter(file.file, most=limits.IMAGE_LAYER_BYTES if size is None else size)
-                yield made
-                if expected and made.digest != expected:
-                    raise BadImage(f"the content's digest is {made.digest}, not {expected}")
+                blob = BlobWriter(file.file, most=limits.IMAGE_LAYER_BYTES if size is None else size)
+                yield blob
+                if expected and blob.digest != expected:
+                    raise BadImage(f"the content's digest is {blob.digest}, not {expected}")
                 file.flush()
                 os.fsync(file.fileno())
-                os.replace(file.name, self.path(made.digest))
+                os.replace(file.name, self.path(blob.digest))
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
 
     def put(self, data: bytes, expected: str = "") -> str:
-        with self.writer(expected) as made:
-            made.write(data)
-        return made.digest
+        with self.writer(expected) as writer:
+            writer.write(data)
+        return writer.digest
 
     def put_stream(self, stream: BinaryIO, expected: str = "") -> str:
-        with self.writer(expected) as made:
+        with self.writer(expected) as writer:
             while data := stream.read(_CHUNK):
-                made.write(data)
-        return made.digest
+                writer.write(data)
+        return writer.digest
 
     def digests(self) -> Iterator[str]:
-        folder = self._folder / "sha256"
-        names = os.listdir(folder) if folder.exists() else []
+        directory = self._folder / "sha256"
+        names = os.listdir(directory) if directory.exists() else []
         return (f"sha256:{name}" for name in names if not name.startswith("."))
 
     def keep_only(self, wanted: Iterable[str]) -> int:

@@ -79,8 +79,8 @@ def of_store(store: ImageStore, image: Image, name: str) -> Bundle:
     blobs, manifest = store.blobs, store.blobs.read(image.digest)
     kind = manifests.media_type_of(manifest) or manifests.OCI_MANIFEST
     config, *layers = (
-        Part(media_type=each.media_type, digest=each.digest, content=blobs.path(each.digest))
-        for each in (image.manifest.config, *image.manifest.layers)
+        Part(media_type=descriptor.media_type, digest=descriptor.digest, content=blobs.path(descriptor.digest))
+        for descriptor in (image.manifest.config, *image.manifest.layers)
     )
     whole = Part(media_type=kind, digest=image.digest, content=manifest)
     return Bundle(name=name, manifest=whole, config=config, layers=layers)

@@ -36,7 +36,7 @@ class Keyring:
 
     def find(self, reference: Reference) -> list[Credentials]:
         """Return the credentials that match an image, in the order in which to try them."""
-        return [found for place, found in self._rows if _fits(place, reference)]
+        return [credentials for pattern, credentials in self._rows if _fits(pattern, reference)]
 
     @classmethod
     def together(cls, rings: Sequence[Keyring]) -> Keyring:
@@ -47,10 +47,10 @@ def read_docker_config(data: bytes) -> Keyring:
     """Parse a `.dockerconfigjson`, or a legacy `.dockercfg`, which consists of the content of `auths`. Raise ValueError
     if it is neither."""
     try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
+        config = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"this is not a Docker configuration: {error}") from None
-    auths = found.get("auths", found if all(isinstance(each, dict) for each in found.values()) else {})
+    auths = config.get("auths", config if all(isinstance(value, dict) for value in config.values()) else {})
     if not isinstance(auths, Mapping):
         raise ValueError("this is not a Docker configuration: auths must be an object")
     return Keyring(
@@ -88,8 +88,8 @@ def _fits(place: str, reference: Reference) -> bool:
 
 def _is_host(pattern: str, host: str) -> bool:
     """Whether a host matches a pattern, in which a star matches within one label of the domain name."""
-    parts, found = pattern.split("."), host.split(".")
-    return len(parts) == len(found) and all(fnmatchcase(name, part) for part, name in zip(parts, found, strict=True))
+    parts, labels = pattern.split("."), host.split(".")
+    return len(parts) == len(labels) and all(fnmatchcase(name, part) for part, name in zip(parts, labels, strict=True))
 
 
 __all__ = ["Credentials", "Keyring", "read_docker_config"]

@@ -165,18 +165,18 @@ def _near_the_top(top: Path) -> list[tuple[str, int]]:
 
 def _directories(top: Path, deepest: Callable[[str], int] = lambda path: 1 << 30) -> Iterator[tuple[str, int]]:
     """Yield the relative paths and modes of the world-accessible directories below."""
-    places = [""]
-    while places:
-        place = places.pop()
-        with contextlib.suppress(OSError), os.scandir(top / place) as entries:
+    pending = [""]
+    while pending:
+        parent = pending.pop()
+        with contextlib.suppress(OSError), os.scandir(top / parent) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
                     continue
                 mode = entry.stat(follow_symlinks=False).st_mode
                 if mode & _OTHERS == _OTHERS:
-                    path = f"{place}/{entry.name}" if place else entry.name
+                    path = f"{parent}/{entry.name}" if parent else entry.name
                     if path.count("/") + 1 < deepest(path):
-                        places.append(path)
+                        pending.append(path)
                     yield path, stat.S_IMODE(mode) & 0o777
 
 
@@ -185,14 +185,14 @@ def _private(top: Path) -> Iterator[tuple[str, bool]]:
     for path in _PRIVATE_BY_CUSTOM:
         if (top / path).is_dir():
             yield path, True
-    for place in ("", *(path for path, _ in _directories(top))):
-        with contextlib.suppress(OSError), os.scandir(top / place) as entries:
+    for parent in ("", *(path for path, _ in _directories(top))):
+        with contextlib.suppress(OSError), os.scandir(top / parent) as entries:
             for entry in entries:
                 mode = entry.stat(follow_symlinks=False).st_mode
                 is_directory = stat.S_ISDIR(mode)
                 needed = _OTHERS if is_directory else stat.S_IROTH
                 if not stat.S_ISLNK(mode) and mode & needed != needed:
-                    yield (f"{place}/{entry.name}" if place else entry.name), is_directory
+                    yield (f"{parent}/{entry.name}" if parent else entry.name), is_directory
 
 
 def _kept(folder: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
@@ -222,8 +222,8 @@ def _hide(path: Path, is_directory: bool) -> None:
     """Create the overlayfs marker that hides an entry of the lower layers: an opaque directory or a whiteout device."""
     if is_directory:
         path.mkdir(parents=True, exist_ok=True)
-        for each in sorted(path.rglob("*"), reverse=True):
-            each.rmdir() if each.is_dir() else each.unlink()
+        for child in sorted(path.rglob("*"), reverse=True):
+            child.rmdir() if child.is_dir() else child.unlink()
         os.setxattr(path, "trusted.overlay.opaque", b"y")
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -231,12 +231,12 @@ def _hide(path: Path, is_directory: bool) -> None:
 
 
 def _digest(root: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(root.rglob("*")):
         about = path.lstat()
         content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes() if path.is_file() else b""
-        found.update(f"{path.relative_to(root)}\0{about.st_mode}\0{len(content)}\0".encode() + content)
-    return found.hexdigest()[:16]
+        digest.update(f"{path.relative_to(root)}\0{about.st_mode}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:16]
 
 
 def _fill(root: Path, machine: Path) -> None:
@@ -244,10 +244,10 @@ def _fill(root: Path, machine: Path) -> None:
         (root / name).mkdir(parents=True, exist_ok=True)
         (root / name).chmod(mode)
     for name in _PROGRAMS:
-        found = machine / name
-        if found.is_symlink():
-            (root / name).symlink_to(os.readlink(found))
-        elif found.is_dir():
+        source = machine / name
+        if source.is_symlink():
+            (root / name).symlink_to(os.readlink(source))
+        elif source.is_dir():
             (root / name).mkdir()
     for name, text in (("passwd", _PASSWD), ("group", _GROUP), ("hosts", ""), ("resolv.conf", ""), ("hostname", "")):
         (root / "etc" / name).write_text(text)

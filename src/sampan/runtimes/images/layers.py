@@ -121,10 +121,10 @@ class LayerStore:
             with contextlib.suppress(OSError):
                 trees.remove_tree(self._folder / name)
             (self._folder / f"{name}.json").unlink(missing_ok=True)
-        known = self._folder / ".blobs"
-        for name in os.listdir(known) if known.exists() else ():
+        blob_directory = self._folder / ".blobs"
+        for name in os.listdir(blob_directory) if blob_directory.exists() else ():
             if f"sha256:{name}" not in blobs and not name.startswith("."):
-                (known / name).unlink(missing_ok=True)
+                (blob_directory / name).unlink(missing_ok=True)
 
     def _is_known(self, blob_digest: str, diff_id: str) -> bool:
         try:

@@ -122,14 +122,14 @@ def _check(part: Descriptor) -> None:
 def media_type_of(data: bytes) -> str:
     """Return the media type that a document declares, or else the one that its fields imply."""
     try:
-        found = msgspec.json.decode(data, type=dict[str, Any])
+        manifest = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadImage("the manifest is not JSON") from None
-    if said := found.get("mediaType"):
-        return str(said)
-    if "manifests" in found:
+    if media_type := manifest.get("mediaType"):
+        return str(media_type)
+    if "manifests" in manifest:
         return OCI_INDEX
-    return OCI_MANIFEST if "layers" in found and "config" in found else ""
+    return OCI_MANIFEST if "layers" in manifest and "config" in manifest else ""
 
 
 def own_platform() -> Platform:
@@ -139,21 +139,23 @@ def own_platform() -> Platform:
 
 def chosen(index: Index, wanted: Platform) -> Descriptor:
     """Return the manifest for a platform, or else the first one without a platform. Raise BadImage if there is none."""
-    found = _chosen(index, wanted)
-    _check(found)
-    return found
+    descriptor = _chosen(index, wanted)
+    _check(descriptor)
+    return descriptor
 
 
 def _chosen(index: Index, wanted: Platform) -> Descriptor:
-    images = [each for each in index.manifests if each.media_type in MANIFESTS | INDEXES | {""}]
-    for each in images:
-        found = each.platform
-        if found is not None and (found.architecture, found.os) == (wanted.architecture, wanted.os):
-            return each
-    if unmarked := [each for each in images if each.platform is None]:
+    images = [descriptor for descriptor in index.manifests if descriptor.media_type in MANIFESTS | INDEXES | {""}]
+    for descriptor in images:
+        candidate = descriptor.platform
+        if candidate is not None and (candidate.architecture, candidate.os) == (wanted.architecture, wanted.os):
+            return descriptor
+    if unmarked := [descriptor for descriptor in images if descriptor.platform is None]:
         return unmarked[0]
-    there = sorted({f"{each.platform.os}/{each.platform.architecture}" for each in images if each.platform})
-    raise BadImage(f"there is no image for {wanted.os}/{wanted.architecture}, only for {_listed(there)}")
+    platforms = sorted(
+        {f"{descriptor.platform.os}/{descriptor.platform.architecture}" for descriptor in images if descriptor.platform}
+    )
+    raise BadImage(f"there is no image for {wanted.os}/{wanted.architecture}, only for {_listed(platforms)}")
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -78,10 +78,10 @@ def bundle(name: str = NAME) -> Bundle:
 
 def _layer() -> bytes:
     out, content = io.BytesIO(), program()
-    with tarfile.open(fileobj=out, mode="w") as made:
+    with tarfile.open(fileobj=out, mode="w") as archive:
         member = tarfile.TarInfo("pause")
         member.size, member.mode = len(content), 0o755
-        made.addfile(member, io.BytesIO(content))
+        archive.addfile(member, io.BytesIO(content))
     return out.getvalue()
 
 

@@ -71,15 +71,15 @@ class Puller:
             for registry, credentials in self._places(reference, keyring):
                 try:
                     return await self._fetch(registry, reference, progress or _silent), credentials
-                except (RegistryError, BadImage) as fault:
-                    faults.append(str(fault))
+                except (RegistryError, BadImage) as error:
+                    faults.append(str(error))
             raise PullFailed("; ".join(dict.fromkeys(faults)))
 
     def _places(self, reference: Reference, keyring: Keyring) -> list[tuple[Registry, Credentials | None]]:
         mirrors = self._config.mirrors.get(reference.registry, self._config.mirrors.get("*", ()))
         places: list[tuple[str, Credentials | None]] = [(mirror, None) for mirror in mirrors]
-        places += [(reference.registry, each) for each in (*keyring.find(reference), None)]
-        return [(self._registry(place, reference, who), who) for place, who in places]
+        places += [(reference.registry, credentials) for credentials in (*keyring.find(reference), None)]
+        return [(self._registry(host, reference, who), who) for host, who in places]
 
     def _registry(self, place: str, reference: Reference, credentials: Credentials | None) -> Registry:
         assert self._session is not None, "enter the puller before using it"
@@ -97,8 +97,8 @@ class Puller:
     async def _fetch(self, registry: Registry, reference: Reference, progress: Progress) -> Image:
         """Fetch an image from one registry. The registry is contacted even if the image is in the store, as that proves
         that the user may pull it."""
-        wanted = reference.digest or reference.tag
-        digest, data = await self._asked(registry, wanted)
+        version = reference.digest or reference.tag
+        digest, data = await self._asked(registry, version)
         outer = digest
         for _ in range(limits.IMAGE_INDEX_DEPTH):
             if manifests.media_type_of(data) not in manifests.INDEXES:
@@ -107,7 +107,7 @@ class Puller:
             digest, data = await self._manifest(registry, chosen.digest)
         await self._content(registry, manifests.read_manifest(data), progress)
         names = [str(reference._replace(digest=""))] if reference.tag and not reference.digest else []
-        digests = [f"{reference.name}@{each}" for each in dict.fromkeys((outer, digest))]
+        digests = [f"{reference.name}@{manifest_digest}" for manifest_digest in dict.fromkeys((outer, digest))]
         return self._store.add(digest, names=names, digests=digests, now=self._clock.now())
 
     async def _manifest(self, registry: Registry, wanted: str) -> tuple[str, bytes]:
@@ -143,8 +143,8 @@ class Puller:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return await self._blob_once(registry, part, progress)
-            except RegistryError as fault:
-                if attempt == _ATTEMPTS or fault.code in (401, 403, 404):
+            except RegistryError as error:
+                if attempt == _ATTEMPTS or error.code in (401, 403, 404):
                     raise
 
     async def _blob_once(self, registry: Registry, part: Descriptor, progress: Progress) -> None:

@@ -76,8 +76,8 @@ class Registry:
                 if answer.status != 200:
                     raise await _failure(answer, self.host, is_shown=_origin(answer.url) == self._origin)
                 yield answer
-        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
-            raise RegistryError(f"{self.host}: {fault or type(fault).__name__}") from fault
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise RegistryError(f"{self.host}: {error or type(error).__name__}") from error
 
     async def _request(self, path: str, headers: Mapping[str, str]) -> aiohttp.ClientResponse:
         """Send a request and follow redirects, of which the number is limited. The Authorization header is sent only to
@@ -190,7 +190,7 @@ def _told(text: str) -> str:
     """Return the error messages in the body of a response."""
     try:
         errors = msgspec.json.decode(text)["errors"]
-        return "; ".join(f"{each.get('code', '')}: {each.get('message', '')}" for each in errors)
+        return "; ".join(f"{error.get('code', '')}: {error.get('message', '')}" for error in errors)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return " ".join(text.split())[:200]
 

@@ -87,12 +87,12 @@ class ImageStore:
         """Return the digest of the image's manifest, even if the image itself cannot be read."""
         table = self._read()
         with suppress(BadReference):
-            wanted = parse_reference(name)
+            reference = parse_reference(name)
             for digest, entry in table.items():
-                if _is_called(digest, entry, wanted):
+                if _is_called(digest, entry, reference):
                     return digest
-        if found := self._by_id(table, name):
-            return found.digest
+        if image := self._by_id(table, name):
+            return image.digest
         raise ImageUnknown(name)
 
     def has(self, name: str) -> bool:
@@ -192,8 +192,8 @@ class ImageStore:
         manifest = read_manifest(self.blobs.read(digest))
         config = read_config(self.blobs.read(manifest.config.digest))
         if len(config.rootfs.diff_ids) != len(manifest.layers):
-            told = f"the image has {len(manifest.layers)} layers, and names {len(config.rootfs.diff_ids)}"
-            raise BadImage(told)
+            message = f"the image has {len(manifest.layers)} layers, and names {len(config.rootfs.diff_ids)}"
+            raise BadImage(message)
         for layer in manifest.layers:
             if not self.blobs.has(layer.digest):
                 raise BadImage(f"layer {layer.digest} is missing")
@@ -202,8 +202,8 @@ class ImageStore:
         part = text.removeprefix("sha256:")
         if len(part) < 4 or not all(letter in "0123456789abcdef" for letter in part):
             return None
-        found = [image for image in self._images(table) if image.id.removeprefix("sha256:").startswith(part)]
-        return found[0] if len(found) == 1 else None
+        matches = [image for image in self._images(table) if image.id.removeprefix("sha256:").startswith(part)]
+        return matches[0] if len(matches) == 1 else None
 
     @property
     def _file(self) -> Path:

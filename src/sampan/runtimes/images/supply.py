@@ -46,9 +46,11 @@ class Supply:
         empty = self._folder / "host" / "empty"
         empty.mkdir(parents=True, exist_ok=True, mode=0o755)
         shown = self.host().shown
-        found = [Mount(source=each.source, target=each.target, is_read_only=True) for each in shown]
-        private = [path for each in shown for path in each.private_by_custom()]
-        return [*found, *(Mount(source=empty, target=path, is_read_only=True) for path in private)]
+        shown_mounts = [
+            Mount(source=directory.source, target=directory.target, is_read_only=True) for directory in shown
+        ]
+        private = [path for directory in shown for path in directory.private_by_custom()]
+        return [*shown_mounts, *(Mount(source=empty, target=path, is_read_only=True) for path in private)]
 
 
 __all__ = ["Supply"]

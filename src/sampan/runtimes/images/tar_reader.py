@@ -215,17 +215,17 @@ class TarReader:
     def _stored_map(self) -> list[int]:
         """Read a map of format 1.0: decimal numbers, one per line, first the number of pairs, then the pairs; padded to
         a full block."""
-        data, wanted, lines = bytearray(), 0, 0
-        while not data or lines < wanted:
+        data, expected_lines, lines = bytearray(), 0, 0
+        while not data or lines < expected_lines:
             if len(data) >= limits.TAR_HEADER_BYTES or self._left < BLOCK:
                 raise BadImage("the archive has a sparse map that does not end")
             block = self._exact(BLOCK)
             self._left -= BLOCK
             if not data:
-                wanted = 2 * _plain_number(block.partition(b"\n")[0].decode("latin-1")) + 1
+                expected_lines = 2 * _plain_number(block.partition(b"\n")[0].decode("latin-1")) + 1
             data += block
             lines += block.count(b"\n")
-        return [_plain_number(line.decode("latin-1")) for line in data.split(b"\n")[1:wanted]]
+        return [_plain_number(line.decode("latin-1")) for line in data.split(b"\n")[1:expected_lines]]
 
     # -- stream ------------------------------------------------------------------------------------------------------
 
@@ -282,25 +282,25 @@ def _take(pax: _Pax, key: str, value: bytes) -> None:
 def _extents(numbers: Sequence[int], entry: TarEntry) -> Extents:
     if len(numbers) % 2:
         raise BadImage(f"the archive has a sparse file {entry.name!r} with half an entry in its map")
-    found = [(numbers[at], numbers[at + 1]) for at in range(0, len(numbers), 2)]
+    extents = [(numbers[at], numbers[at + 1]) for at in range(0, len(numbers), 2)]
     last = 0
-    for start, length in found:
+    for start, length in extents:
         if start < last:
             raise BadImage(f"the archive has a sparse file {entry.name!r} whose parts are not in order")
         last = start + length
-    if last > entry.size or sum(length for _, length in found) != entry.stored:
+    if last > entry.size or sum(length for _, length in extents) != entry.stored:
         raise BadImage(f"the archive has a sparse file {entry.name!r} whose map does not fit its size")
-    return found
+    return extents
 
 
 def _numbers(data: bytes) -> list[int]:
     """Return the pairs of a GNU sparse header, two numbers of 12 bytes each; the first empty pair ends the map."""
-    found: list[int] = []
+    numbers: list[int] = []
     for at in range(0, len(data), 24):
         if not data[at]:
             break
-        found += [_number(data[at : at + 12]), _number(data[at + 12 : at + 24])]
-    return found
+        numbers += [_number(data[at : at + 12]), _number(data[at + 12 : at + 24])]
+    return numbers
 
 
 def _number(field: bytes) -> int:

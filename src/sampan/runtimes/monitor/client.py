@@ -67,8 +67,8 @@ class MonitorClient:
         await self._ask({"do": "reopen", "id": id})
 
     async def list(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = (await self._ask({"do": "list"}))["processes"]
-        return found
+        processes: list[dict[str, Any]] = (await self._ask({"do": "list"}))["processes"]
+        return processes
 
     async def quit(self, *, kill: bool = False) -> None:
         """Stop the monitor if it is running."""
@@ -96,8 +96,8 @@ class MonitorClient:
             async with asyncio.timeout(_PATIENCE_S):
                 async for _, content in _frames(reader):
                     return _checked(json.loads(content))
-        except (TimeoutError, OSError) as fault:
-            raise MonitorError(f"the monitor does not answer: {fault or 'timeout'}") from None
+        except (TimeoutError, OSError) as error:
+            raise MonitorError(f"the monitor does not answer: {error or 'timeout'}") from None
         finally:
             writer.close()
         raise MonitorError("the monitor has ended")
@@ -116,15 +116,15 @@ class MonitorClient:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect through /proc/self/fd, as the path of a Unix socket is limited to about 100 bytes."""
         try:
-            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as fault:
-            raise MonitorError(f"there is no monitor: {fault.strerror}") from None
+            directory = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise MonitorError(f"there is no monitor: {error.strerror}") from None
         try:
-            return await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{SOCKET}")
-        except OSError as fault:
-            raise MonitorError(f"there is no monitor: {fault.strerror or fault}") from None
+            return await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")
+        except OSError as error:
+            raise MonitorError(f"there is no monitor: {error.strerror or error}") from None
         finally:
-            os.close(folder)
+            os.close(directory)
 
     async def _start(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -136,8 +136,8 @@ class MonitorClient:
         )
         _, err = await process.communicate()
         if process.returncode:
-            told = err.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise MonitorError(f"the monitor cannot be started: {''.join(told)} (see {self._folder / LOG})")
+            message = err.decode("utf-8", "replace").strip().splitlines()[-1:]
+            raise MonitorError(f"the monitor cannot be started: {''.join(message)} (see {self._folder / LOG})")
 
 
 class MonitorStream:
@@ -209,8 +209,8 @@ async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, byte
             return
         if not data:
             return
-        for found in frames.feed(data):
-            yield found
+        for frame in frames.feed(data):
+            yield frame
 
 
 def _checked(answer: dict[str, Any]) -> dict[str, Any]:

@@ -64,10 +64,10 @@ class Process:
 
     def begin(self) -> None:
         request = self.request
-        given: list[int] = []
+        descriptors: list[int] = []
         """Descriptors that the child inherits and the monitor closes."""
         try:
-            stdio = self._stdio(given)
+            stdio = self._stdio(descriptors)
             child = subprocess.Popen(
                 [str(word) for word in request["argv"]],
                 env=request.get("env"),
@@ -82,12 +82,12 @@ class Process:
                 group=request.get("group"),
                 extra_groups=request.get("groups"),
             )
-        except (OSError, ValueError, subprocess.SubprocessError) as fault:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             self.close()
-            raise Refused(str(fault)) from None
+            raise Refused(str(error)) from None
         finally:
-            for each in given:
-                os.close(each)
+            for descriptor in descriptors:
+                os.close(descriptor)
         child.returncode = 0  # the event loop reaps the child, not this object
         if request.get("pid_file"):
             self.launched = child.pid
@@ -136,8 +136,8 @@ class Process:
         try:
             with open(str(self.request["pid_file"])) as file:
                 self.pid = int(file.read().strip())
-        except (OSError, ValueError) as fault:
-            raise Refused(f"the runtime left no process number: {fault}") from None
+        except (OSError, ValueError) as error:
+            raise Refused(f"the runtime left no process number: {error}") from None
         if self._console is not None:
             self._take_console()
 
@@ -147,21 +147,21 @@ class Process:
             connection, _ = self._console.accept()
             with connection:
                 _, ancillary, _, _ = connection.recvmsg(4096, socket.CMSG_SPACE(4))
-        except OSError as fault:
-            raise Refused(f"the runtime handed over no terminal: {fault}") from None
+        except OSError as error:
+            raise Refused(f"the runtime handed over no terminal: {error}") from None
         finally:
             self._console.close()
             os.unlink(str(self.request["console"]))
             self._console = None
-        found = array.array("i")
+        descriptors = array.array("i")
         for level, kind, data in ancillary:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                found.frombytes(data[: len(data) - len(data) % found.itemsize])
-        if not found:
+                descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+        if not descriptors:
             raise Refused("the runtime handed over no terminal")
-        self.input = found[0]
-        self.outputs[found[0]] = STDOUT
-        os.set_blocking(found[0], False)
+        self.input = descriptors[0]
+        self.outputs[descriptors[0]] = STDOUT
+        os.set_blocking(descriptors[0], False)
 
     # -- output and input --------------------------------------------------------------------------------------------
 

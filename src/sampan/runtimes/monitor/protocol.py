@@ -32,7 +32,7 @@ class Frames:
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         self._data += data
-        found = []
+        frames = []
         while len(self._data) >= HEAD.size:
             size, kind = HEAD.unpack_from(self._data)
             if size > MOST:
@@ -40,9 +40,9 @@ class Frames:
             end = HEAD.size + size
             if len(self._data) < end:
                 break
-            found.append((kind, bytes(self._data[HEAD.size : end])))
+            frames.append((kind, bytes(self._data[HEAD.size : end])))
             del self._data[:end]
-        return found
+        return frames
 
 
 __all__ = ["END_OF_STDIN", "HEAD", "JSON", "MOST", "RESIZE", "STDERR", "STDIN", "STDOUT", "BadFrame", "Frames"]

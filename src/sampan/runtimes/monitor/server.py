@@ -63,7 +63,7 @@ class Monitor:
         self._operations: dict[str, Callable[[Client, dict[str, Any]], dict[str, Any] | None]] = {
             "run": self._run,
             "kill": self._kill,
-            "list": lambda client, request: {"processes": [each.about() for each in self._processes.values()]},
+            "list": lambda client, request: {"processes": [process.about() for process in self._processes.values()]},
             "forget": self._forget,
             "attach": self._attach,
             "reopen": self._reopen,
@@ -81,10 +81,10 @@ class Monitor:
         self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wake, selectors.EVENT_READ, self._reap)
         while not self._is_over:
-            found = self._selector.select(_IDLE_S)
-            if not found and not self._clients and not self._processes:
+            ready = self._selector.select(_IDLE_S)
+            if not ready and not self._clients and not self._processes:
                 return
-            for key, events in found:
+            for key, events in ready:
                 try:
                     key.data(key.fileobj, events)
                 except Exception:  # an error with one process must not affect the other ones
@@ -128,8 +128,8 @@ class Monitor:
             request = json.loads(content)
             try:
                 answer = self._operations[request["do"]](client, request)
-            except Refused as fault:
-                answer = {"error": str(fault)}
+            except Refused as error:
+                answer = {"error": str(error)}
             if answer is not None:
                 self._send(client, protocol.message(answer))
             return
@@ -150,12 +150,12 @@ class Monitor:
         """Select the events that matter for the client now, and unregister it if there are none."""
         if client.connection.fileno() not in self._clients:
             return
-        wanted = (0 if client.is_paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if client.unsent else 0)
+        events = (0 if client.is_paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if client.unsent else 0)
         is_known = client.connection in self._selector.get_map()
-        if wanted and is_known:
-            self._selector.modify(client.connection, wanted, self._on_client)
-        elif wanted:
-            self._selector.register(client.connection, wanted, self._on_client)
+        if events and is_known:
+            self._selector.modify(client.connection, events, self._on_client)
+        elif events:
+            self._selector.register(client.connection, events, self._on_client)
         elif is_known:
             self._selector.unregister(client.connection)
 
@@ -242,25 +242,25 @@ class Monitor:
 
     def _events(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
         client.wants_events = True
-        return {"processes": [each.about() for each in self._processes.values()]}
+        return {"processes": [process.about() for process in self._processes.values()]}
 
     def _quit(self, client: Client, request: dict[str, Any]) -> dict[str, Any]:
         """Stop the monitor. This is rejected while processes run, unless the request asks for killing them."""
-        running = [each for each in self._processes.values() if each.code is None]
+        running = [process for process in self._processes.values() if process.code is None]
         if running and not request.get("kill"):
             raise Refused(f"{len(running)} processes are running")
-        for each in running:
-            self._signal(each, signal.SIGKILL, True)
+        for process in running:
+            self._signal(process, signal.SIGKILL, True)
         self._is_over = True
         with contextlib.suppress(OSError):
             client.connection.send(protocol.message({}))
         return {}
 
     def _find(self, request: dict[str, Any]) -> Process:
-        found = self._processes.get(request["id"])
-        if found is None:
+        process = self._processes.get(request["id"])
+        if process is None:
             raise Refused(f"there is no process {request['id']!r}")
-        return found
+        return process
 
     def _join(self, client: Client, process: Process) -> None:
         def listen(channel: int, data: bytes) -> None:
@@ -286,20 +286,20 @@ class Monitor:
     def _watch(self, process: Process) -> None:
         """Select the events that matter for the process now: output, unless its client is slow, and writability if
         input is buffered."""
-        is_slow = any(each.attached is process and _is_slow(each) for each in self._clients.values())
-        wanted = dict.fromkeys(process.outputs, 0 if is_slow else selectors.EVENT_READ)
+        is_slow = any(client.attached is process and _is_slow(client) for client in self._clients.values())
+        desired = dict.fromkeys(process.outputs, 0 if is_slow else selectors.EVENT_READ)
         if process.wants_to_write and process.input is not None:
-            wanted[process.input] = wanted.get(process.input, 0) | selectors.EVENT_WRITE
+            desired[process.input] = desired.get(process.input, 0) | selectors.EVENT_WRITE
         elif process.input is not None:
-            wanted.setdefault(process.input, 0)
-        known = self._selector.get_map()
-        for file, events in wanted.items():
+            desired.setdefault(process.input, 0)
+        registered = self._selector.get_map()
+        for file, events in desired.items():
             if not events:
                 self._unwatch(file)
-            elif file not in known:
+            elif file not in registered:
                 self._selector.register(file, events, partial(self._on_process, process))
-            elif known[file].events != events:
-                self._selector.modify(file, events, known[file].data)
+            elif registered[file].events != events:
+                self._selector.modify(file, events, registered[file].data)
 
     def _unwatch(self, file: int) -> None:
         if file in self._selector.get_map():
@@ -315,7 +315,11 @@ class Monitor:
 
     def _resume_clients(self, process: Process) -> None:
         if not process.is_full:
-            for client in [each for each in self._clients.values() if each.attached is process and each.is_paused]:
+            for client in [
+                candidate
+                for candidate in self._clients.values()
+                if candidate.attached is process and candidate.is_paused
+            ]:
                 client.is_paused = False
                 self._watch_client(client)
 
@@ -352,14 +356,14 @@ class Monitor:
             process.launcher_ended(code)
             self._watch(process)
             answer: dict[str, Any] = {"pid": process.pid}
-        except Refused as fault:
+        except Refused as error:
             self._remove(process)
-            answer = {"error": str(fault)}
+            answer = {"error": str(error)}
         if client is not None:
             self._send(client, protocol.message(answer))
         if "error" not in answer and process.pid in self._early:
             self._on_ended(process, self._early[process.pid])
-        if all(each.launched is None for each in self._processes.values()):
+        if all(other.launched is None for other in self._processes.values()):
             self._early.clear()
 
     def _on_ended(self, process: Process, code: int) -> None:
@@ -367,10 +371,10 @@ class Monitor:
             while file in process.outputs and _has_more(file):
                 process.read(file)
         process.ended(code)
-        told = protocol.message({"ended": process.about()})
+        message = protocol.message({"ended": process.about()})
         for client in list(self._clients.values()):
             if client.wants_events:
-                self._send(client, told)
+                self._send(client, message)
             if client.attached is process and (client.kills_at_end or not process.outputs) and not client.is_ending:
                 self._end(client, process)
         if process.request.get("attach"):

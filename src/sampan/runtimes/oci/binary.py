@@ -26,7 +26,7 @@ def find_programs() -> dict[str, str]:
     """Return the paths of the programs by name, the preferred one first: crun, which has less overhead, unless the
     cgroups are in hybrid mode."""
     names = ("runc", "crun") if _HYBRID.exists() else ("crun", "runc")
-    return {name: found for name in names if (found := shutil.which(name)) is not None}
+    return {name: path for name in names if (path := shutil.which(name)) is not None}
 
 
 def find_binary() -> str | None:
@@ -57,10 +57,10 @@ class OciBinary:
         """Whether the program supports a mount option. Older versions of crun have no `features` command, but support
         every mount option."""
         try:
-            told = json.loads(await self._run([self.path, "features"]))
+            features = json.loads(await self._run([self.path, "features"]))
         except (RuntimeFailure, ValueError):
             return Path(self.path).name == "crun"
-        return option in told.get("mountOptions", ())
+        return option in features.get("mountOptions", ())
 
     def argv(self, *words: str, log: Path | None = None) -> list[str]:
         logs = ["--log", str(log), "--log-format", "json"] if log is not None else []
@@ -77,8 +77,8 @@ class OciBinary:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )
-        except OSError as fault:
-            raise RuntimeFailure("RuntimeError", f"{argv[0]}: {fault.strerror}") from None
+        except OSError as error:
+            raise RuntimeFailure("RuntimeError", f"{argv[0]}: {error.strerror}") from None
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 out, err = await process.communicate()

@@ -31,14 +31,16 @@ def effective(
     known = [name for number, name in enumerate(ALL[: last + 1]) if held >> number & 1]
     if is_privileged:
         return known
-    found = set(DEFAULT) & set(known)
-    plus, minus = {_name(each) for each in added}, {_name(each) for each in dropped}
+    capabilities = set(DEFAULT) & set(known)
+    plus, minus = {_name(capability) for capability in added}, {_name(capability) for capability in dropped}
     if "ALL" in plus:
-        found |= set(known)
+        capabilities |= set(known)
     if "ALL" in minus:
-        found = set()
-    found = (found | (plus - {"ALL"})) - (minus - {"ALL"} if "ALL" not in minus else minus - plus - {"ALL"})
-    return [name for name in ALL[: last + 1] if name in found]
+        capabilities = set()
+    capabilities = (capabilities | (plus - {"ALL"})) - (
+        minus - {"ALL"} if "ALL" not in minus else minus - plus - {"ALL"}
+    )
+    return [name for name in ALL[: last + 1] if name in capabilities]
 
 
 def _name(text: str) -> str:

@@ -40,35 +40,35 @@ class Described:
 def edits(names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> list[Edits]:
     """Return the edits for the named devices, with the edits common to a file only once. Raise RuntimeFailure if a
     device is unknown, or defined by several files of the same priority."""
-    known = _known(folders)
-    missing = [name for name in names if len(known.get(name, ())) != 1]
+    devices = _known(folders)
+    missing = [name for name in names if len(devices.get(name, ())) != 1]
     if missing:
-        told = f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}"
-        raise RuntimeFailure("CreateContainerError", told)
-    found: list[Edits] = []
-    seen: set[Path] = set()
-    for [device] in (known[name] for name in dict.fromkeys(names)):
-        if device.file not in seen:
-            seen.add(device.file)
-            found.append(device.shared)
-        found.append(device.own)
-    return found
+        message = f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}"
+        raise RuntimeFailure("CreateContainerError", message)
+    result: list[Edits] = []
+    files: set[Path] = set()
+    for [device] in (devices[name] for name in dict.fromkeys(names)):
+        if device.file not in files:
+            files.add(device.file)
+            result.append(device.shared)
+        result.append(device.own)
+    return result
 
 
 def _known(folders: Sequence[Path]) -> dict[str, list[Described]]:
-    found: dict[str, list[Described]] = {}
-    for rank, folder in enumerate(folders):
-        for file in _files(folder):
+    devices: dict[str, list[Described]] = {}
+    for rank, directory in enumerate(folders):
+        for file in _files(directory):
             for name, device in _read(file, rank):
-                others = found.setdefault(name, [])
+                others = devices.setdefault(name, [])
                 others[:] = [other for other in others if other.rank >= rank]
                 others.append(device)
-    return found
+    return devices
 
 
 def _files(folder: Path) -> list[Path]:
     try:
-        return sorted(each for each in folder.iterdir() if each.is_file())
+        return sorted(path for path in folder.iterdir() if path.is_file())
     except OSError:
         return []
 
@@ -80,8 +80,8 @@ def _read(file: Path, rank: int) -> Iterator[tuple[str, Described]]:
         for device in content.get("devices") or ():
             shared, own = content.get("containerEdits") or {}, device.get("containerEdits") or {}
             yield f"{content['kind']}={device['name']}", Described(file=file, rank=rank, shared=shared, own=own)
-    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as fault:
-        log.warning("ignoring invalid CDI specification %s: %s", file, fault)
+    except (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:
+        log.warning("ignoring invalid CDI specification %s: %s", file, error)
 
 
 def _decoded(file: Path) -> dict[str, Any]:
@@ -89,15 +89,15 @@ def _decoded(file: Path) -> dict[str, Any]:
         return {}
     content = read_file(file.resolve(), _MOST_BYTES)
     if file.suffix == ".json":
-        found: dict[str, Any] = msgspec.json.decode(content)
+        document: dict[str, Any] = msgspec.json.decode(content)
     else:
         import yaml
 
         try:
-            found = yaml.safe_load(content) or {}
-        except yaml.YAMLError as fault:
-            raise ValueError(str(fault)) from None
-    return found
+            document = yaml.safe_load(content) or {}
+        except yaml.YAMLError as error:
+            raise ValueError(str(error)) from None
+    return document
 
 
 def applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
@@ -105,56 +105,56 @@ def applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]
     the host. Raise RuntimeFailure if the edits are malformed."""
     try:
         return _applied(spec, changes)
-    except (LookupError, AttributeError, TypeError, ValueError) as fault:
-        told = f"CDI device injection failed: what a device brings cannot be read: {fault!r}"
-        raise RuntimeFailure("CreateContainerError", told) from None
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        message = f"CDI device injection failed: what a device brings cannot be read: {error!r}"
+        raise RuntimeFailure("CreateContainerError", message) from None
 
 
 def _applied(spec: Mapping[str, Any], changes: Sequence[Edits]) -> dict[str, Any]:
-    found: dict[str, Any] = {**spec, "process": dict(spec["process"]), "linux": dict(spec["linux"])}
-    linux, process = found["linux"], found["process"]
+    result: dict[str, Any] = {**spec, "process": dict(spec["process"]), "linux": dict(spec["linux"])}
+    linux, process = result["linux"], result["process"]
     linux["resources"] = dict(linux["resources"])
-    for each in changes:
-        process["env"] = _with_env(process["env"], each.get("env") or ())
+    for change in changes:
+        process["env"] = _with_env(process["env"], change.get("env") or ())
         user = process["user"]
-        nodes = [_node(node, user) for node in each.get("deviceNodes") or ()]
+        nodes = [_node(node, user) for node in change.get("deviceNodes") or ()]
         paths = {node["path"] for node, _ in nodes}
         linux["devices"] = [*(old for old in linux["devices"] if old["path"] not in paths), *(n for n, _ in nodes)]
         rules = [rule for _, rule in nodes if rule["type"] in ("b", "c")]  # device cgroup rules do not apply to pipes
         linux["resources"]["devices"] = [*linux["resources"]["devices"], *rules]
-        found["mounts"] = _with_mounts(found["mounts"], each.get("mounts") or ())
-        found["hooks"] = _with_hooks(found.get("hooks") or {}, each.get("hooks") or ())
-        if groups := [group for group in each.get("additionalGids") or () if group]:
+        result["mounts"] = _with_mounts(result["mounts"], change.get("mounts") or ())
+        result["hooks"] = _with_hooks(result.get("hooks") or {}, change.get("hooks") or ())
+        if groups := [group for group in change.get("additionalGids") or () if group]:
             process["user"] = {**user, "additionalGids": [*dict.fromkeys([*user["additionalGids"], *groups])]}
-    return found
+    return result
 
 
 def _with_env(old: Sequence[str], new: Sequence[str]) -> list[str]:
-    names = {each.partition("=")[0] for each in new}
-    return [*(each for each in old if each.partition("=")[0] not in names), *new]
+    names = {variable.partition("=")[0] for variable in new}
+    return [*(variable for variable in old if variable.partition("=")[0] not in names), *new]
 
 
 def _with_mounts(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    made = [
+    mounts = [
         {
-            "destination": each["containerPath"],
-            "type": each.get("type") or "bind",
-            "source": each["hostPath"],
-            "options": list(each.get("options") or ["rbind", "ro"]),
+            "destination": mount["containerPath"],
+            "type": mount.get("type") or "bind",
+            "source": mount["hostPath"],
+            "options": list(mount.get("options") or ["rbind", "ro"]),
         }
-        for each in new
+        for mount in new
     ]
-    taken = {each["destination"] for each in made}
-    return [*(dict(each) for each in old if each["destination"] not in taken), *made]
+    destinations = {mount["destination"] for mount in mounts}
+    return [*(dict(mount) for mount in old if mount["destination"] not in destinations), *mounts]
 
 
 def _with_hooks(old: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    found = {kind: list(hooks) for kind, hooks in old.items()}
-    for each in new:
-        if each.get("hookName") in _HOOKS:
-            hook = {name: each[name] for name in ("path", "args", "env", "timeout") if each.get(name)}
-            found.setdefault(each["hookName"], []).append(hook)
-    return found
+    result = {kind: list(hooks) for kind, hooks in old.items()}
+    for change in new:
+        if change.get("hookName") in _HOOKS:
+            hook = {name: change[name] for name in ("path", "args", "env", "timeout") if change.get(name)}
+            result.setdefault(change["hookName"], []).append(hook)
+    return result
 
 
 def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -166,9 +166,9 @@ def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str,
     if not kind or (major is None and kind != "p"):
         try:
             about = os.stat(wanted.get("hostPath") or path)
-        except OSError as fault:
-            told = f"CDI device injection failed: failed to stat CDI host device {path!r}: {fault.strerror}"
-            raise RuntimeFailure("CreateContainerError", told) from None
+        except OSError as error:
+            message = f"CDI device injection failed: failed to stat CDI host device {path!r}: {error.strerror}"
+            raise RuntimeFailure("CreateContainerError", message) from None
         kind = "b" if stat.S_ISBLK(about.st_mode) else "c" if stat.S_ISCHR(about.st_mode) else "p"
         major, minor = os.major(about.st_rdev), os.minor(about.st_rdev)
         mode = stat.S_IMODE(about.st_mode) if mode is None else mode

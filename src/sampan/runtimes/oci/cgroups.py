@@ -45,14 +45,14 @@ def usage(cgroup: str) -> GroupUsage:
 
 def remove(cgroup: str) -> None:
     """Remove an empty cgroup and the empty cgroups below it. Cgroups that are still in use are kept."""
-    places = [_ROOT] if is_unified() else [path for path in _ROOT.iterdir() if path.is_dir()]
-    for place in places:
-        folder = place / cgroup.strip("/")
-        if not cgroup.strip("/") or not folder.is_dir():
+    roots = [_ROOT] if is_unified() else [path for path in _ROOT.iterdir() if path.is_dir()]
+    for root in roots:
+        directory = root / cgroup.strip("/")
+        if not cgroup.strip("/") or not directory.is_dir():
             continue
-        for each, _, _ in os.walk(folder, topdown=False):  # a cgroup may disappear at the same time
+        for child, _, _ in os.walk(directory, topdown=False):  # a cgroup may disappear at the same time
             with contextlib.suppress(OSError):
-                os.rmdir(each)
+                os.rmdir(child)
 
 
 def _usage_2(folder: Path) -> GroupUsage:

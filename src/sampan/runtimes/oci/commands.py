@@ -40,8 +40,8 @@ class OciCommands:
         scratch = folder / f"exec-{secrets.token_hex(8)}"
         scratch.mkdir()
         try:
-            asked = {**process, "args": list(command), "terminal": has_tty}
-            (scratch / "process.json").write_bytes(msgspec.json.encode(asked))
+            spec = {**process, "args": list(command), "terminal": has_tty}
+            (scratch / "process.json").write_bytes(msgspec.json.encode(spec))
             return await self._begin(binary, id, scratch, has_stdin=has_stdin, has_tty=has_tty)
         finally:
             self._records.remove(scratch)
@@ -59,8 +59,8 @@ class OciCommands:
         argv = binary.argv(*words, id, log=scratch / "log")
         try:
             return await self._monitor.exec(scratch.name, argv, **request)
-        except MonitorError as fault:
-            raise RuntimeFailure("ExecError", logged_fault(scratch / "log") or fault.message) from None
+        except MonitorError as error:
+            raise RuntimeFailure("ExecError", logged_fault(scratch / "log") or error.message) from None
 
 
 __all__ = ["OciCommands"]

@@ -29,8 +29,8 @@ def _mounted(mount: Mount, folder: Path, layers: Layers) -> Mount:
     root = rootfs.mount_layers(layers(mount.image), folder)
     source = inside(root, mount.image_sub_path) if mount.image_sub_path else root
     if not source.exists():
-        told = f"image sub path {mount.image_sub_path!r} of {mount.image!r} does not exist"
-        raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {told}")
+        message = f"image sub path {mount.image_sub_path!r} of {mount.image!r} does not exist"
+        raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {message}")
     return replace(mount, source=source, is_read_only=True, image="", image_sub_path="")
 
 

@@ -36,28 +36,28 @@ class OciImages:
             return None
 
     def list(self) -> Sequence[ImageInfo]:
-        return [host.info(), *(_info(each) for each in self._store.list())]
+        return [host.info(), *(_info(image) for image in self._store.list())]
 
     async def pull(self, name: str, keyring: Keyring | None) -> Pulled:
         if host.is_host(name):
             return Pulled(host.ID)
         try:
-            wanted = parse_reference(name)
-        except BadReference as fault:
-            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {fault}") from None
+            reference = parse_reference(name)
+        except BadReference as error:
+            raise RuntimeFailure("InvalidImageName", f"Failed to apply default image tag {name!r}: {error}") from None
         if self._puller is None:
             raise RuntimeFailure("ErrImagePull", f"{name}: there is no way to a registry")
         try:
-            image, credentials = await self._puller.pull_as(wanted, keyring or Keyring())
-        except PullFailed as fault:
-            raise RuntimeFailure("ErrImagePull", f"failed to pull image {name!r}: {fault}") from None
+            image, credentials = await self._puller.pull_as(reference, keyring or Keyring())
+        except PullFailed as error:
+            raise RuntimeFailure("ErrImagePull", f"failed to pull image {name!r}: {error}") from None
         return Pulled(image.reference, credentials)
 
     async def remove(self, name: str, records: Iterable[ContainerRecord]) -> None:
         """Remove an image. Layers that the containers of these records use are kept without a name."""
         with contextlib.suppress(ImageUnknown):
             self._store.remove(name)
-        used = [digest for each in records for digest in (each.image_digest, *each.volume_digests)]
+        used = [digest for record in records for digest in (record.image_digest, *record.volume_digests)]
         await asyncio.to_thread(self._store.prune, [digest for digest in used if digest])
 
     # -- root file systems -------------------------------------------------------------------------------------------

@@ -63,8 +63,8 @@ def _without_owners(source: Path, place: Path, namespace: kernel.UserNamespace) 
 
 
 def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> None:
-    for each in (upper, work, target):
-        each.mkdir(parents=True, exist_ok=True)
+    for directory in (upper, work, target):
+        directory.mkdir(parents=True, exist_ok=True)
     shutil.copystat(layers[-1], upper)
     about = layers[-1].stat()
     os.chown(upper, about.st_uid, about.st_gid)
@@ -74,8 +74,8 @@ def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> N
         raise RuntimeFailure("CreateContainerError", f"the image has too many layers ({len(layers)})")
     try:
         kernel.mount("overlay", target, "overlay", 0, options)
-    except OSError as fault:
-        raise RuntimeFailure("CreateContainerError", f"the container's files cannot be mounted: {fault}") from None
+    except OSError as error:
+        raise RuntimeFailure("CreateContainerError", f"the container's files cannot be mounted: {error}") from None
 
 
 def unmount_all(folder: Path) -> None:

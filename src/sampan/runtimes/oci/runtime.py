@@ -81,8 +81,8 @@ class OciRuntime(MonitoredRuntime):
         return self._programs[self._usual].version
 
     async def __aenter__(self) -> OciRuntime:
-        for each in self._programs.values():
-            await each.look()
+        for program in self._programs.values():
+            await program.look()
         return await super().__aenter__()
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -97,10 +97,10 @@ class OciRuntime(MonitoredRuntime):
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
         uid = pod.metadata.uid
-        found = self._pods.get(uid)
+        state = self._pods.get(uid)
         return [
-            await asyncio.to_thread(self._usage.of_container, each, self._records.container(uid, each.id))
-            for each in (found.running() if found is not None else ())
+            await asyncio.to_thread(self._usage.of_container, record, self._records.container(uid, record.id))
+            for record in (state.running() if state is not None else ())
         ]
 
     # -- sandboxes ---------------------------------------------------------------------------------------------------
@@ -112,19 +112,19 @@ class OciRuntime(MonitoredRuntime):
         assert config is not None
         if config.handler and config.handler not in self._programs:
             raise UnknownHandler(config.handler)
-        made = await self._renew(config)
-        made.sandbox.cgroup_parent = config.cgroup_parent or f"/sampan/{config.uid}"
-        made.sandbox.program = config.handler or self._usual
-        self._records.save_sandbox(made.sandbox)
+        state = await self._renew(config)
+        state.sandbox.cgroup_parent = config.cgroup_parent or f"/sampan/{config.uid}"
+        state.sandbox.program = config.handler or self._usual
+        self._records.save_sandbox(state.sandbox)
         try:
-            await self._make_sandbox(made, config)
-        except OSError as fault:
-            raise RuntimeFailure("FailedCreatePodSandBox", str(fault)) from None
+            await self._make_sandbox(state, config)
+        except OSError as error:
+            raise RuntimeFailure("FailedCreatePodSandBox", str(error)) from None
 
     async def _make_sandbox(self, made: PodState, config: SandboxConfig) -> None:
-        record, folder = made.sandbox, self._records.pod(config.uid)
-        made.spaces = await sandbox.make_namespaces(config, folder)
-        sandbox.make_files(config, folder, resolv_conf(config.dns))
+        record, directory = made.sandbox, self._records.pod(config.uid)
+        made.spaces = await sandbox.make_namespaces(config, directory)
+        sandbox.make_files(config, directory, resolv_conf(config.dns))
         if config.namespaces.pid == "pod":
             record.pause = f"pause-{record.uid}-{record.made}"
             pid = await self._monitor.run(record.pause, sandbox.PAUSE)
@@ -135,12 +135,12 @@ class OciRuntime(MonitoredRuntime):
         self._records.save_sandbox(record)
 
     async def _end_sandbox(self, pod: PodState) -> None:
-        record, folder = pod.sandbox, self._records.pod(pod.sandbox.uid)
+        record, directory = pod.sandbox, self._records.pod(pod.sandbox.uid)
         await self._network.detach(record.uid)
         if record.pause:
             await self._kill_process(record.pause)
-        await asyncio.to_thread(rootfs.unmount_all, folder / "ns")
-        await asyncio.to_thread(rootfs.unmount_all, folder / "files")
+        await asyncio.to_thread(rootfs.unmount_all, directory / "ns")
+        await asyncio.to_thread(rootfs.unmount_all, directory / "files")
         record.is_ready, record.pause, pod.spaces = False, "", {}
         self._records.save_sandbox(record)
 
@@ -160,7 +160,7 @@ class OciRuntime(MonitoredRuntime):
         return await self._images.pull(container.image, keyring)
 
     async def remove_image(self, name: str) -> None:
-        await self._images.remove(name, [each for pod in self._pods.values() for each in pod.containers.values()])
+        await self._images.remove(name, [record for pod in self._pods.values() for record in pod.containers.values()])
 
     # -- containers --------------------------------------------------------------------------------------------------
 
@@ -168,33 +168,33 @@ class OciRuntime(MonitoredRuntime):
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
     ) -> str:
         assert config is not None
-        found = self._ready(pod.metadata.uid)
-        record = self._new_container(found, config, attempt)
+        state = self._ready(pod.metadata.uid)
+        record = self._new_container(state, config, attempt)
         try:
-            await self._create(found, record, config)
-        except (OSError, BadImage, ImageUnknown, UnsafePath) as fault:
-            await self._remove(found, record)
-            raise RuntimeFailure("CreateContainerError", str(fault)) from None
+            await self._create(state, record, config)
+        except (OSError, BadImage, ImageUnknown, UnsafePath) as error:
+            await self._remove(state, record)
+            raise RuntimeFailure("CreateContainerError", str(error)) from None
         except BaseException:
-            await self._remove(found, record)
+            await self._remove(state, record)
             raise
-        await self._start(found, record)
+        await self._start(state, record)
         return f"{self.name}://{record.id}"
 
     async def _create(self, pod: PodState, record: ContainerRecord, config: ContainerConfig) -> None:
         assert pod.config is not None
-        folder = self._records.container(pod.sandbox.uid, record.id)
+        directory = self._records.container(pod.sandbox.uid, record.id)
         async with self._images.room(config):
-            image, root = await asyncio.to_thread(self._images.mount, record, config, folder)
+            image, root = await asyncio.to_thread(self._images.mount, record, config, directory)
             record.stop_signal = config.stop_signal or image.stop_signal
-            config = await asyncio.to_thread(self._images.with_volumes, record, config, folder)
+            config = await asyncio.to_thread(self._images.with_volumes, record, config, directory)
         around = await asyncio.to_thread(self._around, pod, record, config, image, root)
         spec = container_spec(_with_allowed(config), pod.config, image, around)
         if config.cdi_devices:
             spec = cdi.applied(spec, await asyncio.to_thread(cdi.edits, config.cdi_devices))
         pod.specs[record.id], record.user = spec["process"], user(spec)
-        (folder / "config.json").write_bytes(msgspec.json.encode(spec))
-        record.pid = await self._run(pod, record, config, folder)
+        (directory / "config.json").write_bytes(msgspec.json.encode(spec))
+        record.pid = await self._run(pod, record, config, directory)
         self._records.save_container(pod.sandbox.uid, record)
 
     async def _run(self, pod: PodState, record: ContainerRecord, config: ContainerConfig, folder: Path) -> int:
@@ -209,17 +209,17 @@ class OciRuntime(MonitoredRuntime):
             argv += ["--console-socket", request["console"]]
         try:
             return await self._monitor.run(record.id, [*argv, record.id], **request)
-        except MonitorError as fault:
-            raise RuntimeFailure("CreateContainerError", logged_fault(log_file) or fault.message) from None
+        except MonitorError as error:
+            raise RuntimeFailure("CreateContainerError", logged_fault(log_file) or error.message) from None
 
     async def _start(self, pod: PodState, record: ContainerRecord) -> None:
         try:
             await self._program(pod).call("start", record.id)
-        except RuntimeFailure as fault:
+        except RuntimeFailure as error:
             # a container that exits at once may be gone before the start command sees it
             if record.state != contract.EXITED:
                 await self._remove(pod, record)
-                raise RuntimeFailure("RunContainerError", fault.message) from None
+                raise RuntimeFailure("RunContainerError", error.message) from None
         self._note_start(pod, record)
 
     def _around(
@@ -241,46 +241,46 @@ class OciRuntime(MonitoredRuntime):
         )
 
     def _namespaces(self, pod: PodState, config: ContainerConfig) -> dict[str, str]:
-        wanted = config.namespaces
-        found = {"mount": "", **{kind: path for kind, path in pod.spaces.items() if kind != "pid"}}
-        if wanted.pid == "pod":
-            found["pid"] = pod.spaces.get("pid", "")
-        elif wanted.pid == "target":
-            target = pod.containers.get(wanted.target.removeprefix(f"{self.name}://"))
-            found["pid"] = f"/proc/{target.pid}/ns/pid" if target is not None and target.pid else ""
-        elif wanted.pid == "container":
-            found["pid"] = ""
-        return found
+        modes = config.namespaces
+        paths = {"mount": "", **{kind: path for kind, path in pod.spaces.items() if kind != "pid"}}
+        if modes.pid == "pod":
+            paths["pid"] = pod.spaces.get("pid", "")
+        elif modes.pid == "target":
+            target = pod.containers.get(modes.target.removeprefix(f"{self.name}://"))
+            paths["pid"] = f"/proc/{target.pid}/ns/pid" if target is not None and target.pid else ""
+        elif modes.pid == "container":
+            paths["pid"] = ""
+        return paths
 
     async def update_resources(self, pod: Pod, name: str, wanted: Resources) -> None:
-        found, record = self._running(pod, name)
+        state, record = self._running(pod, name)
         value = resources(wanted, Security())
         del value["devices"]
-        path = self._records.container(found.sandbox.uid, record.id) / "resources.json"
+        path = self._records.container(state.sandbox.uid, record.id) / "resources.json"
         path.write_bytes(msgspec.json.encode(value))
-        await self._program(found).call("update", "--resources", str(path), record.id)
+        await self._program(state).call("update", "--resources", str(path), record.id)
 
     # -- exec, port forwarding ---------------------------------------------------------------------------------------
 
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        found, record = self._running(pod, container)
+        state, record = self._running(pod, container)
         return await self._commands.exec(
-            self._program(found),
+            self._program(state),
             record.id,
-            self._records.container(found.sandbox.uid, record.id),
+            self._records.container(state.sandbox.uid, record.id),
             command,
-            process=found.specs.get(record.id),
+            process=state.specs.get(record.id),
             has_stdin=has_stdin,
             has_tty=has_tty,
         )
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        found = self._pods.get(pod.metadata.uid)
-        if found is None or not found.sandbox.is_ready:
+        state = self._pods.get(pod.metadata.uid)
+        if state is None or not state.sandbox.is_ready:
             raise RuntimeFailure("NotFound", "the pod has no sandbox")
-        space = found.spaces.get("network")
+        space = state.spaces.get("network")
         return await connected(port, Path(space) if space is not None else None)
 
     # -- exits -------------------------------------------------------------------------------------------------------
@@ -288,8 +288,8 @@ class OciRuntime(MonitoredRuntime):
     async def _let_go(self, pod: PodState, record: ContainerRecord) -> None:
         with contextlib.suppress(RuntimeFailure):
             await self._program(pod).call("delete", "--force", record.id)
-        folder = self._records.container(pod.sandbox.uid, record.id)
-        await asyncio.to_thread(rootfs.unmount_all, folder)
+        directory = self._records.container(pod.sandbox.uid, record.id)
+        await asyncio.to_thread(rootfs.unmount_all, directory)
         await asyncio.to_thread(cgroups.remove, record.cgroup)
         self._usage.forget(record)
 
@@ -312,8 +312,8 @@ class OciRuntime(MonitoredRuntime):
 def _read_profile(path: Path) -> dict[str, Any]:
     try:
         return msgspec.json.decode(read_file(path, limits.CONTAINER_FILE_BYTES), type=dict[str, Any])
-    except (ValueError, RecursionError) as fault:
-        raise RuntimeFailure("CreateContainerError", f"seccomp profile {path.name}: {fault}") from None
+    except (ValueError, RecursionError) as error:
+        raise RuntimeFailure("CreateContainerError", f"seccomp profile {path.name}: {error}") from None
 
 
 def _with_allowed(config: ContainerConfig) -> ContainerConfig:

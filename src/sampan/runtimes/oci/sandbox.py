@@ -29,25 +29,25 @@ async def make_namespaces(config: SandboxConfig, folder: Path) -> dict[str, str]
     the names of the OCI runtime specification."""
     spaces = folder / "ns"
     spaces.mkdir(parents=True, exist_ok=True)
-    wanted = _wanted(config)
-    for kind in wanted:
+    kinds = _wanted(config)
+    for kind in kinds:
         (spaces / kind).touch(mode=0o600)
-    if wanted:
-        flags = [f"{_UNSHARE[kind]}={spaces / kind}" for kind in wanted]
-        hostname = config.hostname if "uts" in wanted else ""
+    if kinds:
+        flags = [f"{_UNSHARE[kind]}={spaces / kind}" for kind in kinds]
+        hostname = config.hostname if "uts" in kinds else ""
         await _run("unshare", *flags, "sh", "-c", _SCRIPT, "sh", hostname, *_sysctls(config.sysctls))
-    if "network" in wanted:
+    if "network" in kinds:
         await asyncio.to_thread(kernel.in_network, spaces / "network", kernel.loopback_up)
-    return {kind: str(spaces / kind) for kind in wanted}
+    return {kind: str(spaces / kind) for kind in kinds}
 
 
 def _wanted(config: SandboxConfig) -> list[str]:
-    found = []
+    kinds = []
     if config.namespaces.network != "node":
-        found += ["network", "uts"]
+        kinds += ["network", "uts"]
     if config.namespaces.ipc != "node":
-        found.append("ipc")
-    return found
+        kinds.append("ipc")
+    return kinds
 
 
 def _sysctls(values: Mapping[str, str]) -> list[str]:
@@ -69,8 +69,8 @@ def make_files(config: SandboxConfig, folder: Path, resolv_conf: str) -> list[Mo
     files.mkdir(parents=True, exist_ok=True)
     (files / "resolv.conf").write_text(resolv_conf)
     (files / "hostname").write_text(f"{config.hostname or os.uname().nodename}\n")
-    found = [Mount(source=files / name, target=f"/etc/{name}") for name in ("resolv.conf", "hostname")]
-    return [*found, Mount(source=_shared_memory(config, files), target="/dev/shm")]
+    mounts = [Mount(source=files / name, target=f"/etc/{name}") for name in ("resolv.conf", "hostname")]
+    return [*mounts, Mount(source=_shared_memory(config, files), target="/dev/shm")]
 
 
 def _shared_memory(config: SandboxConfig, files: Path) -> Path:

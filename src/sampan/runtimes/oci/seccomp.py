@@ -99,7 +99,7 @@ def default_profile(capabilities: Collection[str], architecture: str = "") -> di
     for capability in capabilities:
         names |= set(BY_CAPABILITY.get(capability, ()))
     rules = [_allowed(*sorted(names)), _allowed("socket", index=0, op="SCMP_CMP_NE", value=_AF_VSOCK)]
-    rules += [_allowed("personality", index=0, op="SCMP_CMP_EQ", value=each) for each in _PERSONALITIES]
+    rules += [_allowed("personality", index=0, op="SCMP_CMP_EQ", value=personality) for personality in _PERSONALITIES]
     if "SYS_ADMIN" not in capabilities:
         rules.append(_allowed("clone", index=0, op="SCMP_CMP_MASKED_EQ", value=_NEW_NAMESPACES, valueTwo=0))
         # seccomp cannot inspect the flags of clone3, which are in memory. On ENOSYS C libraries fall back to clone.

@@ -61,7 +61,7 @@ def process(
     security, who = config.security, around.identity
     allowed = _capabilities(security, around)
     held = allowed if who.uid == 0 else []
-    found = {
+    result = {
         "terminal": config.has_tty,
         "user": {"uid": who.uid, "gid": who.gid, "additionalGids": list(who.groups)},
         "args": list(argv) or command(config, image),
@@ -78,8 +78,8 @@ def process(
         "oomScoreAdj": config.resources.oom_score_adjust,
     }
     if security.apparmor.type == "Localhost":
-        found["apparmorProfile"] = security.apparmor.local
-    return found
+        result["apparmorProfile"] = security.apparmor.local
+    return result
 
 
 def command(config: ContainerConfig, image: RunConfig) -> list[str]:
@@ -91,19 +91,19 @@ def command(config: ContainerConfig, image: RunConfig) -> list[str]:
 
 
 def environment(config: ContainerConfig, sandbox: SandboxConfig, image: RunConfig, who: Identity) -> list[str]:
-    found = dict(pair.partition("=")[::2] for pair in (PATH, *(image.env or ())))
+    variables = dict(pair.partition("=")[::2] for pair in (PATH, *(image.env or ())))
     if sandbox.hostname:
-        found["HOSTNAME"] = sandbox.hostname
+        variables["HOSTNAME"] = sandbox.hostname
     if config.has_tty:
-        found["TERM"] = "xterm"
-    found.setdefault("HOME", who.home or "/")
-    found |= dict(config.env)
-    return [f"{name}={value}" for name, value in found.items()]
+        variables["TERM"] = "xterm"
+    variables.setdefault("HOME", who.home or "/")
+    variables |= dict(config.env)
+    return [f"{name}={value}" for name, value in variables.items()]
 
 
 def user(spec: Mapping[str, Any]) -> User:
-    found = spec["process"]["user"]
-    return User(found["uid"], found["gid"], tuple(found["additionalGids"]))
+    account = spec["process"]["user"]
+    return User(account["uid"], account["gid"], tuple(account["additionalGids"]))
 
 
 def _capabilities(security: Security, around: Around) -> list[str]:
@@ -124,7 +124,7 @@ def _mounts(config: ContainerConfig, around: Around) -> list[dict[str, Any]]:
     is_privileged = config.security.is_privileged
     own = ["nosuid", "noexec", "nodev"]
     writable = "rw" if is_privileged else "ro"
-    found = [
+    mounts = [
         _mount("proc", "/proc", "proc", own),
         _mount("tmpfs", "/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
         _mount(
@@ -135,7 +135,7 @@ def _mounts(config: ContainerConfig, around: Around) -> list[dict[str, Any]]:
         _mount("cgroup", "/sys/fs/cgroup", "cgroup", [*own, "relatime", writable]),
     ]
     named = sorted((*around.files, *config.mounts), key=lambda mount: mount.target.count("/"))
-    return found + [_bind(mount) for mount in _last_of_each(named)]
+    return mounts + [_bind(mount) for mount in _last_of_each(named)]
 
 
 def _last_of_each(mounts: Sequence[Mount]) -> list[Mount]:
@@ -157,26 +157,26 @@ def _mount(source: str, target: str, kind: str, options: Sequence[str]) -> dict[
 def _linux(config: ContainerConfig, sandbox: SandboxConfig, around: Around) -> dict[str, Any]:
     security = config.security
     spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in around.namespaces.items()]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "namespaces": spaces,
         "resources": resources(config.resources, security, (*config.devices, *around.host_devices), around),
-        "devices": [_device(each) for each in (*config.devices, *around.host_devices) if _device(each)],
+        "devices": [_device(device) for device in (*config.devices, *around.host_devices) if _device(device)],
         "maskedPaths": [] if security.is_privileged else list(security.masked_paths),
         "readonlyPaths": [] if security.is_privileged else list(security.read_only_paths),
         "rootfsPropagation": _root_propagation(config.mounts),
     }
     if around.cgroup:
-        found["cgroupsPath"] = around.cgroup
+        result["cgroupsPath"] = around.cgroup
     if not security.is_privileged and security.seccomp.type == "RuntimeDefault":
-        found["seccomp"] = default_profile(_capabilities(security, around))
+        result["seccomp"] = default_profile(_capabilities(security, around))
     elif not security.is_privileged and around.seccomp is not None:
-        found["seccomp"] = dict(around.seccomp)
-    return found
+        result["seccomp"] = dict(around.seccomp)
+    return result
 
 
 def _root_propagation(mounts: Sequence[Mount]) -> str:
-    asked = {mount.propagation for mount in mounts}
-    return "rshared" if "rshared" in asked else "rslave" if "rslave" in asked else "rprivate"
+    modes = {mount.propagation for mount in mounts}
+    return "rshared" if "rshared" in modes else "rslave" if "rslave" in modes else "rprivate"
 
 
 def resources(
@@ -187,30 +187,30 @@ def resources(
         rules += [{"allow": True, "type": "c", "access": "m"}, {"allow": True, "type": "b", "access": "m"}]
         rules += [_rule(1, minor) for _, minor in _DEVICES]
         rules += [_rule(5, 0), _rule(5, 2), {"allow": True, "type": "c", "major": 136, "access": "rwm"}]
-        rules += [_allowed(each) for each in devices if _device(each)]
-    found: dict[str, Any] = {"devices": rules, "cpu": _cpu(wanted)}
+        rules += [_allowed(device) for device in devices if _device(device)]
+    result: dict[str, Any] = {"devices": rules, "cpu": _cpu(wanted)}
     if wanted.memory_bytes:
-        found["memory"] = {"limit": wanted.memory_bytes, "swap": wanted.memory_bytes}
+        result["memory"] = {"limit": wanted.memory_bytes, "swap": wanted.memory_bytes}
     if wanted.pids:
-        found["pids"] = {"limit": wanted.pids}
+        result["pids"] = {"limit": wanted.pids}
     if wanted.huge_pages:
-        found["hugepageLimits"] = [
+        result["hugepageLimits"] = [
             {"pageSize": f"{size.removesuffix('i')}B", "limit": limit} for size, limit in wanted.huge_pages.items()
         ]
-    return found
+    return result
 
 
 def _cpu(wanted: Resources) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    cpu: dict[str, Any] = {}
     if wanted.cpu_shares:
-        found["shares"] = wanted.cpu_shares
+        cpu["shares"] = wanted.cpu_shares
     if wanted.cpu_quota:
-        found |= {"quota": wanted.cpu_quota, "period": wanted.cpu_period}
+        cpu |= {"quota": wanted.cpu_quota, "period": wanted.cpu_period}
     if wanted.cpus:
-        found["cpus"] = wanted.cpus
+        cpu["cpus"] = wanted.cpus
     if wanted.memory_nodes:
-        found["mems"] = wanted.memory_nodes
-    return found
+        cpu["mems"] = wanted.memory_nodes
+    return cpu
 
 
 def _rule(major: int, minor: int) -> dict[str, Any]:

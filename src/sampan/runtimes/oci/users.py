@@ -29,28 +29,28 @@ def identity(security: Security, image_user: str, root: Path) -> Identity:
     files of the image cannot be read safely, or if the user is root and the pod forbids that."""
     try:
         with opened_root(root) as opened:
-            found = _identity(security, image_user, opened)
+            who = _identity(security, image_user, opened)
     except (BadUser, UnsafePath) as error:
         raise RuntimeFailure(_CREATE_FAILED, f"the container's user cannot be determined: {error}") from None
-    if security.must_not_be_root and found.uid == 0:
+    if security.must_not_be_root and who.uid == 0:
         raise RuntimeFailure(_CONFIG_FAILED, "container has runAsNonRoot and image will run as root")
-    return found
+    return who
 
 
 def _identity(security: Security, image_user: str, root: Root) -> Identity:
     if security.user is not None:
-        wanted = ImageUser(str(security.user), security.user)
+        user = ImageUser(str(security.user), security.user)
     else:
-        wanted = parse_user(security.username or image_user or "0")
-    row = _user_row(_rows(root, "etc/passwd", 4), wanted)
-    if row is None and wanted.uid is None:
-        told = f"unable to find user {wanted.name}: no matching entries in passwd file"
-        raise RuntimeFailure(_CREATE_FAILED, told)
-    uid = wanted.uid if wanted.uid is not None else _id(row[2]) if row is not None else 0
+        user = parse_user(security.username or image_user or "0")
+    row = _user_row(_rows(root, "etc/passwd", 4), user)
+    if row is None and user.uid is None:
+        message = f"unable to find user {user.name}: no matching entries in passwd file"
+        raise RuntimeFailure(_CREATE_FAILED, message)
+    uid = user.uid if user.uid is not None else _id(row[2]) if row is not None else 0
     if security.group is not None:
         gid = security.group
-    elif wanted.group:
-        gid = _group(root, wanted.group)
+    elif user.group:
+        gid = _group(root, user.group)
     else:
         gid = _id(row[3]) if row is not None else 0
     groups = [gid]

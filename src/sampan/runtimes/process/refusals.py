@@ -46,8 +46,8 @@ def is_left_out(mount: Mount) -> bool:
 
 def told(obstacles: Iterator[str]) -> str:
     """Return an error message, or an empty string if there are no obstacles."""
-    found = list(obstacles)
-    return f"with the runtime process a container cannot {', nor '.join(found)}" if found else ""
+    phrases = list(obstacles)
+    return f"with the runtime process a container cannot {', nor '.join(phrases)}" if phrases else ""
 
 
 __all__ = ["ACCOUNT", "is_left_out", "obstacles", "sandbox_obstacles", "told"]

@@ -48,8 +48,10 @@ class ProcessRuntime(MonitoredRuntime):
         return RuntimeStatus(heeds_groups_policy=os.geteuid() == 0)
 
     async def stats(self, pod: Pod) -> Sequence[Usage]:
-        found = self._pods.get(pod.metadata.uid)
-        return [await asyncio.to_thread(self._usage, each) for each in (found.running() if found is not None else ())]
+        state = self._pods.get(pod.metadata.uid)
+        return [
+            await asyncio.to_thread(self._usage, record) for record in (state.running() if state is not None else ())
+        ]
 
     def _usage(self, record: ContainerRecord) -> Usage:
         used = groups.usage(record.name, record.pid)
@@ -65,8 +67,8 @@ class ProcessRuntime(MonitoredRuntime):
         assert config is not None
         if lacking := told(sandbox_obstacles(config)):
             raise RuntimeFailure("FailedCreatePodSandBox", lacking)
-        made = await self._renew(config)
-        record = made.sandbox
+        state = await self._renew(config)
+        record = state.sandbox
         record.is_ready, record.host_network, record.ips = True, True, [self._address]
         self._records.save_sandbox(record)
 
@@ -99,32 +101,32 @@ class ProcessRuntime(MonitoredRuntime):
         self, pod: Pod, container: Container, attempt: int, config: ContainerConfig | None
     ) -> str:
         assert config is not None
-        found = self._ready(pod.metadata.uid)
+        state = self._ready(pod.metadata.uid)
         if not host.is_host(config.image):
             raise RuntimeFailure("CreateContainerError", f"{config.image}: {_ONLY_IMAGE}")
         if lacking := told(obstacles(config)):
             raise RuntimeFailure("CreateContainerError", lacking)
-        record = self._new_container(found, config, attempt)
-        folder = self._records.container(found.sandbox.uid, record.id)
-        request = self._request(found, config, folder)
+        record = self._new_container(state, config, attempt)
+        directory = self._records.container(state.sandbox.uid, record.id)
+        request = self._request(state, config, directory)
         try:
             record.pid = await self._monitor.run(record.id, _argv(config), **request)
-        except MonitorError as fault:
-            await self._remove(found, record)
-            raise RuntimeFailure("RunContainerError", f"{' '.join(_argv(config)[:1])}: {fault.message}") from None
+        except MonitorError as error:
+            await self._remove(state, record)
+            raise RuntimeFailure("RunContainerError", f"{' '.join(_argv(config)[:1])}: {error.message}") from None
         self._requests[record.id], record.user = request, _user(request)
-        self._note_start(found, record)
+        self._note_start(state, record)
         return f"{self.name}://{record.id}"
 
     def _request(self, pod: PodState, config: ContainerConfig, folder: Path) -> dict[str, Any]:
         work = folder / "work"
         work.mkdir(parents=True, exist_ok=True)
-        account = next((str(each.source) for each in config.mounts if each.target.startswith(ACCOUNT)), "")
+        account = next((str(mount.source) for mount in config.mounts if mount.target.startswith(ACCOUNT)), "")
         env = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(config.env)
         if account:
             env["SAMPAN_SERVICE_ACCOUNT"] = account
         security = config.security
-        found: dict[str, Any] = {
+        request: dict[str, Any] = {
             "env": env,
             "cwd": config.working_folder or str(work),
             "log": str(config.log_path),
@@ -136,8 +138,8 @@ class ProcessRuntime(MonitoredRuntime):
         if os.geteuid() == 0 and _asks_for_user(security):
             group = security.group or 0
             groups_of = list(dict.fromkeys((group, *security.supplemental_groups)))
-            found |= {"user": security.user or 0, "group": group, "groups": groups_of}
-        return found
+            request |= {"user": security.user or 0, "group": group, "groups": groups_of}
+        return request
 
     async def _signal(self, record: ContainerRecord, number: int) -> None:
         """Send a signal to the whole process group: a container has no other boundary."""
@@ -160,15 +162,15 @@ class ProcessRuntime(MonitoredRuntime):
     async def exec(
         self, pod: Pod, container: str, command: Sequence[str], *, has_stdin: bool = False, has_tty: bool = False
     ) -> ProcessStream:
-        found, record = self._running(pod, container)
-        folder = self._records.container(found.sandbox.uid, record.id)
-        begun = self._requests.get(record.id, {"cwd": str(folder / "work"), "env": dict(os.environ)})
+        state, record = self._running(pod, container)
+        directory = self._records.container(state.sandbox.uid, record.id)
+        begun = self._requests.get(record.id, {"cwd": str(directory / "work"), "env": dict(os.environ)})
         request = {key: begun[key] for key in ("env", "cwd", "user", "group", "groups") if key in begun}
         id = f"exec-{secrets.token_hex(8)}"
         try:
             return await self._monitor.exec(id, list(command), stdin=has_stdin, tty=has_tty, **request)
-        except MonitorError as fault:
-            raise RuntimeFailure("ExecFailed", fault.message) from None
+        except MonitorError as error:
+            raise RuntimeFailure("ExecFailed", error.message) from None
 
     async def connect(self, pod: Pod, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await connected(port, None)
@@ -180,8 +182,8 @@ def _argv(config: ContainerConfig) -> list[str]:
 
 
 def _asks_for_user(security: Security) -> bool:
-    asked = security.user, security.group
-    return asked != (None, None) or bool(security.supplemental_groups) or security.supplemental_policy == "Strict"
+    ids = security.user, security.group
+    return ids != (None, None) or bool(security.supplemental_groups) or security.supplemental_policy == "Strict"
 
 
 def _user(request: Mapping[str, Any]) -> User:
