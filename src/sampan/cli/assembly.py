@@ -226,11 +226,11 @@ class Assembly:
 
     def _signing_files(self) -> dict[str, Any]:
         account_key = self.config.server.service_account_key
-        found = {"service_account_private_key_file": str(account_key) if account_key is not None else ""}
+        settings = {"service_account_private_key_file": str(account_key) if account_key is not None else ""}
         if self.config.signing_ca is None:
-            return found
+            return settings
         certificate, key = map(str, self.config.signing_ca)
-        return {**found, "cluster_signing_cert_file": certificate, "cluster_signing_key_file": key}
+        return {**settings, "cluster_signing_cert_file": certificate, "cluster_signing_key_file": key}
 
     def _controller_client(self, name: str) -> Client:
         """Return the client of a controller, with the permissions of its service account. An empty name stands for the
@@ -367,8 +367,8 @@ async def _told(desk: Any, call: Call) -> Answer:
     """Return the scheduler's response about a pod as a response of the API server."""
     from sampan.apiserver.results import BytesAnswer
 
-    found = await desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
-    return BytesAnswer(found.body, found.content_type, found.code)
+    answer = await desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
+    return BytesAnswer(answer.body, answer.content_type, answer.code)
 
 
 def _with_pod_ranges(config: ClusterConfig, claims: Claims) -> ClusterConfig:
@@ -406,13 +406,13 @@ async def default_account(client: Client, namespace: str) -> None:
 async def _beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Run a coroutine for the duration of the block. Its failure cancels the block; an exception of the block is raised
     as it is, without an exception group."""
-    fault: Exception | None = None
+    failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
         task = group.create_task(work)
         try:
             yield
-        except Exception as found:
-            fault = found
+        except Exception as error:
+            failure = error
         task.cancel()
-    if fault is not None:
-        raise fault
+    if failure is not None:
+        raise failure

@@ -25,9 +25,9 @@ class Claims:
         claim = socket.socket(socket.AF_UNIX)
         try:
             claim.bind(f"\0sampan {name}")
-        except OSError as fault:
+        except OSError as error:
             claim.close()
-            return fault.errno != errno.EADDRINUSE
+            return error.errno != errno.EADDRINUSE
         self._held[name] = claim
         return True
 

@@ -119,7 +119,7 @@ class ClusterDir:
                 return
             if not self.path.is_dir():
                 raise CliError(f"--data-dir: {self.path} is not a directory")
-            if others := [each.name for each in self.path.iterdir() if ClusterDir(each).is_cluster]:
+            if others := [child.name for child in self.path.iterdir() if ClusterDir(child).is_cluster]:
                 raise CliError(f"--data-dir: {self.path} holds another cluster, {min(others)!r}")
             if not self.is_cluster and (foreign := self._foreign()):
                 raise CliError(
@@ -161,12 +161,12 @@ class ClusterDir:
                 raise CliError(f"--data-dir: {self.path} is no cluster's directory; nothing is removed")
             self._remove_own()
             _remove_empty([self.path])
-            return sorted(each.name for each in self.path.iterdir()) if self.path.exists() else []
+            return sorted(child.name for child in self.path.iterdir()) if self.path.exists() else []
         except OSError as error:
             raise CliError(f"--data-dir: cannot remove {error.filename or self.path}: {error.strerror}") from None
 
     def _foreign(self) -> list[str]:
-        names = {each.name for each in self.path.iterdir()}
+        names = {child.name for child in self.path.iterdir()}
         return [name for name in names - _OWN_NAMES - _OF_FILE_SYSTEMS if not _is_scratch(name)]
 
     def _remove_own(self) -> None:
@@ -174,7 +174,7 @@ class ClusterDir:
         recognized as that of a cluster."""
         if mounted := self._mounted():
             raise OSError(errno.EBUSY, "a pod's volume is still mounted there", mounted)
-        names = [each.name for each in self.path.iterdir() if each.name in _OWN_NAMES or _is_scratch(each.name)]
+        names = [child.name for child in self.path.iterdir() if child.name in _OWN_NAMES or _is_scratch(child.name)]
         for name in sorted(names, key=lambda name: (name in ("pki", "lock"), name == "lock")):
             _remove_path(self.path / name)
 
@@ -186,7 +186,7 @@ class ClusterDir:
         from sampan.runtimes import kernel
 
         path = Path(os.path.realpath(self.path))
-        return next((str(each) for each in kernel.mounts_below(path) if each != path), "")
+        return next((str(mount) for mount in kernel.mounts_below(path) if mount != path), "")
 
     def lock(self) -> Lock:
         return Lock(self.path / "lock")

@@ -46,7 +46,7 @@ class ComponentPort:
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
         path = request.path
-        if not any(path == known or path.startswith(f"{known}/") for known in OPEN):
+        if not any(path == prefix or path.startswith(f"{prefix}/") for prefix in OPEN):
             refusal = await self._refusal(request)
             if refusal is not None:
                 return refusal
@@ -62,8 +62,8 @@ class ComponentPort:
         if path == "/configz":
             return web.Response(body=msgspec.json.encode(self._config), content_type="application/json")
         if path in OPEN:
-            fault = self._check()
-            return web.Response(text=f"{fault}\n" if fault else "ok", status=500 if fault else 200)
+            error = self._check()
+            return web.Response(text=f"{error}\n" if error else "ok", status=500 if error else 200)
         return web.Response(status=404, text="404 page not found\n")
 
     async def _refusal(self, request: web.BaseRequest) -> web.Response | None:
@@ -79,8 +79,8 @@ class ComponentPort:
             return web.Response(status=500, text=f"the API server cannot be asked: {failure}\n")
         if verdict.is_allowed:
             return None
-        told = f'forbidden: User "{user.username}" cannot {verb} path "{request.path}"'
-        return web.Response(status=403, text=f"{told}: {verdict.reason}\n" if verdict.reason else f"{told}\n")
+        message = f'forbidden: User "{user.username}" cannot {verb} path "{request.path}"'
+        return web.Response(status=403, text=f"{message}: {verdict.reason}\n" if verdict.reason else f"{message}\n")
 
     async def _user(self, request: web.BaseRequest, delegation: Delegation) -> UserInfo | None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -111,15 +111,15 @@ def tls_of(certificate: Path | None, key: Path | None, *, name: str) -> ssl.SSLC
 
     now = time.time()
     ca = certificates.make_ca(f"{name}-ca", now=now)
-    wanted = certificates.Request(
+    request = certificates.Request(
         common_name=name, dns_names=("localhost", name), addresses=("127.0.0.1",), is_server=True
     )
-    pair = certificates.issue(ca, wanted, now=now)
-    with tempfile.TemporaryDirectory(prefix="sampan-port-") as folder:
-        made = Path(folder) / "both.pem"
-        made.touch(mode=0o600)
-        made.write_bytes(pair.certificate + pair.key)
-        context.load_cert_chain(made)
+    pair = certificates.issue(ca, request, now=now)
+    with tempfile.TemporaryDirectory(prefix="sampan-port-") as directory:
+        file = Path(directory) / "both.pem"
+        file.touch(mode=0o600)
+        file.write_bytes(pair.certificate + pair.key)
+        context.load_cert_chain(file)
     return context
 
 

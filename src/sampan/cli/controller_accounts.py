@@ -70,12 +70,12 @@ class ControllerAccounts:
         accounts = self._own.of(ServiceAccount)
         request = TokenRequest(spec=TokenRequestSpec(expirationSeconds=_LIFE_S))
         try:
-            found = await accounts.create_subresource("token", name, request, NAMESPACE)
+            response = await accounts.create_subresource("token", name, request, NAMESPACE)
         except errors.NotFound:
             with suppress(errors.AlreadyExists):
                 await accounts.create(ServiceAccount(metadata=ObjectMeta(name=name, namespace=NAMESPACE)))
-            found = await accounts.create_subresource("token", name, request, NAMESPACE)
-        return str(found.status.token)
+            response = await accounts.create_subresource("token", name, request, NAMESPACE)
+        return str(response.status.token)
 
 
 __all__ = ["ControllerAccounts"]

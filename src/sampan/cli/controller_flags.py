@@ -101,16 +101,16 @@ def controller_config(given: Mapping[str, Any]) -> ControllerConfig:
 
 
 def _path(given: Mapping[str, Any], name: str) -> str:
-    found = flags.file(f"--{name.replace('_', '-')}", given[name])
-    return str(found) if found is not None else ""
+    path = flags.file(f"--{name.replace('_', '-')}", given[name])
+    return str(path) if path is not None else ""
 
 
 def _positive_s(given: Mapping[str, Any], name: str) -> float:
     flag = f"--{name.replace('_', '-')}"
-    found = flags.duration_s(flag, given[name])
-    if found <= 0:
+    seconds = flags.duration_s(flag, given[name])
+    if seconds <= 0:
         raise CliError(f"{flag}: must be longer than nothing")
-    return found
+    return seconds
 
 
 def _text(flag: str, path: str | None) -> str:

@@ -29,8 +29,8 @@ def command(data_dir: str | None, name: str, delete: bool) -> None:
     if delete and os.path.exists(where.path):
         where.check()
     stopped = stop(where)
-    if where.is_cluster and (left := end_left_nodes(where)):
-        click.echo(f"{name}: what {', '.join(left)} had left running is ended")
+    if where.is_cluster and (nodes := end_left_nodes(where)):
+        click.echo(f"{name}: what {', '.join(nodes)} had left running is ended")
     if not (delete and os.path.exists(where.path)):
         click.echo(f"{name}: stopped" if stopped else f"{name}: was not running")
         return

@@ -63,8 +63,8 @@ def expected_message(error: Exception) -> str | None:
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """Yield the exceptions in nested groups; an exception that is not a group yields itself."""
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from leaves(each)
+        for nested in error.exceptions:
+            yield from leaves(nested)
     else:
         yield error
 
@@ -86,8 +86,8 @@ def guarded(call: Callable[[], T]) -> T:
 
 def _group_message(group: ExceptionGroup[Any]) -> str | None:
     messages = [expected_message(error) if isinstance(error, Exception) else None for error in leaves(group)]
-    known = [message for message in messages if message is not None]
-    return "; ".join(dict.fromkeys(known)) if len(known) == len(messages) else None
+    expected = [message for message in messages if message is not None]
+    return "; ".join(dict.fromkeys(expected)) if len(expected) == len(messages) else None
 
 
 def _os_message(error: OSError) -> str | None:
@@ -115,8 +115,8 @@ def _bug_message(error: Exception) -> str:
         with open(number, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"Python {sys.version}\n")
             file.write("".join(traceback.format_exception(error)))
-    except OSError as fault:
-        return f"unexpected {shown}; the traceback cannot be written: {fault.strerror}"
+    except OSError as failure:
+        return f"unexpected {shown}; the traceback cannot be written: {failure.strerror}"
     return f"unexpected {shown}; this is a bug in Sampan: please open an issue with the traceback, which is in {path}"
 
 

@@ -25,11 +25,11 @@ def switch(default: bool | None, help: str) -> dict[str, Any]:
 
 def names(flag: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """Parse a comma-separated list of known names."""
-    found = tuple(word.strip() for word in text.split(",") if word.strip())
-    for word in found:
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    for word in words:
         if word not in known:
             raise CliError(f"{flag}: there is no {word!r}; known are {', '.join(known)}")
-    return found
+    return words
 
 
 def controllers(flag: str, text: str) -> tuple[str, ...]:
@@ -47,13 +47,13 @@ def controllers(flag: str, text: str) -> tuple[str, ...]:
 
 def switches(flag: str, text: str) -> dict[str, bool]:
     """Parse `KEY=true,KEY=false`."""
-    found: dict[str, bool] = {}
+    values: dict[str, bool] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = pair.partition("=")
         if not equals or value.lower() not in ("true", "false"):
             raise CliError(f"{flag}: want NAME=true or NAME=false, not {pair!r}")
-        found[key] = value.lower() == "true"
-    return found
+        values[key] = value.lower() == "true"
+    return values
 
 
 def address(flag: str, text: str) -> str:
@@ -165,15 +165,15 @@ def output_file(flag: str, path: str) -> Path:
 
 def authority(flag: str, path: str | None) -> Path | None:
     """Check that a file contains CA certificates in PEM format."""
-    found = file(flag, path)
-    if found is not None:
+    certificates = file(flag, path)
+    if certificates is not None:
         import ssl
 
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(found)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(certificates)
         except (ssl.SSLError, OSError):
             raise CliError(f"{flag}: {path} has no certificate in PEM") from None
-    return found
+    return certificates
 
 
 def key_pair(

@@ -181,15 +181,15 @@ _OF_MODES = ("authorization_mode", "authorization_webhook_config_file")
 
 def authentication(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of ServerConfig for authentication."""
-    found: dict[str, Any] = {"front_proxy": _front_proxy(given), "token_webhook": _token_webhook(given)}
+    settings: dict[str, Any] = {"front_proxy": _front_proxy(given), "token_webhook": _token_webhook(given)}
     path = flags.file("--authentication-config", given["authentication_config"])
     issuer = _issuer(given)
-    found["jwt_issuers"] = [issuer] if issuer is not None else []
+    settings["jwt_issuers"] = [issuer] if issuer is not None else []
     anonymous = given["anonymous_auth"]
-    found["allows_anonymous"] = anonymous is not False
+    settings["allows_anonymous"] = anonymous is not False
     if path is not None:
-        found |= _configured(path, given["service_account_issuer"], issuer, anonymous)
-    return found
+        settings |= _configured(path, given["service_account_issuer"], issuer, anonymous)
+    return settings
 
 
 def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,8 +205,8 @@ def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
 
     try:
         return {"authorization_modes": read_authorization(path), "authorization_config": path}
-    except ConfigFault as fault:
-        raise CliError(f"--authorization-config: {path}: {fault}") from None
+    except ConfigFault as error:
+        raise CliError(f"--authorization-config: {path}: {error}") from None
 
 
 def authorization_names(given: Mapping[str, Any]) -> list[str]:
@@ -215,24 +215,24 @@ def authorization_names(given: Mapping[str, Any]) -> list[str]:
 
 
 def _mode_names(given: Mapping[str, Any]) -> tuple[str, ...]:
-    found = flags.names("--authorization-mode", given["authorization_mode"], MODES)
-    if not found and given["authorization_mode"]:
+    modes = flags.names("--authorization-mode", given["authorization_mode"], MODES)
+    if not modes and given["authorization_mode"]:
         raise CliError("--authorization-mode: at least one must be given")
-    for mode in found:
-        if found.count(mode) > 1:
+    for mode in modes:
+        if modes.count(mode) > 1:
             raise CliError(f"--authorization-mode: {mode} is given twice")
-    return found or DEFAULT
+    return modes or DEFAULT
 
 
 def _modes(given: Mapping[str, Any]) -> Sequence[Mode]:
     flag, path = "--authorization-webhook-config-file", given["authorization_webhook_config_file"]
-    found = _mode_names(given)
-    if WEBHOOK in found and not path:
+    modes = _mode_names(given)
+    if WEBHOOK in modes and not path:
         raise CliError(f"{flag}: the mode {WEBHOOK} needs it")
-    if path and WEBHOOK not in found:
+    if path and WEBHOOK not in modes:
         raise CliError(f"{flag}: only the mode {WEBHOOK} reads it")
     if not path:
-        return found
+        return modes
     from sampan.apiserver.authz.webhook import WebhookSettings
 
     ttl = "authorization_webhook_cache_{}_ttl"
@@ -242,7 +242,7 @@ def _modes(given: Mapping[str, Any]) -> Sequence[Mode]:
         allowed_s=flags.duration_s("--authorization-webhook-cache-authorized-ttl", given[ttl.format("authorized")]),
         refused_s=flags.duration_s("--authorization-webhook-cache-unauthorized-ttl", given[ttl.format("unauthorized")]),
     )
-    return [settings if mode == WEBHOOK else mode for mode in found]
+    return [settings if mode == WEBHOOK else mode for mode in modes]
 
 
 def _configured(
@@ -253,17 +253,17 @@ def _configured(
 
     flag = "--authentication-config"
     try:
-        found = read_authentication(path, own_issuers)
-    except ConfigFault as fault:
-        raise CliError(f"{flag}: {path}: {fault}") from None
+        config = read_authentication(path, own_issuers)
+    except ConfigFault as error:
+        raise CliError(f"{flag}: {path}: {error}") from None
     if issuer is not None:
         raise CliError(f"{flag}: cannot be given together with --oidc-issuer-url")
-    settled: dict[str, Any] = {"jwt_issuers": found.issuers, "authentication_config": path}
-    if not found.is_anonymous_set:
+    settled: dict[str, Any] = {"jwt_issuers": config.issuers, "authentication_config": path}
+    if not config.is_anonymous_set:
         return settled
     if anonymous is not None:
         raise CliError(f"{flag}: says who may be anonymous, as --anonymous-auth does; give one of them")
-    return {**settled, "allows_anonymous": found.allows_anonymous, "anonymous_paths": found.anonymous_paths}
+    return {**settled, "allows_anonymous": config.allows_anonymous, "anonymous_paths": config.anonymous_paths}
 
 
 def _token_webhook(given: Mapping[str, Any]) -> Any:
@@ -285,8 +285,8 @@ def _access(flag: str, path: str) -> Access:
 
     try:
         return kubeconfig.load(Path(path))
-    except (kubeconfig.KubeconfigError, OSError) as fault:
-        raise CliError(f"{flag}: {fault}") from None
+    except (kubeconfig.KubeconfigError, OSError) as error:
+        raise CliError(f"{flag}: {error}") from None
 
 
 def _version(flag: str, text: str) -> Literal["v1", "v1beta1"]:
@@ -326,13 +326,13 @@ def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
 
 
 def _required(pairs: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    claims: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise CliError(f"--oidc-required-claim: want CLAIM=VALUE, not {pair!r}")
-        found[key] = value
-    return found
+        claims[key] = value
+    return claims
 
 
 def _front_proxy(given: Mapping[str, Any]) -> FrontProxySettings | None:

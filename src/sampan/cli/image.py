@@ -51,10 +51,10 @@ def load_command(store: ImageStore, paths: tuple[str, ...]) -> None:
 
     for path in paths:
         try:
-            found = load(store, Path(path), now=time.time())
-        except (BadImage, BadReference) as fault:
-            raise CliError(str(fault)) from None
-        for image in found:
+            images = load(store, Path(path), now=time.time())
+        except (BadImage, BadReference) as error:
+            raise CliError(str(error)) from None
+        for image in images:
             click.echo(f"loaded {', '.join(image.names) or image.id}")
 
 
@@ -81,28 +81,28 @@ def pull_command(
     from sampan.runtimes.images.pull import PullConfig, Puller, PullFailed
 
     try:
-        wanted = parse_reference(name)
-    except BadReference as fault:
-        raise CliError(str(fault)) from None
+        reference = parse_reference(name)
+    except BadReference as error:
+        raise CliError(str(error)) from None
     try:
         keyring = read_docker_config(Path(auth_file).read_bytes()) if auth_file else Keyring()
-    except ValueError as fault:
-        raise CliError(f"--auth-file: {auth_file}: {fault}") from None
-    except OSError as fault:
-        raise CliError(f"--auth-file: cannot read {auth_file}: {fault.strerror}") from None
+    except ValueError as error:
+        raise CliError(f"--auth-file: {auth_file}: {error}") from None
+    except OSError as error:
+        raise CliError(f"--auth-file: cannot read {auth_file}: {error.strerror}") from None
     config = PullConfig(
-        mirrors={wanted.registry: mirrors} if mirrors else {},
-        plain_http=frozenset([wanted.registry]) if plain_http else frozenset(),
+        mirrors={reference.registry: mirrors} if mirrors else {},
+        plain_http=frozenset([reference.registry]) if plain_http else frozenset(),
     )
 
     async def pull() -> str:
         async with Puller(store=store, clock=RealClock(), config=config) as puller:
-            return (await puller.pull(wanted, keyring)).reference
+            return (await puller.pull(reference, keyring)).reference
 
     try:
         click.echo(asyncio.run(pull()))
-    except PullFailed as fault:
-        raise CliError(f"{name}: {fault}") from None
+    except PullFailed as error:
+        raise CliError(f"{name}: {error}") from None
 
 
 @command.command("ls")
@@ -113,7 +113,7 @@ def list_command(store: ImageStore, quiet: bool) -> None:
     from sampan.runtimes.images import host
 
     rows = [(host.NAME, "latest", "(this machine)", "-")]
-    for image in sorted(store.list(), key=lambda each: (*each.names, each.id)):
+    for image in sorted(store.list(), key=lambda item: (*item.names, item.id)):
         short = image.id.removeprefix("sha256:")[:12]
         for name in image.names or ("<none>",):
             tagged = parse_reference(name) if name != "<none>" else None
@@ -139,8 +139,8 @@ def remove_command(store: _Images, names: tuple[str, ...]) -> None:
     for name in names:
         try:
             store.remove(name)
-        except ImageUnknown as fault:
-            raise CliError(str(fault)) from None
+        except ImageUnknown as error:
+            raise CliError(str(error)) from None
         click.echo(f"removed {name}")
     store.prune_unless_running()
 
@@ -155,10 +155,10 @@ def save_command(store: ImageStore, name: str, output: str) -> None:
 
     try:
         save(store, store.get(name), Path(output))
-    except ImageUnknown as fault:
-        raise CliError(str(fault)) from None
-    except OSError as fault:
-        raise CliError(f"--output: cannot write {output}: {fault.strerror}") from None
+    except ImageUnknown as error:
+        raise CliError(str(error)) from None
+    except OSError as error:
+        raise CliError(f"--output: cannot write {output}: {error.strerror}") from None
 
 
 def _size(count: float) -> str:

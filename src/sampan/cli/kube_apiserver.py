@@ -65,12 +65,12 @@ def _tls(given: dict[str, Any], scratch: Path, renewals: Renewals) -> TlsFiles:
     client_ca = flags.authority("--client-ca-file", given["client_ca_file"])
     if pair is not None:
         return TlsFiles(certificate=pair[0], key=pair[1], client_ca=client_ca)
-    folder = Path(given["cert_dir"] or scratch)
+    directory = Path(given["cert_dir"] or scratch)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise CliError(f"--cert-dir: cannot make {folder}: {error.strerror}") from None
-    pki = Pki(folder)
+        raise CliError(f"--cert-dir: cannot make {directory}: {error.strerror}") from None
+    pki = Pki(directory)
     names = server_names(given, given["service_cluster_ip_range"])
     pki.ensure(names=names, now=time.time())
     if given["cert_dir"]:

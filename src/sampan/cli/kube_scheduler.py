@@ -61,9 +61,11 @@ def command(**given: Any) -> None:
 def _take_from_file(given: dict[str, Any], settings: SchedulerSettings) -> None:
     """Apply settings of the configuration file to flags that are not given on the command line."""
     context = click.get_current_context()
-    told = settings.config.flags if settings.config is not None else {}
-    silent = [name for name in told if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT]
-    given.update({name: told[name] for name in silent})
+    flags_of_file = settings.config.flags if settings.config is not None else {}
+    silent = [
+        name for name in flags_of_file if context.get_parameter_source(name) is click.core.ParameterSource.DEFAULT
+    ]
+    given.update({name: flags_of_file[name] for name in silent})
 
 
 async def _config(component: Component, settings: SchedulerSettings) -> SchedulerConfig | None:
@@ -79,8 +81,8 @@ def _page(desk: Desk) -> Any:
     async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
         from aiohttp import web
 
-        found = await desk.answer(method, path, query, body)
-        return web.Response(status=found.code, body=found.body, content_type=found.content_type)
+        answer = await desk.answer(method, path, query, body)
+        return web.Response(status=answer.code, body=answer.body, content_type=answer.content_type)
 
     return page
 

@@ -43,23 +43,23 @@ def merge(path: Path, config: dict[str, Any]) -> None:
     """Add the cluster to a kubeconfig and make it the current context. Other entries are kept."""
     import yaml
 
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
-            found = yaml.safe_load(path.read_text()) or {}
+            merged = yaml.safe_load(path.read_text()) or {}
     except OSError as error:
         raise CliError(f"--merge-kubeconfig: cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise CliError(f"--merge-kubeconfig: {path} is not YAML: {one_line(str(error))}") from None
-    if not _is_config(found):
+    if not _is_config(merged):
         raise CliError(f"--merge-kubeconfig: {path} is no kubeconfig")
     for part in _PARTS:
         new = config[part]
         names = {entry["name"] for entry in new}
-        found[part] = [entry for entry in found.get(part) or [] if entry.get("name") not in names] + new
-    found.update({key: config[key] for key in ("apiVersion", "kind", "current-context")})
-    write(path, found)
+        merged[part] = [entry for entry in merged.get(part) or [] if entry.get("name") not in names] + new
+    merged.update({key: config[key] for key in ("apiVersion", "kind", "current-context")})
+    write(path, merged)
 
 
 def _is_config(value: Any) -> bool:

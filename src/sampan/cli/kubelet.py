@@ -110,13 +110,13 @@ def command(**given: Any) -> None:
     It registers this machine as a node, and runs the pods that are bound to it.
     """
     set_up_logs(given["verbosity"])
-    found = settings(given, read_config(given["config"]))
+    values = settings(given, read_config(given["config"]))
     root = Path(given["root_dir"]).absolute()
-    config = agent_config(found, root, _logs(given, root))
-    runtime = _runtime(given["runtime"], found["container-runtime-endpoint"])
+    config = agent_config(values, root, _logs(given, root))
+    runtime = _runtime(given["runtime"], values["container-runtime-endpoint"])
     config = _with_places(config, runtime, given)
-    identity = identity_of(given, found, config)
-    ports = flag_ports(found, config, cluster_ca=(identity.bootstrap or identity.access).ca_pem)
+    identity = identity_of(given, values, config)
+    ports = flag_ports(values, config, cluster_ca=(identity.bootstrap or identity.access).ca_pem)
     run_loop(_run(config, identity, runtime, given, ports))
 
 
@@ -146,10 +146,10 @@ def _runtime(wanted: str, endpoint: str) -> Choice:
 
     if wanted == HOLLOW:
         raise CliError("--runtime: hollow nodes are run by `sampan up --runtime hollow`")
-    found, why_not = usable(wanted, endpoint)
-    if found is None:
+    choice, why_not = usable(wanted, endpoint)
+    if choice is None:
         raise CliError(f"{'--container-runtime-endpoint' if endpoint else '--runtime'}: {why_not}")
-    return found
+    return choice
 
 
 async def _run(

@@ -63,8 +63,8 @@ def identity_of(given: Mapping[str, Any], found: Mapping[str, Any], config: Agen
         return replace(base, access=Access(server=given["api_servers"].split(",")[0].strip()))
     path, bootstrap = given["kubeconfig_path"], given["bootstrap_kubeconfig"]
     try:
-        if path and Path(path).exists() and (known := _known(base, path, config.name, bootstrap)) is not None:
-            return replace(known, rotates=found["rotate-certificates"] and known.present is not None)
+        if path and Path(path).exists() and (existing := _known(base, path, config.name, bootstrap)) is not None:
+            return replace(existing, rotates=found["rotate-certificates"] and existing.present is not None)
         if bootstrap:
             rotates = found["rotate-certificates"]
             return replace(_joining(base, bootstrap, config.name), kubeconfig=_path(path), rotates=rotates)
@@ -172,11 +172,11 @@ async def keep_serving_certificate(identity: Identity, kubelet: Kubelet, context
         context.load_cert_chain(store.current)
 
     if identity.serving:
-        wanted = serving_wanted(node, [machine.hostname or node], [machine.address, *machine.more_addresses])
+        request = serving_wanted(node, [machine.hostname or node], [machine.address, *machine.more_addresses])
     else:
-        wanted = serving_wanted(node, [kubelet_server_name(node)], [])
+        request = serving_wanted(node, [kubelet_server_name(node)], [])
     await CertificateManager(
-        wanted=wanted,
+        wanted=request,
         client=lambda: kubelet.client,
         store=store,
         clock=kubelet.clock,

@@ -433,8 +433,8 @@ _CHECKED_ELSEWHERE = frozenset({"apiVersion", "kind", "authentication", "authori
 
 
 def kubelet_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    made = [_option(row) for row in _ROWS if row.flag]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(made), command)
+    options = [_option(row) for row in _ROWS if row.flag]
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 def _option(row: _Row) -> Callable[..., Any]:
@@ -446,14 +446,14 @@ def _option(row: _Row) -> Callable[..., Any]:
 
 def settings(given: Mapping[str, Any], file: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return all settings by flag name without the leading dashes, or by field name if there is no flag."""
-    found = {}
+    values = {}
     for row in _ROWS:
         name = row.flag.removeprefix("--") or row.field
-        said = given.get(name.replace("-", "_"))
-        if said is None and file is not None and row.field:
-            said = _inside(file, row.field)
-        found[name] = _value(row, said) if said is not None else _value(row, row.default)
-    return found
+        value = given.get(name.replace("-", "_"))
+        if value is None and file is not None and row.field:
+            value = _inside(file, row.field)
+        values[name] = _value(row, value) if value is not None else _value(row, row.default)
+    return values
 
 
 def read_config(path: str | None) -> dict[str, Any] | None:
@@ -463,19 +463,19 @@ def read_config(path: str | None) -> dict[str, Any] | None:
     import yaml
 
     try:
-        found = yaml.safe_load(Path(path).read_text())
+        content = yaml.safe_load(Path(path).read_text())
     except OSError as error:
         raise CliError(f"--config: cannot read {path}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise CliError(f"--config: {path} is not YAML: {error}") from None
-    if not isinstance(found, dict) or (found.get("apiVersion"), found.get("kind")) != (_API_VERSION, _KIND):
+    if not isinstance(content, dict) or (content.get("apiVersion"), content.get("kind")) != (_API_VERSION, _KIND):
         raise CliError(f"--config: {path}: want a {_KIND} of {_API_VERSION}")
-    known = {row.field.partition(".")[0] for row in _ROWS if row.field} | _CHECKED_ELSEWHERE
-    if unknown := sorted(set(found) - known - UNHEEDED):
+    known_fields = {row.field.partition(".")[0] for row in _ROWS if row.field} | _CHECKED_ELSEWHERE
+    if unknown := sorted(set(content) - known_fields - UNHEEDED):
         raise CliError(f"--config: {path}: unknown fields: {', '.join(unknown)}")
-    if unheeded := sorted(set(found) & UNHEEDED):
+    if unheeded := sorted(set(content) & UNHEEDED):
         log.warning("%s: ignoring fields that have no effect: %s", path, ", ".join(unheeded))
-    return found
+    return content
 
 
 def flags_file(path: Path = FLAGS_FILE) -> list[str]:
@@ -520,7 +520,7 @@ def agent_config(found: Mapping[str, Any], root: Path, logs: Path) -> AgentConfi
         labels=found["node-labels"],
         taints=found["register-with-taints"],
         is_schedulable=found["register-schedulable"],
-        node_ips=[flags.address("--node-ip", each) for each in found["node-ip"]],
+        node_ips=[flags.address("--node-ip", address) for address in found["node-ip"]],
         port=found["port"],
         max_pods=found["max-pods"],
         pods_per_core=found["pods-per-core"],
@@ -585,10 +585,10 @@ def _longest_pause_s(seconds: float) -> float:
 
 
 def _inside(file: Mapping[str, Any], path: str) -> Any:
-    found: Any = file
+    value: Any = file
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
 def _value(row: _Row, said: Any) -> Any:

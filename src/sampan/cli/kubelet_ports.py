@@ -61,14 +61,14 @@ def _issue(ca: tuple[Path, Path], name: str, addresses: list[str], path: Path, n
     from sampan.machinery import certificates
 
     signer = certificates.KeyPair(ca[0].read_bytes(), ca[1].read_bytes())
-    wanted = certificates.Request(
+    request = certificates.Request(
         common_name=f"system:node:{name}",
         organizations=["system:nodes"],
         dns_names=[name, "localhost"],
         addresses=sorted({*addresses, "127.0.0.1"}),
         is_server=True,
     )
-    pair = certificates.issue(signer, wanted, now=now)
+    pair = certificates.issue(signer, request, now=now)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_private(path, pair.certificate + pair.key)
     return certificates.expiry(pair.certificate)

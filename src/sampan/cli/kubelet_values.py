@@ -23,13 +23,13 @@ def _list(flag: str, said: Any) -> list[str]:
 def _map(flag: str, said: Any, separator: str = "=") -> dict[str, str]:
     if isinstance(said, Mapping):
         return {str(key): str(value) for key, value in said.items()}
-    found = {}
+    pairs = {}
     for word in _list(flag, said):
         key, mark, value = word.partition(separator)
         if not mark:
             raise CliError(f"{flag}: want K{separator}V, not {word!r}")
-        found[key.strip()] = value.strip()
-    return found
+        pairs[key.strip()] = value.strip()
+    return pairs
 
 
 def _limits(flag: str, said: Any) -> dict[str, str]:
@@ -45,13 +45,13 @@ def _headers(flag: str, said: Any) -> dict[str, str]:
 
 def _taints(flag: str, said: Any) -> list[Taint]:
     if not isinstance(said, str):
-        return [each if isinstance(each, Taint) else Taint(**each) for each in said]
+        return [taint if isinstance(taint, Taint) else Taint(**taint) for taint in said]
     return [_taint(flag, word) for word in _list(flag, said)]
 
 
 def _taint(flag: str, text: str) -> Taint:
-    said, _, effect = text.rpartition(":")
-    key, _, value = said.partition("=")
+    label, _, effect = text.rpartition(":")
+    key, _, value = label.partition("=")
     if not key or effect not in _EFFECTS:
         raise CliError(f"{flag}: want K=V:EFFECT with one of {', '.join(_EFFECTS)}, not {text!r}")
     return Taint(key=key, value=value, effect=effect)
@@ -64,7 +64,7 @@ def _image_policy(flag: str, said: Any) -> str:
 
 
 def _groups(flag: str, said: Any) -> list[ShutdownGroup]:
-    return [ShutdownGroup(int(each["priority"]), float(each["shutdownGracePeriodSeconds"])) for each in said]
+    return [ShutdownGroup(int(group["priority"]), float(group["shutdownGracePeriodSeconds"])) for group in said]
 
 
 def _time(flag: str, said: Any) -> float:

@@ -22,21 +22,21 @@ def end_left_nodes(where: ClusterDir) -> list[str]:
     from sampan.runtimes.contract import RuntimeFailure
 
     ended = []
-    for folder in _nodes(where.path / "nodes"):
-        note = left_runtime(folder) or (RuntimeNote(OCI) if _is_left(folder) else None)
+    for directory in _nodes(where.path / "nodes"):
+        note = left_runtime(directory) or (RuntimeNote(OCI) if _is_left(directory) else None)
         if note is None:
             continue
         try:
-            asyncio.run(_end(folder, note, where.images))
-        except (RuntimeFailure, OSError) as fault:
-            raise CliError(f"what {folder.name} has left running cannot be ended: {fault}") from None
-        ended.append(folder.name)
+            asyncio.run(_end(directory, note, where.images))
+        except (RuntimeFailure, OSError) as error:
+            raise CliError(f"what {directory.name} has left running cannot be ended: {error}") from None
+        ended.append(directory.name)
     return ended
 
 
 def _nodes(root: Path) -> Iterator[Path]:
     if root.is_dir() and os.geteuid() == 0:
-        yield from (Path(each.path) for each in os.scandir(root) if each.is_dir())
+        yield from (Path(entry.path) for entry in os.scandir(root) if entry.is_dir())
 
 
 def _is_left(folder: Path) -> bool:

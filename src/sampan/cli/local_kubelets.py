@@ -38,10 +38,10 @@ class LocalKubelets:
         return None
 
     def _kept(self, name: str, owner: object, make: Callable[[], KubeletServer]) -> KubeletServer:
-        found = self._servers.get(name)
-        if found is None or found[0] is not owner:
-            found = self._servers[name] = owner, make()
-        return found[1]
+        kept = self._servers.get(name)
+        if kept is None or kept[0] is not owner:
+            kept = self._servers[name] = owner, make()
+        return kept[1]
 
     def _of_agent(self, kubelet: Kubelet) -> KubeletServer:
         from sampan.kubelet.server.agent_view import AgentView

@@ -78,15 +78,15 @@ def add(names: tuple[str, ...], count: int | None, data_dir: str | None, name: s
     if capacity and runtime != hollow_nodes.HOLLOW:
         raise CliError(f"--{next(iter(capacity))}: a real node has what the machine has")
     began: dict[str, float] = {}
-    for each in names or _free_names(session, count or 1):
-        began[each] = time.monotonic()
-        node = hollow_nodes.hollow_node(each, labels=labels, taints=taints, capacity=capacity)
+    for node_name in names or _free_names(session, count or 1):
+        began[node_name] = time.monotonic()
+        node = hollow_nodes.hollow_node(node_name, labels=labels, taints=taints, capacity=capacity)
         if runtime != hollow_nodes.HOLLOW:
             node.metadata.annotations[hollow_nodes.RUNTIME], node.status = runtime, NodeStatus()
         session.send("POST", _NODES, body=json.encode(node))
-    for each, at in began.items():
-        _wait_until_ready(session, each)
-        click.echo(f"node {each} is ready ({time.monotonic() - at:.2f} s)")
+    for node_name, at in began.items():
+        _wait_until_ready(session, node_name)
+        click.echo(f"node {node_name} is ready ({time.monotonic() - at:.2f} s)")
 
 
 @command.command("remove")
@@ -98,10 +98,10 @@ def remove(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     To move the pods to other nodes first, use `kubectl drain`.
     """
     session = _open(data_dir, name)
-    for each in names:
-        _check(session, each)
-        session.send("DELETE", f"{_NODES}/{each}")
-        click.echo(f"node {each} removed")
+    for node_name in names:
+        _check(session, node_name)
+        session.send("DELETE", f"{_NODES}/{node_name}")
+        click.echo(f"node {node_name} removed")
 
 
 @command.command("stop")
@@ -113,9 +113,9 @@ def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     The API server is not notified, and the containers of the nodes are lost.
     """
     session = _open(data_dir, name)
-    for each in names:
-        _power(session, each, hollow_nodes.OFF)
-        click.echo(f"node {each} stopped")
+    for node_name in names:
+        _power(session, node_name, hollow_nodes.OFF)
+        click.echo(f"node {node_name} stopped")
 
 
 @command.command("start")
@@ -124,11 +124,11 @@ def stop(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
 def start(names: tuple[str, ...], data_dir: str | None, name: str) -> None:
     """Start stopped nodes, which restart their containers."""
     session = _open(data_dir, name)
-    for each in names:
-        before = _renewed(session, each)
-        _power(session, each, None)
-        _wait_until_ready(session, each, partial(_is_back, session, each, before))
-        click.echo(f"node {each} is ready")
+    for node_name in names:
+        before = _renewed(session, node_name)
+        _power(session, node_name, None)
+        _wait_until_ready(session, node_name, partial(_is_back, session, node_name, before))
+        click.echo(f"node {node_name} is ready")
 
 
 # -- internals -------------------------------------------------------------------------------------------------------
@@ -159,29 +159,29 @@ def _check(session: Session, name: str) -> None:
 
 
 def _runtime_of(node: dict[str, Any]) -> str:
-    found: str = node["metadata"].get("annotations", {}).get(hollow_nodes.RUNTIME, "")
-    return found
+    runtime: str = node["metadata"].get("annotations", {}).get(hollow_nodes.RUNTIME, "")
+    return runtime
 
 
 def _runtime(session: Session, wanted: str | None) -> str:
     """Return the runtime of new nodes: the requested one, or else that of the cluster's real nodes if there are any."""
-    found = {_runtime_of(item) for item in session.get(_NODES)["items"]} - {"", hollow_nodes.HOLLOW}
-    if wanted == hollow_nodes.HOLLOW or (wanted is None and not found):
+    runtimes = {_runtime_of(item) for item in session.get(_NODES)["items"]} - {"", hollow_nodes.HOLLOW}
+    if wanted == hollow_nodes.HOLLOW or (wanted is None and not runtimes):
         return hollow_nodes.HOLLOW
-    if not found:
+    if not runtimes:
         raise CliError("--runtime: this cluster has no real nodes; `sampan up --nodes 1` begins with one")
-    return min(found)
+    return min(runtimes)
 
 
 def _free_names(session: Session, count: int) -> Sequence[str]:
-    taken = [item["metadata"]["name"] for item in session.get(_NODES)["items"]]
-    return hollow_nodes.free_names(taken, count)
+    used_names = [item["metadata"]["name"] for item in session.get(_NODES)["items"]]
+    return hollow_nodes.free_names(used_names, count)
 
 
 def _renewed(session: Session, name: str) -> str:
     """Return the time of the node's last heartbeat."""
-    found: list[dict[str, Any]] = session.get(_LEASES)["items"]
-    return next((str(item["spec"].get("renewTime")) for item in found if item["metadata"]["name"] == name), "")
+    leases: list[dict[str, Any]] = session.get(_LEASES)["items"]
+    return next((str(item["spec"].get("renewTime")) for item in leases if item["metadata"]["name"] == name), "")
 
 
 def _is_back(session: Session, name: str, before: str) -> bool:
@@ -199,22 +199,22 @@ def _wait_until_ready(session: Session, name: str, is_back: Callable[[], bool] =
 
 def _is_ready(node: dict[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions", [])
-    return any(found["type"] == "Ready" and found["status"] == "True" for found in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def _labels(texts: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise CliError(f"--label: want K=V, not {text!r}")
-        found[key] = value
-    return found
+        labels[key] = value
+    return labels
 
 
 def _taint(text: str) -> Taint:
-    said, _, effect = text.rpartition(":")
-    key, _, value = said.partition("=")
+    label, _, effect = text.rpartition(":")
+    key, _, value = label.partition("=")
     if not key or effect not in _EFFECTS:
         raise CliError(f"--taint: want K=V:EFFECT with one of {', '.join(_EFFECTS)}, not {text!r}")
     return Taint(key=key, value=value, effect=effect)

@@ -128,14 +128,14 @@ def node_controller_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def node_controller_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields of ControllerConfig for those flags that the command has."""
-    found: dict[str, Any] = {_name(flag): given[_name(flag)] for flag in (_RANGES | _RATES) if _name(flag) in given}
+    settings: dict[str, Any] = {_name(flag): given[_name(flag)] for flag in (_RANGES | _RATES) if _name(flag) in given}
     for flag in _TIMES:
         if _name(flag) in given:
-            found[f"{_name(flag)}_s"] = flags.duration_s(flag, given[_name(flag)])
+            settings[f"{_name(flag)}_s"] = flags.duration_s(flag, given[_name(flag)])
     for flag in ("--cluster-cidr", "--service-cluster-ip-range"):
-        found[_name(flag)] = [text.strip() for text in given.get(_name(flag), "").split(",") if text.strip()]
-    _check(found)
-    return found
+        settings[_name(flag)] = [text.strip() for text in given.get(_name(flag), "").split(",") if text.strip()]
+    _check(settings)
+    return settings
 
 
 def _check(settings: dict[str, Any]) -> None:
@@ -176,8 +176,11 @@ def _check_mask_sizes(settings: dict[str, Any]) -> None:
 
 
 def _with(options: Mapping[str, dict[str, Any]], command: Callable[..., Any]) -> Callable[..., Any]:
-    made = [click.option(flag, show_default=said["default"] not in ("", 0), **said) for flag, said in options.items()]
-    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(made), command)
+    decorators = [
+        click.option(flag, show_default=attributes["default"] not in ("", 0), **attributes)
+        for flag, attributes in options.items()
+    ]
+    return functools.reduce(lambda wrapped, option: option(wrapped), reversed(decorators), command)
 
 
 def _name(flag: str) -> str:

@@ -57,7 +57,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def nodes_config(given: Mapping[str, Any], components: Sequence[str], where: ClusterDir) -> NodesConfig:
-    count, wanted = given["nodes"], given["runtime"]
+    count, runtime = given["nodes"], given["runtime"]
     if count is not None and count < 0:
         raise CliError("--nodes: cannot be negative")
     if count and KUBELET not in components:
@@ -68,15 +68,15 @@ def nodes_config(given: Mapping[str, Any], components: Sequence[str], where: Clu
         root=where.path / "nodes",
         images=where.images,
     )
-    if wanted == HOLLOW or count == 0 or KUBELET not in components:
+    if runtime == HOLLOW or count == 0 or KUBELET not in components:
         return replace(common, count=count or 0)
-    choice, why_not = usable(wanted, given["container_runtime_endpoint"] or "")
+    choice, why_not = usable(runtime, given["container_runtime_endpoint"] or "")
     if choice is not None:
         number = 1 if count is None else count
         if choice.runtime == CRI and number > 1:
             raise CliError(f"--nodes: {_ONE_NETWORK}")
         return replace(common, count=number, runtime=choice.runtime, endpoint=choice.place, about=choice.why)
-    if count is None and wanted == AUTO:
+    if count is None and runtime == AUTO:
         return replace(common, note=f"there is no node: {why_not}")
     raise CliError(f"--runtime: {why_not}")
 
@@ -87,12 +87,12 @@ def usable(wanted: str, endpoint: str = "") -> tuple[Choice | None, str]:
 
     try:
         return asyncio.run(chosen(wanted, endpoint)), ""
-    except NoRuntime as fault:
-        told = str(fault)
+    except NoRuntime as error:
+        message = str(error)
     if wanted == AUTO and not endpoint:
-        told += ". As root, with crun or runc, pods can run; --runtime process runs them without isolation"
-        told += f", --runtime {HOLLOW} --nodes 1 simulates them"
-    return None, told
+        message += ". As root, with crun or runc, pods can run; --runtime process runs them without isolation"
+        message += f", --runtime {HOLLOW} --nodes 1 simulates them"
+    return None, message
 
 
 def _stages(path: str | None) -> Path | None:

@@ -149,8 +149,8 @@ async def _process(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIter
     from sampan.kubelet.agent.machine import own_addresses
     from sampan.runtimes.process import ProcessRuntime
 
-    folder, address = places.folder / PROCESS, own_addresses()[0]
-    async with ProcessRuntime(folder=folder, clock=clock, told=told, address=address) as runtime:
+    directory, address = places.folder / PROCESS, own_addresses()[0]
+    async with ProcessRuntime(folder=directory, clock=clock, told=told, address=address) as runtime:
         try:
             yield runtime
         finally:
@@ -179,12 +179,12 @@ async def _engine_network(places: RuntimePlaces) -> EngineNetwork:
     from sampan.network.pods import BridgeConfig, CniNetwork, bridge_for
     from sampan.runtimes.cri import setting_of
 
-    found = await setting_of(places.endpoint)
+    settings = await setting_of(places.endpoint)
     return CniNetwork(
         config=BridgeConfig(bridge=bridge_for(str(places.folder)), cluster_cidrs=places.cluster_cidrs),
         state=places.folder / "network",
-        folder=found.network_folder,
-        plugin_folders=found.plugin_folders,
+        folder=settings.network_folder,
+        plugin_folders=settings.plugin_folders,
     )
 
 

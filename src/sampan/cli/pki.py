@@ -68,14 +68,14 @@ class Pki:
 
     def due(self) -> float:
         """Return the time at which the first certificate should be renewed."""
-        return min((known.expiry for known in self._kept().values()), default=0) - BEFORE_S
+        return min((certificate.expiry for certificate in self._kept().values()), default=0) - BEFORE_S
 
     def _is_good(self, name: str, kept: dict[str, _Kept], now: float, wanted: Sequence[str] = ()) -> bool:
-        known = kept.get(name)
+        certificate = kept.get(name)
         files = self.certificate(name).exists() and self.key(name).exists()
-        if known is None or not files or known.subject != _SUBJECTS.get(name, ""):
+        if certificate is None or not files or certificate.subject != _SUBJECTS.get(name, ""):
             return False
-        return known.expiry - now > BEFORE_S and set(wanted) <= set(known.names)
+        return certificate.expiry - now > BEFORE_S and set(wanted) <= set(certificate.names)
 
     def _make(self, bad: Sequence[str], kept: dict[str, _Kept], names: list[str], now: float) -> None:
         from sampan.machinery.certificates import make_key

@@ -24,11 +24,11 @@ def pod_range(root: Path | None, claims: Claims) -> str:
         return kept
     from sampan.network.pods import free_range
 
-    found = free_range(candidates(str(root)), "", claims.take)
+    cidr = free_range(candidates(str(root)), "", claims.take)
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{found}\n")
-    return found
+        file.write_text(f"{cidr}\n")
+    return cidr
 
 
 def candidates(identity: str) -> list[str]:
@@ -43,7 +43,7 @@ def own_range(identity: str) -> str:
     from sampan.network.pods import free_range
 
     number = int(hashlib.sha256(f"{identity}/node".encode()).hexdigest(), 16) % _NODES
-    return free_range([node_range(each, number) for each in candidates(identity)], bridge="")
+    return free_range([node_range(cidr, number) for cidr in candidates(identity)], bridge="")
 
 
 def node_range(cluster: str, number: int) -> str:

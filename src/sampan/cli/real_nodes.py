@@ -146,7 +146,7 @@ class RealNodes:
     async def _serve(self, kubelet: Kubelet, make_ports: MakePorts) -> None:
         await kubelet.ready.wait()
         status = kubelet.node.node.status
-        addresses = [each.address for each in status.addresses if each.type == "InternalIP"]
+        addresses = [address.address for address in status.addresses if address.type == "InternalIP"]
         await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, addresses))
 
 

@@ -40,7 +40,7 @@ class Renewals:
 
     def _renewed(self, now: float) -> float:
         """Renew what is due, and return the seconds until the next check. A failure does not affect the others."""
-        soonest = min((self._next(one, now) for one in self._all), default=now + _LONGEST_S)
+        soonest = min((self._next(renewable, now) for renewable in self._all), default=now + _LONGEST_S)
         return min(max(soonest - now, _RETRY_S), _LONGEST_S)
 
     def _next(self, one: Renewable, now: float) -> float:
@@ -49,8 +49,8 @@ class Renewals:
             if one.due() <= now:
                 one.renew(now)
             return one.due()
-        except (OSError, ValueError) as fault:
-            log.error("cannot renew a certificate: %s", fault)
+        except (OSError, ValueError) as error:
+            log.error("cannot renew a certificate: %s", error)
             return now
 
 

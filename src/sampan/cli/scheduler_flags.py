@@ -60,8 +60,8 @@ class SchedulerSettings:
 
 def scheduler_options(config_flag: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that adds the flags. `config_flag` is the flag for a KubeSchedulerConfiguration file."""
-    told = "A KubeSchedulerConfiguration (v1): profiles, plug-ins, arguments, extenders."
-    own = ((config_flag, "scheduler_config"), {"metavar": "F", "help": told})
+    help_text = "A KubeSchedulerConfiguration (v1): profiles, plug-ins, arguments, extenders."
+    own = ((config_flag, "scheduler_config"), {"metavar": "F", "help": help_text})
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         options = [
@@ -109,10 +109,10 @@ async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConf
 
     namespace, name = where
     flag = f"--policy-configmap: {namespace}/{name}"
-    found = await client.of(ConfigMap).get(name, namespace)
-    if POLICY_KEY not in found.data:
+    config_map = await client.of(ConfigMap).get(name, namespace)
+    if POLICY_KEY not in config_map.data:
         raise CliError(f"{flag}: missing policy config map value at key {POLICY_KEY!r}")
-    return _checked(flag, found.data[POLICY_KEY], policy_config)
+    return _checked(flag, config_map.data[POLICY_KEY], policy_config)
 
 
 def _provided(name: str) -> SchedulerConfig:
@@ -120,8 +120,8 @@ def _provided(name: str) -> SchedulerConfig:
     from sampan.scheduler.policy.providers import PROVIDERS
 
     if name not in PROVIDERS:
-        known = ", ".join(PROVIDERS)
-        raise CliError(f"--algorithm-provider: there is no {name!r}; known are {known}")
+        providers = ", ".join(PROVIDERS)
+        raise CliError(f"--algorithm-provider: there is no {name!r}; known are {providers}")
     return SchedulerConfig(profiles=[PROVIDERS[name]])
 
 
@@ -135,8 +135,8 @@ def _read(flag: str, path: str, parse: Callable[[str], SchedulerConfig]) -> Sche
     try:
         text = Path(path).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        told = error.strerror if isinstance(error, OSError) else error
-        raise CliError(f"{flag}: cannot read {path}: {told}") from None
+        cause = error.strerror if isinstance(error, OSError) else error
+        raise CliError(f"{flag}: cannot read {path}: {cause}") from None
     return _checked(f"{flag}: {path}", text, parse)
 
 
@@ -149,12 +149,12 @@ def _checked(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> 
     from sampan.scheduler.simulation import Simulation
 
     try:
-        found = parse(text)
-        for profile in found.profiles:
+        config = parse(text)
+        for profile in config.profiles:
             Simulation(profile=profile)
     except (ConfigError, PolicyError, ArgumentError, UnknownPlugin) as error:
         raise CliError(f"{where}: {error}") from None
-    return found
+    return config
 
 
 __all__ = ["SchedulerSettings", "policy_of_map", "scheduler_options", "scheduler_settings"]

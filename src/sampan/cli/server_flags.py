@@ -392,11 +392,11 @@ def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence
     starts."""
     flag = "--admission-control-config-file"
     try:
-        found = read_configurations(Path(path)) if path else {}
-        default_plugins(disabled, enabled, found)
+        configurations = read_configurations(Path(path)) if path else {}
+        default_plugins(disabled, enabled, configurations)
     except (ConfigurationError, UnknownPlugin) as error:
         raise CliError(f"{flag}: {error}") from None
-    return found
+    return configurations
 
 
 def etcd_config(given: Mapping[str, Any]) -> StoreConfig:
@@ -418,40 +418,40 @@ def advertised(given: Mapping[str, Any]) -> str:
 def _key_files(paths: Sequence[str]) -> tuple[Path, ...]:
     """Check the key files by reading them once."""
     flag = "--service-account-key-file"
-    found = tuple(file for path in paths if (file := flags.file(flag, path)) is not None)
-    for path in found:
+    files = tuple(file for path in paths if (file := flags.file(flag, path)) is not None)
+    for path in files:
         try:
             read_keys([path.read_bytes()])
         except KeyFileError as error:
             raise CliError(f"{flag}: {path}: {error}") from None
-    return found
+    return files
 
 
 def _signing_key(path: str | None) -> Path | None:
     flag = "--service-account-signing-key-file"
-    found = flags.file(flag, path)
-    if found is None:
+    key_file = flags.file(flag, path)
+    if key_file is None:
         return None
-    pem = found.read_bytes()
+    pem = key_file.read_bytes()
     try:
         read_keys([pem])
     except KeyFileError as error:
         raise CliError(f"{flag}: {path}: {error}") from None
     if b"PRIVATE KEY" not in pem:
         raise CliError(f"{flag}: {path} is no private key")
-    return found
+    return key_file
 
 
 def _encryption(given: Mapping[str, Any]) -> dict[str, Any]:
     path = given["encryption_provider_config"]
-    found = flags.encryption("--encryption-provider-config", path)
+    encryption = flags.encryption("--encryption-provider-config", path)
     if not given["encryption_provider_config_automatic_reload"]:
-        return {"encryption": found}
-    if found is None:
+        return {"encryption": encryption}
+    if encryption is None:
         raise CliError("--encryption-provider-config-automatic-reload needs --encryption-provider-config")
     from sampan.storage.encryption import ChangingEncryption
 
-    return {"encryption": ChangingEncryption(found), "encryption_config": Path(path)}
+    return {"encryption": ChangingEncryption(encryption), "encryption_config": Path(path)}
 
 
 def _proxy_client(given: Mapping[str, Any]) -> tuple[Path, Path] | None:
@@ -471,17 +471,17 @@ def _kubelets(given: Mapping[str, Any]) -> KubeletAccess | None:
         certificate=certificate,
         key=key,
         ca=ca,
-        address_types=[each.strip() for each in types.split(",")] if types else ADDRESS_TYPES,
+        address_types=[type_name.strip() for type_name in types.split(",")] if types else ADDRESS_TYPES,
         timeout_s=flags.duration_s("--kubelet-timeout", given["kubelet_timeout"]),
     )
 
 
 def _max_token_s(text: str) -> float:
     flag = "--service-account-max-token-expiration"
-    found = flags.duration_s(flag, text)
-    if found and not 3600 <= found <= 2**32:
+    seconds = flags.duration_s(flag, text)
+    if seconds and not 3600 <= seconds <= 2**32:
         raise CliError(f"{flag}: must be between 1 hour and 2^32 seconds")
-    return found
+    return seconds
 
 
 def _in_flight(flag: str, number: int) -> int:
@@ -524,8 +524,8 @@ def _audit(given: Mapping[str, Any]) -> AuditConfig | None:
 
 def _runtime_config(text: str) -> dict[str, bool]:
     try:
-        found = runtime_config.parse(text)
-        runtime_config.served(found)
+        config = runtime_config.parse(text)
+        runtime_config.served(config)
     except runtime_config.RuntimeConfigError as error:
         raise CliError(f"--runtime-config: {error}") from None
-    return found
+    return config

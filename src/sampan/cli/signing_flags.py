@@ -62,8 +62,8 @@ def signing(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pair(given: Mapping[str, Any], start: str) -> tuple[str, str]:
     flag_names = (f"{start}-cert-file", f"{start}-key-file")
-    found = [flags.file(flag, given[flag.lstrip("-").replace("-", "_")]) for flag in flag_names]
-    certificate, key = (str(file) if file is not None else "" for file in found)
+    files = [flags.file(flag, given[flag.lstrip("-").replace("-", "_")]) for flag in flag_names]
+    certificate, key = (str(file) if file is not None else "" for file in files)
     if bool(certificate) != bool(key):
         raise CliError(f"{' and '.join(flag_names)}: give both or neither")
     return certificate, key
@@ -71,10 +71,10 @@ def _pair(given: Mapping[str, Any], start: str) -> tuple[str, str]:
 
 def _duration_s(given: Mapping[str, Any]) -> float:
     flag = "--cluster-signing-duration"
-    found = flags.duration_s(flag, given["cluster_signing_duration"])
-    if found <= 0:
+    seconds = flags.duration_s(flag, given["cluster_signing_duration"])
+    if seconds <= 0:
         raise CliError(f"{flag}: must be longer than nothing")
-    return found
+    return seconds
 
 
 __all__ = ["OPTIONS", "signing"]

@@ -54,14 +54,14 @@ class Terms:
             metrics.function(
                 "leader_election_master_status",
                 "Whether this process is the leader (1) or not (0).",
-                lambda: (((name,), float(one.is_leader)) for name, one in self._electors.items()),
+                lambda: (((name,), float(elector.is_leader)) for name, elector in self._electors.items()),
                 ("name",),
             )
 
     @property
     def leads(self) -> Mapping[str, bool]:
         """Whether this process is the leader, by name of the lease."""
-        return {name: one.is_leader for name, one in self._electors.items()}
+        return {name: elector.is_leader for name, elector in self._electors.items()}
 
     async def run(self, name: str, client: Client, work: Callable[[], Awaitable[None]]) -> None:
         """Run `work` in each term of leadership, starting it again each time."""

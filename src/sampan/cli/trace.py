@@ -45,8 +45,8 @@ def command(words: tuple[str, ...], output: str, **given: Any) -> None:
     session = open_session(given)
     for target in targets(Kinds(session), words):
         for name in target.names:
-            found = session.get(target.kind.object(session.namespace, name))
-            records = list(session.lines(_RECORDS, {"uid": found["metadata"]["uid"]}))
+            obj = session.get(target.kind.object(session.namespace, name))
+            records = list(session.lines(_RECORDS, {"uid": obj["metadata"]["uid"]}))
             click.echo(as_json(records) if output == "json" else "\n".join(_lines(records)))
 
 
@@ -56,8 +56,14 @@ def _lines(records: list[dict[str, Any]]) -> list[str]:
     now = time.time()
     rows = [["AGO", "WHO", "DID", "FOR", "OUTCOME"]]
     rows += [
-        [human(max(0.0, now - one["time"])), one["component"], one["action"], one.get("actor", ""), _outcome(one)]
-        for one in records
+        [
+            human(max(0.0, now - record["time"])),
+            record["component"],
+            record["action"],
+            record.get("actor", ""),
+            _outcome(record),
+        ]
+        for record in records
     ]
     return [line.rstrip() for line in table_lines(rows)]
 

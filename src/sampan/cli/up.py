@@ -234,14 +234,14 @@ def _reached_at(config: ServerConfig) -> str:
 def _listening(cluster: Assembly) -> list[str]:
     """Return the addresses and ports on which the cluster listens."""
     server, config = cluster.server, cluster.server.config
-    found = []
+    endpoints = []
     if server.secure_port:
         addresses = (config.bind_address, *config.other_bind_addresses)
-        found += [host_port(address, server.secure_port) for address in addresses]
+        endpoints += [host_port(address, server.secure_port) for address in addresses]
     if server.insecure_port:
-        found.append(host_port(config.insecure_bind_address, server.insecure_port))
+        endpoints.append(host_port(config.insecure_bind_address, server.insecure_port))
     kubelets = cluster.real_nodes.kubelets if cluster.real_nodes is not None else []
-    return found + [host_port(cluster.config.kubelet_address, kubelet.config.port) for kubelet in kubelets]
+    return endpoints + [host_port(cluster.config.kubelet_address, kubelet.config.port) for kubelet in kubelets]
 
 
 def _write_kubeconfigs(where: ClusterDir, given: dict[str, Any], url: str) -> None:

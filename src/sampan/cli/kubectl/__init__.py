@@ -48,8 +48,8 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, found, rest = super().resolve_command(ctx, args)
-        return name, found, _as_click_reads(found, rest) if found is not None else rest
+        name, subcommand, rest = super().resolve_command(ctx, args)
+        return name, subcommand, _as_click_reads(subcommand, rest) if subcommand is not None else rest
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -57,8 +57,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        found: click.Command = import_module(f"sampan.cli.kubectl.{name.replace('-', '_')}").command
-        return found
+        subcommand: click.Command = import_module(f"sampan.cli.kubectl.{name.replace('-', '_')}").command
+        return subcommand
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -64,13 +64,13 @@ def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, name
 
 
 def _apply(session: Session, kind: Kind, manifest: Manifest, namespace: str, query: dict[str, str]) -> str:
-    wanted = annotated(manifest.value, namespace)
+    desired = annotated(manifest.value, namespace)
     current = _current(session, kind.object(namespace, manifest.name))
     if current is None:
-        return _create(session, kind, manifest, namespace, query, wanted)
+        return _create(session, kind, manifest, namespace, query, desired)
     if LAST_APPLIED not in (current["metadata"].get("annotations") or {}):
         click.echo(_NO_NOTE.format(f"{kind.plural}/{manifest.name}"), err=True)
-    patch, media = difference(wanted, current)
+    patch, media = difference(desired, current)
     if not patch:
         return "unchanged"
     try:
@@ -83,12 +83,12 @@ def _apply(session: Session, kind: Kind, manifest: Manifest, namespace: str, que
 
 def _current(session: Session, path: str) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = session.get(path)
+        live: dict[str, Any] = session.get(path)
     except ServerError as error:
         if error.error.reason != "NotFound":
             raise
         return None
-    return found
+    return live
 
 
 def _create(
@@ -146,7 +146,7 @@ def difference(wanted: dict[str, Any], current: dict[str, Any]) -> tuple[dict[st
     note = (current["metadata"].get("annotations") or {}).get(LAST_APPLIED)
     original = msgspec.json.decode(note) if note else {}
     group, _, version = wanted["apiVersion"].rpartition("/")
-    found = type_for(GroupVersionKind(group=group, version=version, kind=wanted["kind"]))
-    if found is None:
+    model = type_for(GroupVersionKind(group=group, version=version, kind=wanted["kind"]))
+    if model is None:
         return patch.three_way_merge_diff(original, wanted, current), _MERGE
-    return patch.three_way_strategic_diff(original, wanted, current, schemas.of(found)), _STRATEGIC
+    return patch.three_way_strategic_diff(original, wanted, current, schemas.of(model)), _STRATEGIC

@@ -20,10 +20,10 @@ def chosen_pod(session: Session, word: str) -> Value:
     kind, slash, name = word.partition("/")
     if not slash:
         return pod(session, word)
-    found = Kinds(session).named(kind)
-    if (found.group, found.plural) == ("", "pods"):
+    resource = Kinds(session).named(kind)
+    if (resource.group, resource.plural) == ("", "pods"):
         return pod(session, name)
-    owner = session.get(found.object(session.namespace, name))
+    owner = session.get(resource.object(session.namespace, name))
     pods = pods_of(session, selector_of(owner, word))
     if not pods:
         raise CliError(f"no pods found for {word}")
@@ -31,8 +31,8 @@ def chosen_pod(session: Session, word: str) -> Value:
 
 
 def pod(session: Session, name: str) -> Value:
-    found: Value = session.get(f"/api/v1/namespaces/{session.namespace}/pods/{name}")
-    return found
+    value: Value = session.get(f"/api/v1/namespaces/{session.namespace}/pods/{name}")
+    return value
 
 
 def pods_of(session: Session, selector: str) -> list[Value]:
@@ -46,7 +46,7 @@ def selector_of(owner: Mapping[str, Any], word: str) -> str:
         selector.get("matchLabels", {}) if "matchLabels" in selector or "matchExpressions" in selector else selector
     )
     terms = [f"{key}={value}" for key, value in labels.items()]
-    terms += [_expression(each) for each in selector.get("matchExpressions") or ()]
+    terms += [_expression(expression) for expression in selector.get("matchExpressions") or ()]
     if not terms:
         raise CliError(f"cannot attach to {word}: selector for it not implemented")
     return ",".join(terms)
@@ -61,7 +61,9 @@ def _expression(each: Mapping[str, Any]) -> str:
 def _rank(found: Mapping[str, Any]) -> tuple[bool, bool, str]:
     """Return a sort key that puts pods which are running and ready first, and older ones before newer ones."""
     status = found.get("status") or {}
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )
     return status.get("phase") != "Running", not ready, found["metadata"].get("creationTimestamp") or ""
 
 
@@ -73,7 +75,7 @@ def container_names(found: Mapping[str, Any]) -> list[str]:
         *(spec.get("ephemeralContainers") or ()),
         *(spec.get("initContainers") or ()),
     )
-    return [each["name"] for each in every]
+    return [container["name"] for container in every]
 
 
 def chosen_container(found: Mapping[str, Any], asked: str, *, is_quiet: bool = False) -> str:
@@ -85,7 +87,7 @@ def chosen_container(found: Mapping[str, Any], asked: str, *, is_quiet: bool = F
     wished = str((found["metadata"].get("annotations") or {}).get(_DEFAULT, ""))
     if wished in names:
         return wished
-    plain = [str(each["name"]) for each in found["spec"]["containers"]]
+    plain = [str(container["name"]) for container in found["spec"]["containers"]]
     if len(names) > 1 and not is_quiet:
         click.echo(f'Defaulted container "{plain[0]}" out of: {_listed(found)}', err=True)
     return plain[0]
@@ -93,9 +95,9 @@ def chosen_container(found: Mapping[str, Any], asked: str, *, is_quiet: bool = F
 
 def _listed(found: Mapping[str, Any]) -> str:
     spec = found["spec"]
-    parts = [each["name"] for each in spec.get("containers") or ()]
-    parts += [f"{each['name']} (ephem)" for each in spec.get("ephemeralContainers") or ()]
-    parts += [f"{each['name']} (init)" for each in spec.get("initContainers") or ()]
+    parts = [container["name"] for container in spec.get("containers") or ()]
+    parts += [f"{container['name']} (ephem)" for container in spec.get("ephemeralContainers") or ()]
+    parts += [f"{container['name']} (init)" for container in spec.get("initContainers") or ()]
     return ", ".join(parts)
 
 

@@ -12,8 +12,8 @@ def aligned(lines: Sequence[str]) -> list[str]:
     widths: list[list[int]] = [[] for _ in rows]
     _measure(rows, widths, 0, 0, len(rows))
     return [
-        "".join(cell.ljust(width) for cell, width in zip(row, found, strict=False)) + row[-1]
-        for row, found in zip(rows, widths, strict=True)
+        "".join(cell.ljust(width) for cell, width in zip(row, row_widths, strict=False)) + row[-1]
+        for row, row_widths in zip(rows, widths, strict=True)
     ]
 
 
@@ -29,6 +29,6 @@ def _measure(rows: Sequence[Sequence[str]], widths: list[list[int]], column: int
             at += 1
             continue
         width = max(len(row[column]) for row in rows[first:at]) + _GAP
-        for found in widths[first:at]:
-            found.append(width)
+        for row_widths in widths[first:at]:
+            row_widths.append(width)
         _measure(rows, widths, column + 1, first, at)

@@ -52,18 +52,18 @@ def command(flags: dict[str, Any], /, source: str, target: str, **given: Any) ->
       sampan kubectl cp FILE POD:PATH
       sampan kubectl cp NAMESPACE/POD:PATH DIRECTORY
     """
-    here, there = place(source), place(target)
-    if bool(here.pod) == bool(there.pod):
+    origin, destination = place(source), place(target)
+    if bool(origin.pod) == bool(destination.pod):
         raise CliError("one of src or dest must be a local file specification")
-    remote = here if here.pod else there
+    remote = origin if origin.pod else destination
     namespace = remote.namespace or given["namespace"]
     session = open_session(flags | ({"namespace": namespace} if namespace else {}))
-    found = pod(session, remote.pod)
-    container = chosen_container(found, given["container"])
-    if here.pod:
-        _fetch(session, found, container, here.path, Path(there.path))
+    pod_object = pod(session, remote.pod)
+    container = chosen_container(pod_object, given["container"])
+    if origin.pod:
+        _fetch(session, pod_object, container, origin.path, Path(destination.path))
     else:
-        _send(session, found, container, Path(here.path), there.path, given["no_preserve"])
+        _send(session, pod_object, container, Path(origin.path), destination.path, given["no_preserve"])
 
 
 def place(text: str) -> Place:
@@ -84,12 +84,12 @@ def _send(
         raise CliError(f"{source} doesn't exist in local filesystem")
     if target.endswith("/") or _run(session, found, container, ["test", "-d", target])[0] == 0:
         target = posixpath.join(target, source.name)
-    folder, name = posixpath.split(target.rstrip("/"))
+    directory, name = posixpath.split(target.rstrip("/"))
     command = ["tar", "--no-same-permissions", "--no-same-owner", "-xmf", "-"] if no_preserve else ["tar", "-xmf", "-"]
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.add(source, arcname=name)
-    words = [*command, "-C", folder] if folder else command
+    words = [*command, "-C", directory] if directory else command
     code, _, err = _run(session, found, container, words, archive.getvalue())
     if code:
         raise CliError(err.decode("utf-8", "replace").strip() or f"tar ended with code {code}")
@@ -135,7 +135,7 @@ def _run(
 async def _exec(
     session: Session, found: Mapping[str, Any], container: str, words: list[str], stdin: bytes | None
 ) -> tuple[int, bytes, bytes]:
-    meta, said = found["metadata"], {1: bytearray(), 2: bytearray()}
+    meta, outputs = found["metadata"], {1: bytearray(), 2: bytearray()}
     query = [*(("command", word) for word in words), ("container", container), ("stdout", "true"), ("stderr", "true")]
     if stdin is not None:
         query.append(("stdin", "true"))
@@ -143,14 +143,14 @@ async def _exec(
     socket = await open_socket(session, path, query, client.PROTOCOLS)
 
     def output(number: int, data: bytes) -> None:
-        said[number] += data
+        outputs[number] += data
 
-    given = _pieces(stdin) if stdin is not None else None
-    status = await client.run(socket, output, stdin=given)
+    input_pieces = _pieces(stdin) if stdin is not None else None
+    status = await client.run(socket, output, stdin=input_pieces)
     code = client.exit_code(status)
     if code is None:
         finish(status)
-    return code or 0, bytes(said[1]), bytes(said[2])
+    return code or 0, bytes(outputs[1]), bytes(outputs[2])
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

@@ -43,12 +43,12 @@ def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, name
     for manifest, kind in placed:
         path = kind.collection(namespace_for(kind, manifest, session, namespace))
         try:
-            made = session.send("POST", path, query, body=manifest.value)
+            created = session.send("POST", path, query, body=manifest.value)
         except ServerError as error:
             refusals.add(error.about(f'error when creating "{manifest.source}"'))
             continue
         suffix = " (server dry run)" if dry_run == "server" else ""
-        click.echo(f"{kind.qualified}/{made['metadata']['name']} created{suffix}")
+        click.echo(f"{kind.qualified}/{created['metadata']['name']} created{suffix}")
     refusals.end()
 
 

@@ -88,17 +88,17 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
     if given["force"] and given["grace_period"] <= 0:
         click.echo(_FORCED, err=True)
     gone, refusals = Work(), Refusals()
-    for one in work:
+    for target in work:
         try:
-            session.send("DELETE", one.path, body=_options(given))
+            session.send("DELETE", target.path, body=_options(given))
         except ServerError as error:
             if not (given["ignore_not_found"] and error.error.reason == "NotFound"):
-                refusals.add(error.about(f'error when deleting "{one.source}"') if one.source else error)
+                refusals.add(error.about(f'error when deleting "{target.source}"') if target.source else error)
             continue
         verb = "force deleted" if given["force"] else "deleted"
-        where = f" from {one.namespace} namespace" if one.namespace else ""
-        click.echo(f'{one.kind.qualified} "{one.name}" {verb}{where}')
-        gone.append(one)
+        where = f" from {target.namespace} namespace" if target.namespace else ""
+        click.echo(f'{target.kind.qualified} "{target.name}" {verb}{where}')
+        gone.append(target)
     if given["wait"]:
         _wait(session, gone, given["timeout_s"])
     refusals.end()
@@ -162,10 +162,10 @@ def _options(given: dict[str, Any]) -> dict[str, Any]:
 
 def _wait(session: Session, work: Work, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
-    for one in work:
-        while _is_there(session, one):
+    for target in work:
+        while _is_there(session, target):
             if deadline is not None and time.monotonic() > deadline:
-                raise CliError(f"timed out waiting for the condition on {one.kind.plural}/{one.name}")
+                raise CliError(f"timed out waiting for the condition on {target.kind.plural}/{target.name}")
             time.sleep(_LOOK_EVERY_S)
 
 

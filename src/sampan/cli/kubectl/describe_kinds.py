@@ -134,10 +134,10 @@ def _limits(ranges: Sequence[Value]) -> Iterator[str]:
     yield " " + "\t".join(head)
     yield " " + "\t".join(("----", "--------", "---", "---", "---------------", "-------------", "-" * 23))
     fields = ("min", "max", "defaultRequest", "default", "maxLimitRequestRatio")
-    for each in (item for found in ranges for item in found["spec"]["limits"]):
-        columns = [each.get(field) or {} for field in fields]
+    for limit in (item for limit_range in ranges for item in limit_range["spec"]["limits"]):
+        columns = [limit.get(field) or {} for field in fields]
         for name in dict.fromkeys(name for column in columns for name in sorted(column)):
-            yield " " + "\t".join((each["type"], name, *(str(column.get(name, "-")) for column in columns)))
+            yield " " + "\t".join((limit["type"], name, *(str(column.get(name, "-")) for column in columns)))
 
 
 # -- services --------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _service(obj: Value, session: Session) -> Iterator[str]:
     if spec.get("externalName"):
         yield f"External Name:\t{spec['externalName']}"
     if ingress := (status.get("loadBalancer") or {}).get("ingress"):
-        yield f"LoadBalancer Ingress:\t{', '.join(_ingress(each) for each in ingress)}"
+        yield f"LoadBalancer Ingress:\t{', '.join(_ingress(entry) for entry in ingress)}"
     slices = _slices(obj, session)
     for port in spec.get("ports") or ():
         yield from _service_port(port, slices)
@@ -184,8 +184,8 @@ def _ingress(found: Value) -> str:
 def _slices(obj: Value, session: Session) -> list[Value]:
     metadata = obj["metadata"]
     path = f"/apis/discovery.k8s.io/v1/namespaces/{metadata['namespace']}/endpointslices"
-    found = session.get(path, {"labelSelector": f"kubernetes.io/service-name={metadata['name']}"})
-    return list(found["items"] or [])
+    response = session.get(path, {"labelSelector": f"kubernetes.io/service-name={metadata['name']}"})
+    return list(response["items"] or [])
 
 
 def _service_port(port: Value, slices: Sequence[Value]) -> Iterator[str]:
@@ -202,13 +202,13 @@ def _endpoints(port: Value, slices: Sequence[Value]) -> str:
     if not slices:
         return "<none>"
     ready = []
-    for each in slices:
+    for endpoint_slice in slices:
         numbers = [
-            found.get("port")
-            for found in each.get("ports") or ()
-            if (found.get("name") or "") == (port.get("name") or "")
+            slice_port.get("port")
+            for slice_port in endpoint_slice.get("ports") or ()
+            if (slice_port.get("name") or "") == (port.get("name") or "")
         ]
-        for endpoint in each.get("endpoints") or ():
+        for endpoint in endpoint_slice.get("endpoints") or ():
             if (endpoint.get("conditions") or {}).get("ready", True):
                 ready += [_host_port(address, number) for number in numbers for address in endpoint["addresses"][:1]]
     more = f" + {len(ready) - 3} more..." if len(ready) > 3 else ""
@@ -255,10 +255,10 @@ def _pod(obj: Value, session: Session) -> Iterator[str]:
     if status.get("nominatedNodeName"):
         yield f"NominatedNodeName:\t{status['nominatedNodeName']}"
     for title, field in _CONTAINERS:
-        known = {each["name"]: each for each in status.get(f"{field[:-1]}Statuses") or ()}
-        yield from pods.containers(title, spec.get(field) or (), known, obj, "")
+        statuses = {item["name"]: item for item in status.get(f"{field[:-1]}Statuses") or ()}
+        yield from pods.containers(title, spec.get(field) or (), statuses, obj, "")
     if conditions := status.get("conditions"):
-        yield from ("Conditions:", "  Type\tStatus", *(f"  {each['type']} \t{each['status']} " for each in conditions))
+        yield from ("Conditions:", "  Type\tStatus", *(f"  {item['type']} \t{item['status']} " for item in conditions))
     yield from pods.volumes(spec.get("volumes") or (), "")
     yield f"QoS Class:\t{status.get('qosClass', '')}"
     yield from under(
@@ -273,7 +273,7 @@ def _pod_addresses(status: Value) -> Iterator[str]:
         yield "IPs:\t<none>"
         return
     yield "IPs:"
-    yield from (f"  IP:\t{each['ip']}" for each in status["podIPs"])
+    yield from (f"  IP:\t{address['ip']}" for address in status["podIPs"])
 
 
 # -- deployments -----------------------------------------------------------------------------------------------------
@@ -302,7 +302,9 @@ def _deployment(obj: Value, session: Session) -> Iterator[str]:
     yield from _template(spec["template"])
     if conditions := status.get("conditions"):
         yield from ("Conditions:", "  Type\tStatus\tReason", "  ----\t------\t------")
-        yield from (f"  {each['type']} \t{each['status']}\t{each.get('reason', '')}" for each in conditions)
+        yield from (
+            f"  {condition['type']} \t{condition['status']}\t{condition.get('reason', '')}" for condition in conditions
+        )
     yield from _replica_sets(obj, selector, session)
 
 
@@ -328,24 +330,28 @@ def _replica_sets(obj: Value, selector: str, session: Session) -> Iterator[str]:
     """Yield the replica sets of the deployment. The new one has the revision of the deployment; all others are old."""
     metadata = obj["metadata"]
     path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/replicasets"
-    found = session.get(path, {"labelSelector": selector})["items"] or []
+    replica_sets = session.get(path, {"labelSelector": selector})["items"] or []
     owned = [
-        each
-        for each in found
-        if any(o["uid"] == metadata["uid"] for o in each["metadata"].get("ownerReferences") or ())
+        replica_set
+        for replica_set in replica_sets
+        if any(o["uid"] == metadata["uid"] for o in replica_set["metadata"].get("ownerReferences") or ())
     ]
     revision = (metadata.get("annotations") or {}).get(_REVISION)
-    new = [each for each in owned if (each["metadata"].get("annotations") or {}).get(_REVISION) == revision]
-    old = [each for each in owned if each not in new]
+    new = [
+        replica_set
+        for replica_set in owned
+        if (replica_set["metadata"].get("annotations") or {}).get(_REVISION) == revision
+    ]
+    old = [replica_set for replica_set in owned if replica_set not in new]
     yield f"OldReplicaSets:\t{_replica_set_texts(old)}"
     yield f"NewReplicaSet:\t{_replica_set_texts(new[:1])}"
 
 
 def _replica_set_texts(found: Sequence[Value]) -> str:
     texts = []
-    for each in found:
-        made, wanted = (each.get("status") or {}).get("replicas", 0), each["spec"].get("replicas", 1)
-        texts.append(f"{each['metadata']['name']} ({made}/{wanted} replicas created)")
+    for replica_set in found:
+        current, desired = (replica_set.get("status") or {}).get("replicas", 0), replica_set["spec"].get("replicas", 1)
+        texts.append(f"{replica_set['metadata']['name']} ({current}/{desired} replicas created)")
     return ", ".join(texts) or "<none>"
 
 

@@ -43,9 +43,9 @@ def containers(
     if not found:
         return
     yield f"{indent}{title}:"
-    for each in found:
-        yield f"{'   ' if indent else '  '}{each['name']}:"
-        yield from (f"  {line}" for line in _container(each, statuses.get(each["name"]), pod))
+    for container in found:
+        yield f"{'   ' if indent else '  '}{container['name']}:"
+        yield from (f"  {line}" for line in _container(container, statuses.get(container["name"]), pod))
 
 
 def _container(container: Value, status: Value | None, pod: Value | None) -> Iterator[str]:
@@ -116,17 +116,15 @@ def _probe(probe: Value) -> str:
         f"period={probe.get('periodSeconds', 10)}s #success={probe.get('successThreshold', 1)} "
         f"#failure={probe.get('failureThreshold', 3)}"
     )
-    if asked := probe.get("exec"):
-        return f"exec [{' '.join(asked.get('command') or ())}] {numbers}"
-    if asked := probe.get("httpGet"):
-        path = "/" + str(asked.get("path", "")).removeprefix("/") if asked.get("path") else ""
-        return (
-            f"http-get {asked.get('scheme', 'HTTP').lower()}://{asked.get('host', '')}:{asked['port']}{path} {numbers}"
-        )
-    if asked := probe.get("tcpSocket"):
-        return f"tcp-socket {asked.get('host', '')}:{asked['port']} {numbers}"
-    if asked := probe.get("grpc"):
-        return f"grpc <pod>:{asked['port']} {asked.get('service') or ''} {numbers}"
+    if action := probe.get("exec"):
+        return f"exec [{' '.join(action.get('command') or ())}] {numbers}"
+    if action := probe.get("httpGet"):
+        path = "/" + str(action.get("path", "")).removeprefix("/") if action.get("path") else ""
+        return f"http-get {action.get('scheme', 'HTTP').lower()}://{action.get('host', '')}:{action['port']}{path} {numbers}"
+    if action := probe.get("tcpSocket"):
+        return f"tcp-socket {action.get('host', '')}:{action['port']} {numbers}"
+    if action := probe.get("grpc"):
+        return f"grpc <pod>:{action['port']} {action.get('service') or ''} {numbers}"
     return f"unknown {numbers}"
 
 
@@ -134,11 +132,13 @@ def _env_sources(found: Sequence[Value]) -> Iterator[str]:
     if not found:
         return
     yield "  Environment Variables from:"
-    for each in found:
+    for entry in found:
         kind, source = (
-            ("ConfigMap", each["configMapRef"]) if "configMapRef" in each else ("Secret", each.get("secretRef") or {})
+            ("ConfigMap", entry["configMapRef"])
+            if "configMapRef" in entry
+            else ("Secret", entry.get("secretRef") or {})
         )
-        prefix = f" with prefix '{each['prefix']}'" if each.get("prefix") else ""
+        prefix = f" with prefix '{entry['prefix']}'" if entry.get("prefix") else ""
         yield f"    {source.get('name', '')}\t{kind}{prefix}\t{_optional(source)}"
 
 
@@ -147,13 +147,13 @@ def _optional(source: Value) -> str:
 
 
 def _environment(container: Value, pod: Value | None) -> Iterator[str]:
-    found = container.get("env") or ()
-    if not found:
+    variables = container.get("env") or ()
+    if not variables:
         yield "  Environment:\t<none>"
         return
     yield "  Environment:"
-    for each in found:
-        source = each.get("valueFrom") or {}
+    for variable in variables:
+        source = variable.get("valueFrom") or {}
         if ref := source.get("fieldRef"):
             text = f"{_field(pod, ref['fieldPath'])} ({ref.get('apiVersion', 'v1')}:{ref['fieldPath']})"
         elif ref := source.get("resourceFieldRef"):
@@ -163,11 +163,11 @@ def _environment(container: Value, pod: Value | None) -> Iterator[str]:
         elif ref := source.get("configMapKeyRef"):
             text = f"<set to the key '{ref['key']}' of config map '{ref.get('name', '')}'>\t{_optional(ref)}"
         else:
-            first, *rest = str(each.get("value", "")).split("\n")
-            yield f"    {each['name']}:\t{first}"
+            first, *rest = str(variable.get("value", "")).split("\n")
+            yield f"    {variable['name']}:\t{first}"
             yield from (f"    \t{line}" for line in rest)
             continue
-        yield f"    {each['name']}:\t{text}"
+        yield f"    {variable['name']}:\t{text}"
 
 
 def _field(pod: Value | None, path: str) -> str:
@@ -190,12 +190,12 @@ def _mounts(found: Sequence[Value]) -> Iterator[str]:
         yield "  Mounts:\t<none>"
         return
     yield "  Mounts:"
-    for each in sorted(found, key=lambda mount: str(mount["mountPath"])):
+    for item in sorted(found, key=lambda mount: str(mount["mountPath"])):
         marks = [
-            "ro" if each.get("readOnly") else "rw",
-            *([f'path="{each["subPath"]}"'] if each.get("subPath") else []),
+            "ro" if item.get("readOnly") else "rw",
+            *([f'path="{item["subPath"]}"'] if item.get("subPath") else []),
         ]
-        yield f"    {each['mountPath']} from {each['name']} ({','.join(marks)})"
+        yield f"    {item['mountPath']} from {item['name']} ({','.join(marks)})"
 
 
 # -- volumes and placement -------------------------------------------------------------------------------------------
@@ -206,9 +206,9 @@ def volumes(found: Sequence[Value], indent: str) -> Iterator[str]:
         yield f"{indent}Volumes:\t<none>"
         return
     yield f"{indent}Volumes:"
-    for each in found:
-        yield f"{'   ' if indent else '  '}{each['name']}:"
-        yield from (f"  {line}" for line in _volume(each))
+    for volume in found:
+        yield f"{'   ' if indent else '  '}{volume['name']}:"
+        yield from (f"  {line}" for line in _volume(volume))
 
 
 def _volume(volume: Value) -> Iterator[str]:
@@ -249,21 +249,23 @@ def _volume(volume: Value) -> Iterator[str]:
 
 
 def _projected(sources: Sequence[Value]) -> Iterator[str]:
-    for each in sources:
-        if ref := each.get("secret"):
+    for projection in sources:
+        if ref := projection.get("secret"):
             yield f"  SecretName:\t{ref.get('name', '')}"
             yield f"  SecretOptionalName:\t{optional_text(ref.get('optional'))}"
-        elif "downwardAPI" in each:
+        elif "downwardAPI" in projection:
             yield "  DownwardAPI:\ttrue"
-        elif ref := each.get("configMap"):
+        elif ref := projection.get("configMap"):
             yield f"  ConfigMapName:\t{ref.get('name', '')}"
             yield f"  ConfigMapOptional:\t{optional_text(ref.get('optional'))}"
-        elif ref := each.get("serviceAccountToken"):
+        elif ref := projection.get("serviceAccountToken"):
             yield f"  TokenExpirationSeconds:\t{ref.get('expirationSeconds', 3600)}"
 
 
 def tolerations(found: Sequence[Value]) -> list[str]:
-    return [_toleration(each) for each in sorted(found, key=lambda each: str(each.get("key", "")))]
+    return [
+        _toleration(toleration) for toleration in sorted(found, key=lambda toleration: str(toleration.get("key", "")))
+    ]
 
 
 def _toleration(each: Value) -> str:

@@ -15,8 +15,8 @@ def events_of(session: Session, obj: dict[str, Any]) -> list[str]:
     """Return lines with tab-separated columns."""
     metadata = obj["metadata"]
     path = f"/api/v1/namespaces/{metadata.get('namespace') or 'default'}/events"
-    found = session.get(path, {"fieldSelector": f"involvedObject.uid={metadata.get('uid', '')}"})
-    events = sorted(found["items"] or [], key=_last_seen)
+    response = session.get(path, {"fieldSelector": f"involvedObject.uid={metadata.get('uid', '')}"})
+    events = sorted(response["items"] or [], key=_last_seen)
     return [*_HEAD, *(_line(event) for event in events)] if events else ["Events:\t<none>"]
 
 
@@ -36,5 +36,5 @@ def _age(event: dict[str, Any]) -> str:
 
 def _last_seen(event: dict[str, Any]) -> str:
     series = event.get("series") or {}
-    seen = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
-    return str(seen or event["metadata"].get("creationTimestamp", ""))
+    last_time = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(last_time or event["metadata"].get("creationTimestamp", ""))

@@ -36,8 +36,8 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
     session = open_session(flags | ({"namespace": given["namespace"]} if given["namespace"] else {}))
     pod = chosen_pod(session, name)
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
-        told = f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"
-        raise CliError(told)
+        message = f"cannot exec into a container in a completed pod; current phase is {pod['status']['phase']}"
+        raise CliError(message)
     container = chosen_container(pod, given["container"], is_quiet=given["quiet"])
     meta = pod["metadata"]
     query = [*(("command", word) for word in command_words), ("container", container), ("stdout", "true")]

@@ -63,16 +63,18 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], files: tuple[str, 
         raise NoType
     kinds = Kinds(session)
     if files:
-        found = [Target(kind_for(kinds, each), [each.name]) for each in read_manifests(files, action="get")]
+        chosen = [
+            Target(kind_for(kinds, manifest), [manifest.name]) for manifest in read_manifests(files, action="get")
+        ]
     else:
-        found = targets(kinds, words)
+        chosen = targets(kinds, words)
     view = View(session, given)
     if given["output"] in ("yaml", "json"):
-        view.print_objects(found)
+        view.print_objects(chosen)
     elif given["output"] == "name":
-        view.print_names(found)
+        view.print_names(chosen)
     else:
-        view.print_tables(found)
+        view.print_tables(chosen)
     view.refusals.end()
 
 
@@ -152,15 +154,15 @@ class View:
 
     def _each(self, target: Target, query: dict[str, str], accept: str) -> list[dict[str, Any]]:
         """Return the named objects that exist; errors for the others are reported at the end."""
-        found = []
+        objects = []
         for name in target.names:
             path = target.kind.object(self.namespace(target.kind), name)
             try:
-                found.append(self.session.get(path, query, accept=accept))
+                objects.append(self.session.get(path, query, accept=accept))
             except ServerError as error:
                 if not (self.given["ignore_not_found"] and error.error.reason == "NotFound"):
                     self.refusals.add(error)
-        return found
+        return objects
 
     def _columns(self, table: dict[str, Any]) -> list[int]:
         is_wide = self.given["output"] == "wide"

@@ -61,18 +61,18 @@ class Kinds:
         """Return the resource type of a name, which may end in .GROUP or .VERSION.GROUP. Raise CliError if there is
         none."""
         name, _, rest = word.lower().partition(".")
-        found = self._look(lambda kind, names: name in names and _fits(kind, rest))
-        if found is None:
+        resource = self._look(lambda kind, names: name in names and _fits(kind, rest))
+        if resource is None:
             raise CliError(f'the server doesn\'t have a resource type "{word}"')
-        return found
+        return resource
 
     def of(self, api_version: str, kind: str) -> Kind:
         """Return the resource type of an object's apiVersion and kind. Raise NoSuchKind if there is none."""
         group, _, version = api_version.rpartition("/")
-        found = self._look(lambda k, _: (k.group, k.version, k.kind) == (group, version, kind))
-        if found is None:
+        resource = self._look(lambda k, _: (k.group, k.version, k.kind) == (group, version, kind))
+        if resource is None:
             raise NoSuchKind(f'no matches for kind "{kind}" in version "{api_version}"')
-        return found
+        return resource
 
     def _look(self, test: Any) -> Kind | None:
         while True:

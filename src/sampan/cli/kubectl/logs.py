@@ -99,8 +99,8 @@ def _query(given: Mapping[str, Any], *, is_selected: bool) -> dict[str, str]:
     if given["since"]:
         try:
             seconds = durations.parse_duration(given["since"]) / durations.SECOND
-        except durations.DurationError as fault:
-            raise CliError(f'invalid argument "{given["since"]}" for "--since" flag: {fault}') from None
+        except durations.DurationError as error:
+            raise CliError(f'invalid argument "{given["since"]}" for "--since" flag: {error}') from None
         query["sinceSeconds"] = str(max(int(seconds + 0.999), 1))
     if given["since_time"]:
         query["sinceTime"] = given["since_time"]

@@ -42,10 +42,10 @@ class Manifest:
 
 def read_manifests(names: Iterable[str], *, action: str, recursive: bool = False) -> list[Manifest]:
     """Return the objects in order, with Lists replaced by their items. Raise CliError if there are none."""
-    found = [manifest for name in names for manifest in _of_name(name, recursive)]
-    if not found:
+    manifests = [manifest for name in names for manifest in _of_name(name, recursive)]
+    if not manifests:
         raise CliError(f"no objects passed to {action}")
-    return found
+    return manifests
 
 
 def _of_name(name: str, recursive: bool) -> Iterator[Manifest]:
@@ -66,10 +66,10 @@ def _of_name(name: str, recursive: bool) -> Iterator[Manifest]:
 def _files(path: Path, recursive: bool) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.glob("**/*" if recursive else "*") if file.suffix in _ENDINGS)
-    if not found:
+    files = sorted(file for file in path.glob("**/*" if recursive else "*") if file.suffix in _ENDINGS)
+    if not files:
         raise CliError(f"error reading [{path}]: recognized file extensions are [.json .yaml .yml]")
-    return found
+    return files
 
 
 def _parse(source: str, text: str) -> Iterator[Manifest]:
@@ -89,8 +89,8 @@ def _objects(source: str, value: Any) -> Iterator[Manifest]:
         raise CliError(f'error validating "{source}": error validating data: invalid object to validate; {_TURN_OFF}')
     missing = [f"{field} not set" for field in ("apiVersion", "kind") if not value.get(field)]
     if missing:
-        told = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-        raise CliError(f'error validating "{source}": error validating data: {told}; {_TURN_OFF}')
+        message = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
+        raise CliError(f'error validating "{source}": error validating data: {message}; {_TURN_OFF}')
     if value["kind"] == "List":
         for item in value.get("items") or ():
             yield from _objects(source, item)

@@ -57,9 +57,9 @@ def command(flags: dict[str, Any], /, words: tuple[str, ...], **given: Any) -> N
 
 def _service(session: Session, word: str) -> Mapping[str, Any] | None:
     kind, slash, name = word.partition("/")
-    if not slash or (found := Kinds(session).named(kind)).plural != "services" or found.group:
+    if not slash or (resource := Kinds(session).named(kind)).plural != "services" or resource.group:
         return None
-    service: Mapping[str, Any] = session.get(found.object(session.namespace, name))
+    service: Mapping[str, Any] = session.get(resource.object(session.namespace, name))
     return service
 
 
@@ -100,8 +100,8 @@ def _number(text: str) -> int:
 
 
 def _hosts(text: str) -> list[str]:
-    found = [each.strip() for each in text.split(",")]
-    return [host for each in found for host in (("127.0.0.1", "::1") if each == "localhost" else (each,))]
+    addresses = [address.strip() for address in text.split(",")]
+    return [host for address in addresses for host in (("127.0.0.1", "::1") if address == "localhost" else (address,))]
 
 
 async def _forward(session: Session, pod: Mapping[str, Any], ports: Ports, hosts: list[str]) -> None:
@@ -118,13 +118,13 @@ async def _forward(session: Session, pod: Mapping[str, Any], ports: Ports, hosts
 
 async def _listen(listening: AsyncExitStack, forwarding: Forwarding, local: int, remote: int, hosts: list[str]) -> None:
     join = partial(_join, forwarding, remote)
-    for place, host in enumerate(hosts):
+    for index, host in enumerate(hosts):
         try:
             server = await asyncio.start_server(join, host, local)
-        except OSError as fault:
-            if place and host == "::1":  # the machine has no IPv6
+        except OSError as error:
+            if index and host == "::1":  # the machine has no IPv6
                 continue
-            raise CliError(f"unable to listen on port {local}: {fault.strerror or fault}") from None
+            raise CliError(f"unable to listen on port {local}: {error.strerror or error}") from None
         await listening.enter_async_context(server)
         local = server.sockets[0].getsockname()[1]
         click.echo(f"Forwarding from {f'[{host}]' if ':' in host else host}:{local} -> {remote}")

@@ -23,12 +23,14 @@ def table_lines(rows: Sequence[Sequence[str]], widths: list[int] | None = None) 
     if not rows:
         return []
     count = max(len(row) for row in rows)
-    known = widths if widths is not None else []
-    known += [0] * (count - len(known))
+    column_widths = widths if widths is not None else []
+    column_widths += [0] * (count - len(column_widths))
     for row in rows:
         for column, cell in enumerate(row):
-            known[column] = max(known[column], len(cell) + _GAP, _LEAST)
-    return ["".join(cell.ljust(known[column]) for column, cell in enumerate(row[:-1])) + row[-1] for row in rows]
+            column_widths[column] = max(column_widths[column], len(cell) + _GAP, _LEAST)
+    return [
+        "".join(cell.ljust(column_widths[column]) for column, cell in enumerate(row[:-1])) + row[-1] for row in rows
+    ]
 
 
 def as_yaml(value: Any) -> str:

@@ -36,8 +36,8 @@ async def _run(session: Session, path: str, query: Query, has_stdin: bool, has_t
     sizes = terminal.sizes() if has_tty else None
     try:
         return await client.run(socket, _write, stdin=stdin, sizes=sizes)
-    except ConnectionError as fault:
-        raise CliError(f"lost connection to pod: {fault}") from None
+    except ConnectionError as error:
+        raise CliError(f"lost connection to pod: {error}") from None
 
 
 def _write(number: int, data: bytes) -> None:

@@ -27,8 +27,8 @@ async def open_socket(
     host, port, context = session.place()
     try:
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
-    except OSError as fault:
-        raise CliError(f"cannot reach the server: {fault}") from None
+    except OSError as error:
+        raise CliError(f"cannot reach the server: {error}") from None
     target = session.target(path) + (f"?{urlencode(query)}" if query else "")
     headers = [("Host", f"{host}:{port}"), ("User-Agent", "sampan-kubectl"), *session.identity()]
     try:
@@ -36,9 +36,9 @@ async def open_socket(
     except upgrading.NotUpgraded as refused:
         await close_writer(writer)
         raise _refusal(refused) from None
-    except ConnectionError as fault:
+    except ConnectionError as error:
         await close_writer(writer)
-        raise CliError(f"error sending request: {fault}") from None
+        raise CliError(f"error sending request: {error}") from None
     except BaseException:
         await close_writer(writer)
         raise

@@ -28,8 +28,8 @@ def targets(kinds: Kinds, words: Sequence[str]) -> list[Target]:
     if any("/" in word for word in words):
         return [_slashed(kinds, word) for word in words]
     types, *names = words
-    found = [kinds.named(word) for word in types.split(",") if word]
-    return [Target(kind, list(names)) for kind in found]
+    resources = [kinds.named(word) for word in types.split(",") if word]
+    return [Target(kind, list(names)) for kind in resources]
 
 
 def _slashed(kinds: Kinds, word: str) -> Target:

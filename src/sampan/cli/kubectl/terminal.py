@@ -35,8 +35,8 @@ async def sizes() -> AsyncIterator[tuple[int, int]]:
     loop.add_signal_handler(signal.SIGWINCH, changed.set)
     try:
         while True:
-            found = os.get_terminal_size(sys.stdin.fileno())
-            yield found.columns, found.lines
+            size = os.get_terminal_size(sys.stdin.fileno())
+            yield size.columns, size.lines
             await changed.wait()
             changed.clear()
     finally:

@@ -103,11 +103,11 @@ def _rows(metrics: Sequence[Value], given: Mapping[str, Any]) -> list[tuple[Any,
     for item in metrics:
         meta = item["metadata"]
         before = [meta["namespace"]] * given["everywhere"]
-        each = [(container["name"], *_usage(container["usage"])) for container in item["containers"]]
+        usages = [(container["name"], *_usage(container["usage"])) for container in item["containers"]]
         if given["containers"]:
-            rows += [([*before, meta["name"], name], cpu, memory) for name, cpu, memory in each]
+            rows += [([*before, meta["name"], name], cpu, memory) for name, cpu, memory in usages]
         else:
-            rows.append(([*before, meta["name"]], sum(one[1] for one in each), sum(one[2] for one in each)))
+            rows.append(([*before, meta["name"]], sum(usage[1] for usage in usages), sum(usage[2] for usage in usages)))
     return rows
 
 

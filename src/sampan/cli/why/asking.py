@@ -43,9 +43,9 @@ def _at(session: Session, url: str) -> Session:
     """Return a session with the port of a scheduler as the same user. The scheduler has the token reviewed by the API
     server; its self-signed certificate is not verified."""
     access = Access(server=url, is_insecure=True, token=session.access.token, token_file=session.access.token_file)
-    found = Session(access, session.namespace)
-    click.get_current_context().call_on_close(found.close)
-    return found
+    opened = Session(access, session.namespace)
+    click.get_current_context().call_on_close(opened.close)
+    return opened
 
 
 def _worked_out(access: Access, pod: Mapping[str, Any], limit: int) -> Any:
@@ -65,8 +65,8 @@ async def _look(access: Access, value: Mapping[str, Any], limit: int) -> Any:
     async with HttpTransport(access) as transport:
         scheduler = Scheduler(client=Client(transport=transport, clock=clock, component="sampan-why"), clock=clock)
         async with scheduler.looking():
-            found = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
-    return msgspec.json.decode(msgspec.json.encode(found))
+            explanation = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
+    return msgspec.json.decode(msgspec.json.encode(explanation))
 
 
 __all__ = ["explained"]

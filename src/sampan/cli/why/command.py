@@ -89,11 +89,11 @@ class Teller:
             if not target.names:
                 raise CliError(f"{target.kind.plural}: want the name of one, as in {target.kind.singular}/NAME")
             for name in target.names:
-                found = self._session.get(target.kind.object(self._session.namespace, name))
+                obj = self._session.get(target.kind.object(self._session.namespace, name))
                 if target.kind.plural == "pods" and not target.kind.group:
-                    self._pod(found)
+                    self._pod(obj)
                 else:
-                    self._members(found, f"{target.kind.qualified}/{name}")
+                    self._members(obj, f"{target.kind.qualified}/{name}")
 
     def _members(self, obj: Mapping[str, Any], name: str) -> None:
         """Print one line for each pod of a workload, and the explanation for the first one that is not healthy."""
@@ -114,19 +114,19 @@ class Teller:
             self._pod(ill)
 
     def _pod(self, pod: Mapping[str, Any]) -> None:
-        told = None
+        explanation = None
         if pod.get("status", {}).get("phase") not in _ENDED and not pod["metadata"].get("deletionTimestamp"):
-            told = self._explained(pod, is_there=True)
+            explanation = self._explained(pod, is_there=True)
         lacks = missing(pod, self._events(pod), self._claims(pod))
         if self._output == "json":
-            click.echo(as_json({"pod": _name(pod), "state": state_of(pod), "lacks": lacks, "scheduling": told}))
+            click.echo(as_json({"pod": _name(pod), "state": state_of(pod), "lacks": lacks, "scheduling": explanation}))
             return
         self._begin()
         where = f" on {pod['spec']['nodeName']}" if is_placed(pod) else ": no node yet"
         click.echo(f"pod {_name(pod)} is {state_of(pod)}{where}")
         for line in lacks:
             click.echo(f"  {line}")
-        self._tell(told)
+        self._tell(explanation)
 
     # -- objects that do not exist yet -------------------------------------------------------------------------------
 
@@ -146,15 +146,15 @@ class Teller:
 
     def _might_come(self, manifest: Manifest, wanted: dict[str, Any]) -> None:
         pod = self._as_made(wanted, manifest.namespace or self._session.namespace)
-        told = self._explained(pod, is_there=False)
+        explanation = self._explained(pod, is_there=False)
         name = f"{pod['metadata']['namespace']}/{manifest.name}"
         if self._output == "json":
             self._told += 1
-            click.echo(as_json({"pod": name, "state": "not created", "lacks": [], "scheduling": told}))
+            click.echo(as_json({"pod": name, "state": "not created", "lacks": [], "scheduling": explanation}))
             return
         self._begin()
         click.echo(f"{manifest.kind.lower()} {name} as {manifest.source} has it, were it made now")
-        self._tell(told)
+        self._tell(explanation)
 
     def _as_made(self, pod: dict[str, Any], namespace: str) -> dict[str, Any]:
         """Return the pod as the API server would create it, with defaults, priority and tolerations, through a dry
@@ -163,15 +163,15 @@ class Teller:
         name = metadata.pop("name", "") or "pod"
         body = {**pod, "metadata": {**metadata, "namespace": namespace, "generateName": f"{name}-"}}
         try:
-            made: dict[str, Any] = self._session.send(
+            created: dict[str, Any] = self._session.send(
                 "POST", f"/api/v1/namespaces/{namespace}/pods", {"dryRun": "All"}, body=body
             )
         except ServerError as error:
             if error.error.code != 403:
                 raise
             click.echo(f"(the server would not make it: {error.error.message})", err=True)
-            made = body | {"metadata": body["metadata"] | {"name": name, "uid": "none"}}
-        return made
+            created = body | {"metadata": body["metadata"] | {"name": name, "uid": "none"}}
+        return created
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
@@ -191,10 +191,10 @@ class Teller:
     def _events(self, obj: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         metadata = obj["metadata"]
         path = f"/api/v1/namespaces/{metadata['namespace']}/events"
-        found: list[Mapping[str, Any]] = (
+        events: list[Mapping[str, Any]] = (
             self._session.get(path, {"fieldSelector": f"involvedObject.uid={metadata['uid']}"})["items"] or []
         )
-        return sorted(found, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+        return sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
 
     def _claims(self, pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         volumes = pod["spec"].get("volumes") or ()
@@ -203,14 +203,14 @@ class Teller:
 
     def _claim(self, namespace: str, name: str) -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = self._session.get(
+            claim: Mapping[str, Any] = self._session.get(
                 f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
             )
         except ServerError as error:
             if error.error.code != 404:
                 raise
             return {"metadata": {"name": name}, "status": {"phase": "not there"}}
-        return found
+        return claim
 
 
 _NOBODY: Mapping[str, Any] = {"metadata": {}}

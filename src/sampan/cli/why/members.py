@@ -20,7 +20,7 @@ def selector_text(obj: Object) -> str:
     if "matchLabels" not in selector and "matchExpressions" not in selector:
         return ",".join(f"{key}={value}" for key, value in selector.items())
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    return ",".join([*parts, *(_expression(one) for one in selector.get("matchExpressions") or ())])
+    return ",".join([*parts, *(_expression(expression) for expression in selector.get("matchExpressions") or ())])
 
 
 def _expression(one: Object) -> str:
@@ -36,10 +36,10 @@ def _expression(one: Object) -> str:
 
 
 def pods_of(session: Session, obj: Object) -> list[dict[str, Any]]:
-    wanted = {"labelSelector": selector_text(obj)}
+    query = {"labelSelector": selector_text(obj)}
     namespace = obj["metadata"].get("namespace")
     path = f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
-    items: list[dict[str, Any]] = session.get(path, wanted)["items"] or []
+    items: list[dict[str, Any]] = session.get(path, query)["items"] or []
     return items
 
 
@@ -53,9 +53,9 @@ def complaints(obj: Object) -> list[str]:
         "Suspended": "True",
     }
     return [
-        f"{one['type']}={one['status']}: {one.get('message') or one.get('reason', '')}"
-        for one in obj.get("status", {}).get("conditions") or ()
-        if bad.get(one["type"]) == one["status"]
+        f"{condition['type']}={condition['status']}: {condition.get('message') or condition.get('reason', '')}"
+        for condition in obj.get("status", {}).get("conditions") or ()
+        if bad.get(condition["type"]) == condition["status"]
     ]
 
 

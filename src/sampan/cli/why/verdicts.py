@@ -18,20 +18,20 @@ _MOST_NODES = 20
 def lines(told: Explained, *, is_wide: bool) -> list[str]:
     if not told.get("isFamiliar", True):
         return [f"no scheduler named {told['scheduler']} answers here: that one has to place it"]
-    found = [*_decided(told), *_queue(told)]
+    result = [*_decided(told), *_queue(told)]
     if told.get("waiting", {}).get("gate"):
-        return found
-    found += ["", _heading(told), ""]
+        return result
+    result += ["", _heading(told), ""]
     nodes = told.get("nodes", [])
     shown = nodes if is_wide else nodes[:_MOST_NODES]
     if any(node["fits"] for node in shown):
-        found += _scores(told, [node for node in shown if node["fits"]], is_wide)
+        result += _scores(told, [node for node in shown if node["fits"]], is_wide)
     refused = [node for node in shown if not node["fits"]]
     if refused:
-        found += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
-    found += _left_out(told, len(shown), is_wide)
-    found += ["", *told["notes"]] if told.get("notes") else []
-    return found + (_matrix(told, shown) if is_wide else [])
+        result += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
+    result += _left_out(told, len(shown), is_wide)
+    result += ["", *told["notes"]] if told.get("notes") else []
+    return result + (_matrix(told, shown) if is_wide else [])
 
 
 # -- decision --------------------------------------------------------------------------------------------------------
@@ -43,10 +43,10 @@ def _decided(told: Explained) -> list[str]:
         return []
     ago = human(max(0.0, told["time"] - decision["time"]))
     if decision.get("message"):
-        found = [f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}"]
+        result = [f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}"]
         if decision.get("nominated"):
-            found.append(f"room is being made on {decision['nominated']}: pods of lower priority are evicted there")
-        return found
+            result.append(f"room is being made on {decision['nominated']}: pods of lower priority are evicted there")
+        return result
     return [f"decided {ago} ago (attempt {decision['attempt']}): {decision['node']}"]
 
 
@@ -57,11 +57,11 @@ def _queue(told: Explained) -> list[str]:
     since = human(max(0.0, told["time"] - waiting["since"]))
     if waiting.get("gate"):
         return [f"held back for {since}: {waiting['gate']}"]
-    found = f"in the queue for {since} ({waiting['queue']})"
+    text = f"in the queue for {since} ({waiting['queue']})"
     plugins = waiting.get("plugins") or []
     if plugins:
-        found += f"; tried again when something changes that concerns {', '.join(plugins)}"
-    return [found]
+        text += f"; tried again when something changes that concerns {', '.join(plugins)}"
+    return [text]
 
 
 def _heading(told: Explained) -> str:
@@ -82,20 +82,24 @@ def _heading(told: Explained) -> str:
 def _scores(told: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
     """Return a table of weighted scores. In the default output plug-ins that give all nodes the same score are
     omitted."""
-    columns = [(one["plugin"], one["weight"]) for one in nodes[0].get("scores", [])]
+    columns = [(score["plugin"], score["weight"]) for score in nodes[0].get("scores", [])]
     if not is_wide and len(nodes) > 1:
         columns = [column for column in columns if len({_score(node, column[0]) for node in nodes}) > 1]
     head = ["NODE", "TOTAL", *(f"{plugin} x{weight}" for plugin, weight in columns)]
     rows = [
-        [_marked(told, node["name"]), str(node.get("total", 0)), *(str(_score(node, one) * by) for one, by in columns)]
+        [
+            _marked(told, node["name"]),
+            str(node.get("total", 0)),
+            *(str(_score(node, score) * by) for score, by in columns),
+        ]
         for node in nodes
     ]
-    alike = [one["plugin"] for one in nodes[0].get("scores", []) if one["plugin"] not in dict(columns)]
+    alike = [score["plugin"] for score in nodes[0].get("scores", []) if score["plugin"] not in dict(columns)]
     return [*table_lines([head, *rows]), *([f"the same for all: {', '.join(alike)}"] if alike else [])]
 
 
 def _score(node: Mapping[str, Any], plugin: str) -> int:
-    return next((int(one["score"]) for one in node.get("scores", ()) if one["plugin"] == plugin), 0)
+    return next((int(score["score"]) for score in node.get("scores", ()) if score["plugin"] == plugin), 0)
 
 
 def _marked(told: Explained, name: str) -> str:
@@ -105,29 +109,29 @@ def _marked(told: Explained, name: str) -> str:
 def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
     """Return a table of rejections. In the default output nodes with the same rejections share a row."""
     rows = [["NODE", "REFUSED BY", "BECAUSE", *(["EVICTING PODS"] * is_wide)]]
-    told: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for node in nodes:
-        told.setdefault(node["name"] if is_wide else repr(node.get("refusals")), []).append(node)
-    for alike in told.values():
+        groups.setdefault(node["name"] if is_wide else repr(node.get("refusals")), []).append(node)
+    for alike in groups.values():
         name = alike[0]["name"] + (f" and {len(alike) - 1} more" if len(alike) > 1 else "")
-        for one in alike[0].get("refusals", ()):
-            for reason in one["reasons"]:
-                may = "would not help" if one.get("isFinal") else "may help"
-                rows.append([name, one["plugin"], reason, *([may] * is_wide)])
+        for refusal in alike[0].get("refusals", ()):
+            for reason in refusal["reasons"]:
+                may = "would not help" if refusal.get("isFinal") else "may help"
+                rows.append([name, refusal["plugin"], reason, *([may] * is_wide)])
                 name = ""
     return list(table_lines(rows))
 
 
 def _left_out(told: Explained, shown: int, is_wide: bool) -> list[str]:
-    found = []
+    result = []
     if told.get("count", 0) > shown:
         more = "" if is_wide else "; -o wide shows more, -o json all that were told"
-        found.append(f"… and {told['count'] - shown} more nodes{more}")
-    refusing = {one["plugin"] for node in told.get("nodes", ()) for one in node.get("refusals", ())}
+        result.append(f"… and {told['count'] - shown} more nodes{more}")
+    refusing = {refusal["plugin"] for node in told.get("nodes", ()) for refusal in node.get("refusals", ())}
     passed = [plugin for plugin in told.get("filters", ()) if plugin not in refusing]
     if passed:
-        found += ["", f"no objection to any node: {', '.join(passed)}"]
-    return found
+        result += ["", f"no objection to any node: {', '.join(passed)}"]
+    return result
 
 
 def _matrix(told: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -137,7 +141,7 @@ def _matrix(told: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     rows = [["NODE", *filters]]
     for node in nodes:
-        refusing = {one["plugin"] for one in node.get("refusals", ())}
+        refusing = {refusal["plugin"] for refusal in node.get("refusals", ())}
         rows.append([node["name"], *("no" if plugin in refusing else "ok" for plugin in filters)])
     skipped = told.get("skipped", [])
     return ["", *table_lines(rows), *([f"nothing to say: {', '.join(skipped)}"] if skipped else [])]

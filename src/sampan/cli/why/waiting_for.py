@@ -33,9 +33,9 @@ def missing(pod: Object, events: Sequence[Object] = (), claims: Sequence[Object]
     """Return one line for each missing prerequisite; empty if none is known."""
     if pod["metadata"].get("deletionTimestamp"):
         return _going(pod)
-    found = [*_claims(claims), *_containers(pod), *_gates(pod)]
+    reasons = [*_claims(claims), *_containers(pod), *_gates(pod)]
     warnings = _warnings(events) if not is_well(pod) else []
-    return found + [line for line in warnings if line not in found]
+    return reasons + [line for line in warnings if line not in reasons]
 
 
 def _going(pod: Object) -> list[str]:
@@ -47,25 +47,25 @@ def _going(pod: Object) -> list[str]:
 
 def _claims(claims: Sequence[Object]) -> list[str]:
     return [
-        f"claim {one['metadata']['name']}: {one.get('status', {}).get('phase', 'Pending')}, not bound to a volume"
-        for one in claims
-        if one.get("status", {}).get("phase") != "Bound"
+        f"claim {claim['metadata']['name']}: {claim.get('status', {}).get('phase', 'Pending')}, not bound to a volume"
+        for claim in claims
+        if claim.get("status", {}).get("phase") != "Bound"
     ]
 
 
 def _containers(pod: Object) -> list[str]:
     status = pod.get("status", {})
     both = (("initContainerStatuses", "init container"), ("containerStatuses", "container"))
-    found = [_container(what, one) for key, what in both for one in status.get(key) or ()]
-    return [line for line in found if line]
+    texts = [_container(what, container_status) for key, what in both for container_status in status.get(key) or ()]
+    return [line for line in texts if line]
 
 
 def _container(what: str, one: Object) -> str:
     state = one.get("state") or {}
     name = f"{what} {one['name']}"
     if waiting := state.get("waiting"):
-        told = waiting.get("message")
-        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {told}" if told else _tries(one))
+        message = waiting.get("message")
+        return f"{name}: {waiting.get('reason', 'waiting')}" + (f": {message}" if message else _tries(one))
     if (ended := state.get("terminated")) and ended.get("exitCode"):
         return f"{name}: ended with code {ended['exitCode']} ({ended.get('reason', 'Error')}){_tries(one)}"
     if "running" in state and not one.get("ready") and what == "container":
@@ -80,26 +80,28 @@ def _tries(one: Object) -> str:
 
 
 def _gates(pod: Object) -> list[str]:
-    wanted = [gate["conditionType"] for gate in pod.get("spec", {}).get("readinessGates") or ()]
+    condition_types = [gate["conditionType"] for gate in pod.get("spec", {}).get("readinessGates") or ()]
     return [
         f"readiness gate {name}: {_condition(pod, name) or 'not set'}"
-        for name in wanted
+        for name in condition_types
         if _condition(pod, name) != "True"
     ]
 
 
 def _warnings(events: Sequence[Object]) -> list[str]:
     """Return the last warning event of each reason, except those of the scheduler, which are reported separately."""
-    last = {one.get("reason", ""): one for one in events if one.get("type") == "Warning"}
+    last = {event.get("reason", ""): event for event in events if event.get("type") == "Warning"}
     return [
-        f"{reason}: {one.get('message', '').strip()}" for reason, one in last.items() if reason != "FailedScheduling"
+        f"{reason}: {event.get('message', '').strip()}"
+        for reason, event in last.items()
+        if reason != "FailedScheduling"
     ]
 
 
 def _condition(pod: Object, name: str) -> str:
-    for one in pod.get("status", {}).get("conditions") or ():
-        if one["type"] == name:
-            return str(one["status"])
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == name:
+            return str(condition["status"])
     return ""
 
 
