@@ -50,8 +50,8 @@ def _taints(flag: str, said: Any) -> list[Taint]:
 
 
 def _taint(flag: str, text: str) -> Taint:
-    label, _, effect = text.rpartition(":")
-    key, _, value = label.partition("=")
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
     if not key or effect not in _EFFECTS:
         raise CliError(f"{flag}: want K=V:EFFECT with one of {', '.join(_EFFECTS)}, not {text!r}")
     return Taint(key=key, value=value, effect=effect)

@@ -38,10 +38,10 @@ class LocalKubelets:
         return None
 
     def _kept(self, name: str, owner: object, make: Callable[[], KubeletServer]) -> KubeletServer:
-        kept = self._servers.get(name)
-        if kept is None or kept[0] is not owner:
-            kept = self._servers[name] = owner, make()
-        return kept[1]
+        entry = self._servers.get(name)
+        if entry is None or entry[0] is not owner:
+            entry = self._servers[name] = owner, make()
+        return entry[1]
 
     def _of_agent(self, kubelet: Kubelet) -> KubeletServer:
         from sampan.kubelet.server.agent_view import AgentView

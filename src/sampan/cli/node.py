@@ -213,8 +213,8 @@ def _labels(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _taint(text: str) -> Taint:
-    label, _, effect = text.rpartition(":")
-    key, _, value = label.partition("=")
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
     if not key or effect not in _EFFECTS:
         raise CliError(f"--taint: want K=V:EFFECT with one of {', '.join(_EFFECTS)}, not {text!r}")
     return Taint(key=key, value=value, effect=effect)

@@ -161,7 +161,7 @@ def _service(obj: Value, session: Session) -> Iterator[str]:
     if spec.get("externalName"):
         yield f"External Name:\t{spec['externalName']}"
     if ingress := (status.get("loadBalancer") or {}).get("ingress"):
-        yield f"LoadBalancer Ingress:\t{', '.join(_ingress(entry) for entry in ingress)}"
+        yield f"LoadBalancer Ingress:\t{', '.join(_ingress(address) for address in ingress)}"
     slices = _slices(obj, session)
     for port in spec.get("ports") or ():
         yield from _service_port(port, slices)

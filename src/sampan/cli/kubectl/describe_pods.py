@@ -116,15 +116,17 @@ def _probe(probe: Value) -> str:
         f"period={probe.get('periodSeconds', 10)}s #success={probe.get('successThreshold', 1)} "
         f"#failure={probe.get('failureThreshold', 3)}"
     )
-    if action := probe.get("exec"):
-        return f"exec [{' '.join(action.get('command') or ())}] {numbers}"
-    if action := probe.get("httpGet"):
-        path = "/" + str(action.get("path", "")).removeprefix("/") if action.get("path") else ""
-        return f"http-get {action.get('scheme', 'HTTP').lower()}://{action.get('host', '')}:{action['port']}{path} {numbers}"
-    if action := probe.get("tcpSocket"):
-        return f"tcp-socket {action.get('host', '')}:{action['port']} {numbers}"
-    if action := probe.get("grpc"):
-        return f"grpc <pod>:{action['port']} {action.get('service') or ''} {numbers}"
+    if check := probe.get("exec"):
+        return f"exec [{' '.join(check.get('command') or ())}] {numbers}"
+    if check := probe.get("httpGet"):
+        path = "/" + str(check.get("path", "")).removeprefix("/") if check.get("path") else ""
+        return (
+            f"http-get {check.get('scheme', 'HTTP').lower()}://{check.get('host', '')}:{check['port']}{path} {numbers}"
+        )
+    if check := probe.get("tcpSocket"):
+        return f"tcp-socket {check.get('host', '')}:{check['port']} {numbers}"
+    if check := probe.get("grpc"):
+        return f"grpc <pod>:{check['port']} {check.get('service') or ''} {numbers}"
     return f"unknown {numbers}"
 
 

@@ -43,9 +43,9 @@ def _at(session: Session, url: str) -> Session:
     """Return a session with the port of a scheduler as the same user. The scheduler has the token reviewed by the API
     server; its self-signed certificate is not verified."""
     access = Access(server=url, is_insecure=True, token=session.access.token, token_file=session.access.token_file)
-    opened = Session(access, session.namespace)
-    click.get_current_context().call_on_close(opened.close)
-    return opened
+    scheduler_session = Session(access, session.namespace)
+    click.get_current_context().call_on_close(scheduler_session.close)
+    return scheduler_session
 
 
 def _worked_out(access: Access, pod: Mapping[str, Any], limit: int) -> Any:

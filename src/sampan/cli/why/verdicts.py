@@ -18,20 +18,20 @@ _MOST_NODES = 20
 def lines(told: Explained, *, is_wide: bool) -> list[str]:
     if not told.get("isFamiliar", True):
         return [f"no scheduler named {told['scheduler']} answers here: that one has to place it"]
-    result = [*_decided(told), *_queue(told)]
+    output = [*_decided(told), *_queue(told)]
     if told.get("waiting", {}).get("gate"):
-        return result
-    result += ["", _heading(told), ""]
+        return output
+    output += ["", _heading(told), ""]
     nodes = told.get("nodes", [])
     shown = nodes if is_wide else nodes[:_MOST_NODES]
     if any(node["fits"] for node in shown):
-        result += _scores(told, [node for node in shown if node["fits"]], is_wide)
+        output += _scores(told, [node for node in shown if node["fits"]], is_wide)
     refused = [node for node in shown if not node["fits"]]
     if refused:
-        result += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
-    result += _left_out(told, len(shown), is_wide)
-    result += ["", *told["notes"]] if told.get("notes") else []
-    return result + (_matrix(told, shown) if is_wide else [])
+        output += [""] * any(node["fits"] for node in shown) + _refusals(refused, is_wide)
+    output += _left_out(told, len(shown), is_wide)
+    output += ["", *told["notes"]] if told.get("notes") else []
+    return output + (_matrix(told, shown) if is_wide else [])
 
 
 # -- decision --------------------------------------------------------------------------------------------------------
@@ -43,10 +43,10 @@ def _decided(told: Explained) -> list[str]:
         return []
     ago = human(max(0.0, told["time"] - decision["time"]))
     if decision.get("message"):
-        result = [f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}"]
+        texts = [f"last tried {ago} ago (attempt {decision['attempt']}): {decision['message']}"]
         if decision.get("nominated"):
-            result.append(f"room is being made on {decision['nominated']}: pods of lower priority are evicted there")
-        return result
+            texts.append(f"room is being made on {decision['nominated']}: pods of lower priority are evicted there")
+        return texts
     return [f"decided {ago} ago (attempt {decision['attempt']}): {decision['node']}"]
 
 
@@ -82,7 +82,7 @@ def _heading(told: Explained) -> str:
 def _scores(told: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
     """Return a table of weighted scores. In the default output plug-ins that give all nodes the same score are
     omitted."""
-    columns = [(score["plugin"], score["weight"]) for score in nodes[0].get("scores", [])]
+    columns = [(entry["plugin"], entry["weight"]) for entry in nodes[0].get("scores", [])]
     if not is_wide and len(nodes) > 1:
         columns = [column for column in columns if len({_score(node, column[0]) for node in nodes}) > 1]
     head = ["NODE", "TOTAL", *(f"{plugin} x{weight}" for plugin, weight in columns)]
@@ -90,11 +90,11 @@ def _scores(told: Explained, nodes: Sequence[Mapping[str, Any]], is_wide: bool) 
         [
             _marked(told, node["name"]),
             str(node.get("total", 0)),
-            *(str(_score(node, score) * by) for score, by in columns),
+            *(str(_score(node, entry) * by) for entry, by in columns),
         ]
         for node in nodes
     ]
-    alike = [score["plugin"] for score in nodes[0].get("scores", []) if score["plugin"] not in dict(columns)]
+    alike = [entry["plugin"] for entry in nodes[0].get("scores", []) if entry["plugin"] not in dict(columns)]
     return [*table_lines([head, *rows]), *([f"the same for all: {', '.join(alike)}"] if alike else [])]
 
 
@@ -123,15 +123,15 @@ def _refusals(nodes: Sequence[Mapping[str, Any]], is_wide: bool) -> list[str]:
 
 
 def _left_out(told: Explained, shown: int, is_wide: bool) -> list[str]:
-    result = []
+    texts = []
     if told.get("count", 0) > shown:
         more = "" if is_wide else "; -o wide shows more, -o json all that were told"
-        result.append(f"… and {told['count'] - shown} more nodes{more}")
+        texts.append(f"… and {told['count'] - shown} more nodes{more}")
     refusing = {refusal["plugin"] for node in told.get("nodes", ()) for refusal in node.get("refusals", ())}
     passed = [plugin for plugin in told.get("filters", ()) if plugin not in refusing]
     if passed:
-        result += ["", f"no objection to any node: {', '.join(passed)}"]
-    return result
+        texts += ["", f"no objection to any node: {', '.join(passed)}"]
+    return texts
 
 
 def _matrix(told: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:

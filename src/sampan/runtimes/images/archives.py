@@ -102,10 +102,10 @@ class _Archive:
         if entry.kind != tar_reader.SYMBOLIC_LINK:
             return entry
         target = os.path.normpath(PurePosixPath(entry.name).parent / entry.link_name)
-        linked = self._entries.get(target)
-        if linked is None or linked.kind == tar_reader.SYMBOLIC_LINK:
+        target_entry = self._entries.get(target)
+        if target_entry is None or target_entry.kind == tar_reader.SYMBOLIC_LINK:
             raise BadImage(f"{entry.name[:200]} is a link to nothing")
-        return linked
+        return target_entry
 
 
 class _Part:

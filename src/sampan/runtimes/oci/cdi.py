@@ -45,14 +45,14 @@ def edits(names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> list[Edits
     if missing:
         message = f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}"
         raise RuntimeFailure("CreateContainerError", message)
-    result: list[Edits] = []
-    files: set[Path] = set()
+    changes: list[Edits] = []
+    seen_files: set[Path] = set()
     for [device] in (devices[name] for name in dict.fromkeys(names)):
-        if device.file not in files:
-            files.add(device.file)
-            result.append(device.shared)
-        result.append(device.own)
-    return result
+        if device.file not in seen_files:
+            seen_files.add(device.file)
+            changes.append(device.shared)
+        changes.append(device.own)
+    return changes
 
 
 def _known(folders: Sequence[Path]) -> dict[str, list[Described]]:
@@ -149,12 +149,12 @@ def _with_mounts(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, An
 
 
 def _with_hooks(old: Mapping[str, Any], new: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    result = {kind: list(hooks) for kind, hooks in old.items()}
-    for change in new:
-        if change.get("hookName") in _HOOKS:
-            hook = {name: change[name] for name in ("path", "args", "env", "timeout") if change.get(name)}
-            result.setdefault(change["hookName"], []).append(hook)
-    return result
+    merged = {kind: list(hooks) for kind, hooks in old.items()}
+    for entry in new:
+        if entry.get("hookName") in _HOOKS:
+            hook = {name: entry[name] for name in ("path", "args", "env", "timeout") if entry.get(name)}
+            merged.setdefault(entry["hookName"], []).append(hook)
+    return merged
 
 
 def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

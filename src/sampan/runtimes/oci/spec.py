@@ -157,7 +157,7 @@ def _mount(source: str, target: str, kind: str, options: Sequence[str]) -> dict[
 def _linux(config: ContainerConfig, sandbox: SandboxConfig, around: Around) -> dict[str, Any]:
     security = config.security
     spaces = [{"type": kind, **({"path": path} if path else {})} for kind, path in around.namespaces.items()]
-    result: dict[str, Any] = {
+    linux: dict[str, Any] = {
         "namespaces": spaces,
         "resources": resources(config.resources, security, (*config.devices, *around.host_devices), around),
         "devices": [_device(device) for device in (*config.devices, *around.host_devices) if _device(device)],
@@ -166,12 +166,12 @@ def _linux(config: ContainerConfig, sandbox: SandboxConfig, around: Around) -> d
         "rootfsPropagation": _root_propagation(config.mounts),
     }
     if around.cgroup:
-        result["cgroupsPath"] = around.cgroup
+        linux["cgroupsPath"] = around.cgroup
     if not security.is_privileged and security.seccomp.type == "RuntimeDefault":
-        result["seccomp"] = default_profile(_capabilities(security, around))
+        linux["seccomp"] = default_profile(_capabilities(security, around))
     elif not security.is_privileged and around.seccomp is not None:
-        result["seccomp"] = dict(around.seccomp)
-    return result
+        linux["seccomp"] = dict(around.seccomp)
+    return linux
 
 
 def _root_propagation(mounts: Sequence[Mount]) -> str:

@@ -29,12 +29,12 @@ def identity(security: Security, image_user: str, root: Path) -> Identity:
     files of the image cannot be read safely, or if the user is root and the pod forbids that."""
     try:
         with opened_root(root) as opened:
-            who = _identity(security, image_user, opened)
+            account = _identity(security, image_user, opened)
     except (BadUser, UnsafePath) as error:
         raise RuntimeFailure(_CREATE_FAILED, f"the container's user cannot be determined: {error}") from None
-    if security.must_not_be_root and who.uid == 0:
+    if security.must_not_be_root and account.uid == 0:
         raise RuntimeFailure(_CONFIG_FAILED, "container has runAsNonRoot and image will run as root")
-    return who
+    return account
 
 
 def _identity(security: Security, image_user: str, root: Root) -> Identity:
