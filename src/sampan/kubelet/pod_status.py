@@ -114,13 +114,6 @@ def generate(pod: Pod, facts: Facts, now: float) -> PodStatus:
     return status
 
 
-def _goes_on(pod: Pod, phase: str, facts: Facts) -> bool:
-    """Whether the pod remains Running because all of its containers are being restarted."""
-    if facts.is_resetting and phase in TERMINAL:
-        return True
-    return phase == PENDING and facts.old.phase == RUNNING and may_restart_all(pod.spec)
-
-
 def _reset(status: PodStatus, facts: Facts) -> None:
     """Set containers that the runtime has already removed to waiting for their restart."""
     before = {

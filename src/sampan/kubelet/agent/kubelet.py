@@ -268,7 +268,7 @@ class Kubelet:
                 await self.runtime.remove_pod(uid)
                 await volumes.unmount(uid)
             except (RuntimeFailure, OSError) as error:
-                log.warning("cannot restore the state of pod %s: %s", uid, error)
+                log.warning("cannot remove pod %s: %s", uid, error)
         await self._plugins.keep_only(())
         await asyncio.to_thread(self.groups.end)
 

@@ -103,10 +103,10 @@ class Growth:
         except VolumeFault as error:
             await self._note_fault(spec, claim, error, outlook, size)
             return
-        self._tell_both(spec, NORMAL, DONE, "succeeded", self._node)
-        self._sizes[_key(spec)] = size
         if not outlook.is_told:
             await self._write(claim, growth_status.finished(claim, size))
+        self._sizes[_key(spec)] = size  # only now: if the write fails, the next call writes it again
+        self._tell_both(spec, NORMAL, DONE, "succeeded", self._node)
 
     async def _note_fault(
         self, spec: Spec, claim: PersistentVolumeClaim, fault: VolumeFault, found: Outlook, size: Quantity
@@ -140,10 +140,10 @@ class Growth:
         except IsInUse:
             self._in_use.add(_key(spec))
             return
-        self._tell_both(spec, NORMAL, DONE, "succeeded", self._node)
-        self._sizes[_key(spec)] = size
         if size_of(claim.status.capacity) < size:
             await self._write(claim, growth_status.finished(claim, size))
+        self._sizes[_key(spec)] = size
+        self._tell_both(spec, NORMAL, DONE, "succeeded", self._node)
 
     async def _write(self, claim: PersistentVolumeClaim, patch: dict[str, Any]) -> PersistentVolumeClaim:
         meta = claim.metadata

@@ -271,7 +271,7 @@ class DynamicResources:
             if state.made is not None:
                 await self._writes.remove(state.made)
         except (errors.ApiError, ConnectionFailed) as fault:  # the next attempt tries again
-            log.warning("cannot allocate the resource claims of pod %s: %s", cycle.info.full_name, fault)
+            log.warning("cannot release the resource claims of pod %s: %s", cycle.info.full_name, fault)
 
     def events(self) -> Events:
         return [
