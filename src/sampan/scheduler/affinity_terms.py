@@ -45,29 +45,29 @@ class TermTable:
         affinity = spec.affinity
         if affinity is None:
             return ()
-        found: list[Term] = []
+        terms: list[Term] = []
         for part, required, preferred in (
             (affinity.podAffinity, TermKind.REQUIRED, TermKind.PREFERRED),
             (affinity.podAntiAffinity, TermKind.REQUIRED_ANTI, TermKind.PREFERRED_ANTI),
         ):
             if part is not None:
-                found += (
+                terms += (
                     self._term(required, term, namespace, 0)
                     for term in part.requiredDuringSchedulingIgnoredDuringExecution
                 )
-                found += (
+                terms += (
                     self._term(preferred, weighted.podAffinityTerm, namespace, weighted.weight)
                     for weighted in part.preferredDuringSchedulingIgnoredDuringExecution
                 )
-        return tuple(found)
+        return tuple(terms)
 
     def _term(self, kind: TermKind, term: PodAffinityTerm, namespace: str, weight: int) -> Term:
         pods = pods_of(term, namespace)
         key = (kind, pods, term.topologyKey, weight)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Term(kind, pods, term.topologyKey, weight)
-        return found
+        interned = self._known.get(key)
+        if interned is None:
+            interned = self._known[key] = Term(kind, pods, term.topologyKey, weight)
+        return interned
 
 
 def pods_of(term: PodAffinityTerm, namespace: str) -> PodSelector:

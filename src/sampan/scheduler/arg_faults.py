@@ -21,49 +21,49 @@ _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 def refuse(faults: Sequence[FieldError]) -> None:
     """Raise ArgumentError if there are any errors."""
     if faults:
-        raise ArgumentError(joined([str(fault) for fault in faults]))
+        raise ArgumentError(joined([str(error) for error in faults]))
 
 
 def in_range(path: str, value: int, low: int, high: int | None) -> list[FieldError]:
     if value >= low and (high is None or value <= high):
         return []
-    told = f"not in valid range [{low}, {high}]" if high is not None else f"not in valid range [{low}, inf)"
-    return [FieldError.invalid(path, value, told)]
+    detail = f"not in valid range [{low}, {high}]" if high is not None else f"not in valid range [{low}, inf)"
+    return [FieldError.invalid(path, value, detail)]
 
 
 def preemption(percentage: int, absolute: int) -> list[FieldError]:
     shares, count = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
     faults = in_range(shares, percentage, 0, 100) + in_range(count, absolute, 0, None)
     if percentage == absolute == 0:
-        for one, other in ((shares, count), (count, shares)):
-            faults.append(FieldError.invalid(one, 0, f"cannot be zero at the same time as {other}"))
+        for field, other in ((shares, count), (count, shares)):
+            faults.append(FieldError.invalid(field, 0, f"cannot be zero at the same time as {other}"))
     return faults
 
 
 def balanced(resources: Iterable[Any]) -> list[FieldError]:
     faults: list[FieldError] = []
-    seen: set[str] = set()
-    for at, one in enumerate(resources):
+    resource_names: set[str] = set()
+    for at, resource in enumerate(resources):
         path = Path("resources")[at]
-        if one.name in seen:
-            faults.append(FieldError.duplicate(path / "name", one.name))
-        seen.add(one.name)
-        if one.weight != 1:
-            faults.append(FieldError.invalid(path / "weight", one.weight, "must be 1"))
+        if resource.name in resource_names:
+            faults.append(FieldError.duplicate(path / "name", resource.name))
+        resource_names.add(resource.name)
+        if resource.weight != 1:
+            faults.append(FieldError.invalid(path / "weight", resource.weight, "must be 1"))
     return faults
 
 
 def fit(args: Any) -> list[FieldError]:
     faults = [
-        FieldError.invalid(Path("ignoredResources")[at], name, told)
+        FieldError.invalid(Path("ignoredResources")[at], name, message)
         for at, name in enumerate(args.ignoredResources)
-        for told in names.label_key(name)
+        for message in names.label_key(name)
     ]
     for at, group in enumerate(args.ignoredResourceGroups):
         path = Path("ignoredResourceGroups")[at]
         if "/" in group:
             faults.append(FieldError.invalid(path, group, "resource group name can't contain '/'"))
-        faults += [FieldError.invalid(path, group, told) for told in names.label_key(group)]
+        faults += [FieldError.invalid(path, group, message) for message in names.label_key(group)]
     return faults + _strategy(args.scoringStrategy, Path("scoringStrategy"))
 
 
@@ -71,10 +71,10 @@ def _strategy(given: Any, path: Path) -> list[FieldError]:
     faults: list[FieldError] = []
     if given.type not in _STRATEGIES:
         faults.append(FieldError.not_supported(path / "type", given.type, _STRATEGIES))
-    for at, one in enumerate(given.resources):
-        if not 0 < one.weight <= 100:
-            told = f"resource weight of {one.name} not in valid range (0, 100]"
-            faults.append(FieldError.invalid((path / "resources")[at] / "weight", one.weight, told))
+    for at, resource in enumerate(given.resources):
+        if not 0 < resource.weight <= 100:
+            detail = f"resource weight of {resource.name} not in valid range (0, 100]"
+            faults.append(FieldError.invalid((path / "resources")[at] / "weight", resource.weight, detail))
     ratio = path / "requestedToCapacityRatio"
     if given.type == _STRATEGIES[2]:
         if given.requestedToCapacityRatio is None:
@@ -92,8 +92,8 @@ def shape(points: Sequence[Any], path: Path) -> list[FieldError]:
     faults: list[FieldError] = []
     for at in range(1, len(points)):
         if points[at - 1].utilization >= points[at].utilization:
-            told = "values must be sorted in increasing order"
-            faults.append(FieldError.invalid(path[at] / "utilization", points[at].utilization, told))
+            detail = "values must be sorted in increasing order"
+            faults.append(FieldError.invalid(path[at] / "utilization", points[at].utilization, detail))
             break
     for at, point in enumerate(points):
         faults += in_range(str(path[at] / "utilization"), point.utilization, 0, 100)
@@ -107,14 +107,14 @@ def spread(defaulting: str, constraints: Sequence[Any]) -> list[FieldError]:
         faults.append(FieldError.not_supported("defaultingType", defaulting, ("System", "List")))
     elif defaulting == "System" and constraints:
         faults.append(FieldError.invalid("defaultingType", defaulting, "when .defaultConstraints are not empty"))
-    seen: set[tuple[str, str]] = set()
-    for at, one in enumerate(constraints):
+    keys: set[tuple[str, str]] = set()
+    for at, constraint in enumerate(constraints):
         path = Path("defaultConstraints")[at]
-        faults += _constraint(one, path)
-        key = (one.topologyKey, one.whenUnsatisfiable)
-        if key in seen:
+        faults += _constraint(constraint, path)
+        key = (constraint.topologyKey, constraint.whenUnsatisfiable)
+        if key in keys:
             faults.append(FieldError.duplicate(path, f"{{{key[0]}, {key[1]}}}"))
-        seen.add(key)
+        keys.add(key)
     return faults
 
 
@@ -122,27 +122,27 @@ def binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
     """Validate the arguments of the VolumeBinding plug-in."""
     faults: list[FieldError] = []
     if timeout_s < 0:
-        told = "invalid BindTimeoutSeconds, should not be a negative value"
-        faults.append(FieldError.invalid("bindTimeoutSeconds", timeout_s, told))
+        detail = "invalid BindTimeoutSeconds, should not be a negative value"
+        faults.append(FieldError.invalid("bindTimeoutSeconds", timeout_s, detail))
     if points is not None:
-        told = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-        faults.append(FieldError.invalid("shape", points, told))
+        detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+        faults.append(FieldError.invalid("shape", points, detail))
     return faults
 
 
 def timeouts(filtering: str | None, binding_: str | None) -> list[FieldError]:
     """Validate the arguments of the DynamicResources plug-in."""
     faults: list[FieldError] = []
-    for path, given, least_s, told in (
+    for path, duration, least_s, detail in (
         ("filterTimeout", filtering, 0, "must be zero or positive"),
         ("bindingTimeout", binding_, 1, "must be at least 1 second"),
     ):
         try:
-            is_short = given is not None and durations.parse_duration(given) < least_s * 1e9
+            is_short = duration is not None and durations.parse_duration(duration) < least_s * 1e9
         except ValueError as error:
-            faults.append(FieldError.invalid(path, given, str(error)))
+            faults.append(FieldError.invalid(path, duration, str(error)))
         else:
-            faults += [FieldError.invalid(path, given, told)] * is_short
+            faults += [FieldError.invalid(path, duration, detail)] * is_short
     return faults
 
 
@@ -154,24 +154,26 @@ def added_affinity(given: Any) -> list[FieldError]:
         where = path / "requiredDuringSchedulingIgnoredDuringExecution" / "nodeSelectorTerms"
         for at, term in enumerate(required.nodeSelectorTerms or ()):
             faults += _term(term, where[at])
-    for at, one in enumerate(given.preferredDuringSchedulingIgnoredDuringExecution):
-        faults += _term(one.preference, (path / "preferredDuringSchedulingIgnoredDuringExecution")[at])
+    for at, preferred in enumerate(given.preferredDuringSchedulingIgnoredDuringExecution):
+        faults += _term(preferred.preference, (path / "preferredDuringSchedulingIgnoredDuringExecution")[at])
     return faults
 
 
 def _term(term: Any, path: Path) -> list[FieldError]:
     faults: list[FieldError] = []
-    for at, one in enumerate(term.matchExpressions):
+    for at, requirement in enumerate(term.matchExpressions):
         where = (path / "matchExpressions")[at]
-        if one.operator not in _OPERATORS:
-            faults.append(FieldError.not_supported(where / "operator", one.operator, _OPERATORS))
-        faults += [FieldError.invalid(where / "key", one.key, told) for told in names.label_key(one.key)]
-    for at, one in enumerate(term.matchFields):
+        if requirement.operator not in _OPERATORS:
+            faults.append(FieldError.not_supported(where / "operator", requirement.operator, _OPERATORS))
+        faults += [
+            FieldError.invalid(where / "key", requirement.key, message) for message in names.label_key(requirement.key)
+        ]
+    for at, requirement in enumerate(term.matchFields):
         where = (path / "matchFields")[at]
-        if one.operator not in _FIELD_OPERATORS:
-            faults.append(FieldError.not_supported(where / "operator", one.operator, _FIELD_OPERATORS))
-        elif len(one.values) != 1:
-            faults.append(FieldError.invalid(where / "values", one.values, "must have one element"))
+        if requirement.operator not in _FIELD_OPERATORS:
+            faults.append(FieldError.not_supported(where / "operator", requirement.operator, _FIELD_OPERATORS))
+        elif len(requirement.values) != 1:
+            faults.append(FieldError.invalid(where / "values", requirement.values, "must have one element"))
     return faults
 
 
@@ -182,8 +184,8 @@ def _constraint(one: Any, path: Path) -> list[FieldError]:
     if not one.topologyKey:
         faults.append(FieldError.required(path / "topologyKey", "can not be empty"))
     else:
-        told = names.label_key(one.topologyKey)
-        faults += [FieldError.invalid(path / "topologyKey", one.topologyKey, text) for text in told]
+        messages = names.label_key(one.topologyKey)
+        faults += [FieldError.invalid(path / "topologyKey", one.topologyKey, text) for text in messages]
     if not one.whenUnsatisfiable:
         faults.append(FieldError.required(path / "whenUnsatisfiable", "can not be empty"))
     elif one.whenUnsatisfiable not in _ACTIONS:

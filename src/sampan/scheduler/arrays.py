@@ -25,9 +25,9 @@ def numbers_of(rows: Rows) -> NDArray[np.intp]:
 
 def grown(array: NDArray[A], size: int, fill: Any = 0) -> NDArray[A]:
     """Return a longer copy of the array; its last axis grows to `size`."""
-    made = np.full((*array.shape[:-1], size), fill, dtype=array.dtype)
-    made[..., : array.shape[-1]] = array
-    return made
+    larger = np.full((*array.shape[:-1], size), fill, dtype=array.dtype)
+    larger[..., : array.shape[-1]] = array
+    return larger
 
 
 __all__ = ["Codes", "Flags", "Ints", "Rows", "count_of", "grown", "numbers_of"]

@@ -36,7 +36,7 @@ def status_patch(
 
 
 def condition(pod: Pod, type: str) -> PodCondition | None:
-    return next((found for found in pod.status.conditions if found.type == type), None)
+    return next((candidate for candidate in pod.status.conditions if candidate.type == type), None)
 
 
 __all__ = [

@@ -105,19 +105,19 @@ def parse_text(text: str) -> SchedulerConfig:
 def parse_config(value: Any) -> SchedulerConfig:
     _check_kind(value)
     try:
-        found = msgspec.convert(value, _File)
+        file = msgspec.convert(value, _File)
     except msgspec.ValidationError as error:
         what, at, field = str(error).rpartition(" - at `$.")
         raise ConfigError(f"{field.rstrip('`')}: {what}" if at else str(error)) from error
-    faults = _faults(found)
+    faults = _faults(file)
     if faults:
-        raise ConfigError(joined([str(fault) for fault in faults]))
-    _note_idle(found)
+        raise ConfigError(joined([str(field_error) for field_error in faults]))
+    _note_idle(file)
     return SchedulerConfig(
-        profiles=[_profile(one) for one in found.profiles] or [ProfileConfig()],
-        queue=QueueConfig(first_backoff_s=found.podInitialBackoffSeconds, most_backoff_s=found.podMaxBackoffSeconds),
-        extenders=read_extenders(found.extenders, ConfigError),
-        flags=_flags(found),
+        profiles=[_profile(profile) for profile in file.profiles] or [ProfileConfig()],
+        queue=QueueConfig(first_backoff_s=file.podInitialBackoffSeconds, most_backoff_s=file.podMaxBackoffSeconds),
+        extenders=read_extenders(file.extenders, ConfigError),
+        flags=_flags(file),
     )
 
 
@@ -140,14 +140,14 @@ def _flags(found: _File) -> dict[str, Any]:
 
 
 def _check_kind(value: Any) -> None:
-    given = (value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else (None, None)
-    if given != (API_VERSION, KIND):
-        raise ConfigError(f"want {KIND} of {API_VERSION}, not {given[1]} of {given[0]}")
+    type_meta = (value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else (None, None)
+    if type_meta != (API_VERSION, KIND):
+        raise ConfigError(f"want {KIND} of {API_VERSION}, not {type_meta[1]} of {type_meta[0]}")
 
 
 def _note_idle(found: _File) -> None:
-    given = [found.percentageOfNodesToScore, *(one.percentageOfNodesToScore for one in found.profiles)]
-    if any(one is not None for one in given):
+    percentages = [found.percentageOfNodesToScore, *(item.percentageOfNodesToScore for item in found.profiles)]
+    if any(item is not None for item in percentages):
         log.info("percentageOfNodesToScore has no effect: the scheduler always evaluates every node")
 
 
@@ -184,14 +184,16 @@ def _connection_faults(found: _File) -> list[FieldError]:
 
 def _profiles_faults(profiles: Sequence[_Profile]) -> list[FieldError]:
     faults: list[FieldError] = []
-    path, seen = Path("profiles"), dict[str, int]()
-    for at, one in enumerate(profiles):
-        faults += _profile_faults(path[at], one)
-        if one.schedulerName in seen:
+    path, indexes = Path("profiles"), dict[str, int]()
+    for at, profile in enumerate(profiles):
+        faults += _profile_faults(path[at], profile)
+        if profile.schedulerName in indexes:
             faults.append(
-                FieldError.duplicate(path[at] / "schedulerName", str(path[seen[one.schedulerName]] / "schedulerName"))
+                FieldError.duplicate(
+                    path[at] / "schedulerName", str(path[indexes[profile.schedulerName]] / "schedulerName")
+                )
             )
-        seen[one.schedulerName] = at
+        indexes[profile.schedulerName] = at
     if profiles:
         faults += _sorting_faults(path, profiles)
     return faults
@@ -209,11 +211,11 @@ def _profile_faults(path: Path, one: _Profile) -> list[FieldError]:
             for at, plugin in enumerate(chosen.enabled)
             if plugin.name in _GONE
         ]
-    seen: set[str] = set()
+    names: set[str] = set()
     for at, config in enumerate(one.pluginConfig):
-        if config.name in seen:
+        if config.name in names:
             faults.append(FieldError.duplicate(path / "pluginConfig", config.name))
-        seen.add(config.name)
+        names.add(config.name)
         if config.name in _GONE:
             faults.append(_gone(path / "pluginConfig", at, config.name))
     return faults
@@ -237,8 +239,8 @@ def _sorting_faults(path: Path, profiles: Sequence[_Profile]) -> list[FieldError
     if len(first.enabled) > 1:
         detail = "only one queue sort plugin can be enabled"
         faults.append(FieldError.invalid(path[0] / "plugins" / "queueSort" / "Enabled", len(first.enabled), detail))
-    for at, one in enumerate(profiles[1:], 1):
-        other = one.plugins.get("queueSort", _PluginSet())
+    for at, profile in enumerate(profiles[1:], 1):
+        other = profile.plugins.get("queueSort", _PluginSet())
         if other != first:
             value = msgspec.to_builtins(other)
             detail = "must be the same for all profiles"
@@ -254,8 +256,8 @@ def _profile(given: _Profile) -> ProfileConfig:
         scheduler_name=given.schedulerName,
         plugins=_everywhere(given.plugins.get("multiPoint", _PluginSet())),
         points={
-            point: PointChoice(_choices(found.enabled), [one.name for one in found.disabled])
-            for point, found in given.plugins.items()
+            point: PointChoice(_choices(plugin_set.enabled), [plugin.name for plugin in plugin_set.disabled])
+            for point, plugin_set in given.plugins.items()
             if point != "multiPoint"
         },
         args=_args(given.pluginConfig),
@@ -266,19 +268,22 @@ def _everywhere(given: _PluginSet) -> Sequence[PluginChoice]:
     """Return the default plug-ins without the disabled ones; a default plug-in that is enabled again keeps its
     position.
     """
-    off = {one.name for one in given.disabled}
-    anew = {one.name: one for one in _choices(given.enabled)}
-    kept = [] if "*" in off else [one for one in DEFAULT_PLUGINS if one.name not in off]
-    names = {one.name for one in kept}
-    return [*(anew.get(one.name, one) for one in kept), *(one for name, one in anew.items() if name not in names)]
+    off = {plugin.name for plugin in given.disabled}
+    anew = {plugin.name: plugin for plugin in _choices(given.enabled)}
+    kept = [] if "*" in off else [plugin for plugin in DEFAULT_PLUGINS if plugin.name not in off]
+    names = {plugin.name for plugin in kept}
+    return [
+        *(anew.get(plugin.name, plugin) for plugin in kept),
+        *(plugin for name, plugin in anew.items() if name not in names),
+    ]
 
 
 def _choices(given: Sequence[_Plugin]) -> list[PluginChoice]:
-    return [PluginChoice(one.name, one.weight) for one in given]
+    return [PluginChoice(plugin.name, plugin.weight) for plugin in given]
 
 
 def _args(given: Sequence[_PluginConfig]) -> Mapping[str, Mapping[str, Any]]:
-    return {one.name: one.args for one in given}
+    return {config.name: config.args for config in given}
 
 
 __all__ = ["API_VERSION", "KIND", "ConfigError", "parse_config", "parse_text"]

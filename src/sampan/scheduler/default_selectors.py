@@ -17,30 +17,30 @@ _MOST = 4096
 class DefaultSelectors:
     def __init__(self, informers: InformerFactory) -> None:
         kinds = (Service, ReplicationController, ReplicaSet, StatefulSet)
-        found = [informers.of(kind) for kind in kinds]
-        listers: list[Any] = [informer.lister for informer in found]
+        sources = [informers.of(kind) for kind in kinds]
+        listers: list[Any] = [informer.lister for informer in sources]
         self._services, self._controllers, self._sets, self._stateful = listers
         self._kept: dict[object, Selector] = {}
-        for informer in found:
+        for informer in sources:
             informer.subscribe(self._changed)
 
     def of(self, info: PodInfo) -> Selector:
         """Return the combined selector, or NOTHING if neither a service nor a controller selects the pod."""
         owner = _controller(info.pod)
         key = (info.group, owner.uid if owner is not None else "")
-        found = self._kept.get(key)
-        if found is None:
+        selector = self._kept.get(key)
+        if selector is None:
             if len(self._kept) >= _MOST:
                 self._kept.clear()
-            found = self._kept[key] = self._compute(info.pod, owner)
-        return found
+            selector = self._kept[key] = self._compute(info.pod, owner)
+        return selector
 
     def _compute(self, pod: Pod, owner: Any) -> Selector:
         labels: dict[str, str] = {}
         for service in self._services.list(pod.metadata.namespace):
-            wanted = service.spec.selector
-            if wanted and wanted.items() <= pod.metadata.labels.items():
-                labels |= wanted
+            service_selector = service.spec.selector
+            if service_selector and service_selector.items() <= pod.metadata.labels.items():
+                labels |= service_selector
         selector = from_labels(labels)
         if owner is not None:
             selector = self._with_owner(selector, pod, owner)
@@ -51,14 +51,18 @@ class DefaultSelectors:
         kind = (owner.apiVersion, owner.kind)
         if kind == ("v1", "ReplicationController"):
             controller = self._controllers.get(owner.name, namespace)
-            found = from_labels(controller.spec.selector) if controller is not None else None
+            owner_selector = from_labels(controller.spec.selector) if controller is not None else None
         elif kind in (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet")):
             lister: Any = self._sets if owner.kind == "ReplicaSet" else self._stateful
             owned = lister.get(owner.name, namespace)
-            found = selector_of(owned.spec.selector) if owned is not None else None
+            owner_selector = selector_of(owned.spec.selector) if owned is not None else None
         else:
-            found = None
-        return selector.narrowed(*found.requirements) if found is not None and not found.is_nothing else selector
+            owner_selector = None
+        return (
+            selector.narrowed(*owner_selector.requirements)
+            if owner_selector is not None and not owner_selector.is_nothing
+            else selector
+        )
 
     def _changed(self, old: Any, new: Any) -> None:
         if old is None or new is None or old.metadata.generation != new.metadata.generation or isinstance(new, Service):

@@ -44,11 +44,11 @@ class Diagnosis:
         return " ".join(parts)
 
     def _reasons(self) -> list[str]:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for verdict, count in self.tallied():
             for reason in verdict.reasons:
-                found[reason] += count
-        return sorted(f"{count} {reason}" for reason, count in found.items())
+                counts[reason] += count
+        return sorted(f"{count} {reason}" for reason, count in counts.items())
 
 
 __all__ = ["NO_NODES", "Diagnosis"]

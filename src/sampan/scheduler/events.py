@@ -95,10 +95,10 @@ class Events:
 
     async def _counted(self, key: tuple[str, ...]) -> bool:
         """Increment the series of an equal event that was sent recently; return whether there was one."""
-        found = self._seen.get(key)
-        if found is None or self._clock.monotonic() - found[2] > _SERIES_S:
+        entry = self._seen.get(key)
+        if entry is None or self._clock.monotonic() - entry[2] > _SERIES_S:
             return False
-        first, count, _ = found
+        first, count, _ = entry
         self._remember(key, first, count + 1)
         series = EventSeries(count=count + 1, lastObservedTime=times.format_micro_time(self._clock.now()))
         patch = {"series": {"count": series.count, "lastObservedTime": series.lastObservedTime}}

@@ -51,12 +51,12 @@ class Failures:
         self._metrics.preemptions.inc()
         try:
             result = await profile.post_filter(cycle, diagnosis)
-        except Exception as fault:
-            is_surprise = not isinstance(fault, ExtenderError)
+        except Exception as error:
+            is_surprise = not isinstance(error, ExtenderError)
             log.warning(
-                "cannot handle the scheduling failure of pod %s: %s", cycle.info.full_name, fault, exc_info=is_surprise
+                "cannot handle the scheduling failure of pod %s: %s", cycle.info.full_name, error, exc_info=is_surprise
             )
-            result = PostFilterResult(message=str(fault) or type(fault).__name__)
+            result = PostFilterResult(message=str(error) or type(error).__name__)
         diagnosis.post_filter = result.message
         return result
 

@@ -144,16 +144,16 @@ class Feed:
 
     def _renew(self, old: Any, new: Pod) -> None:
         uid, node = new.metadata.uid, new.spec.nodeName
-        known = self._table.pod_on(uid, node)
-        info = self._pods.refreshed(known, new) if known is not None else self._pods.info(new)
+        previous = self._table.pod_on(uid, node)
+        info = self._pods.refreshed(previous, new) if previous is not None else self._pods.info(new)
         self._table.replace_pod(info, node)
         if uid in self._assumed:
             self._assumed.discard(uid)
             self._settled(new)
-        elif known is not None:
-            if known.group.labels != info.group.labels:
+        elif previous is not None:
+            if previous.group.labels != info.group.labels:
                 self._queue.on_event(_POD_LABELS, old, new)
-            if known.needs is not info.needs:
+            if previous.needs is not info.needs:
                 self._queue.on_event(_POD_REQUESTS, old, new)
 
     def _settled(self, pod: Pod) -> None:
@@ -187,31 +187,31 @@ class Feed:
 
 
 def node_changes(old: Node, new: Node) -> list[Action]:
-    found = []
+    actions = []
     if old.status.allocatable != new.status.allocatable:
-        found.append(Action.UPDATE_ALLOCATABLE)
+        actions.append(Action.UPDATE_ALLOCATABLE)
     if old.metadata.labels != new.metadata.labels:
-        found.append(Action.UPDATE_LABELS)
+        actions.append(Action.UPDATE_LABELS)
     if old.spec.taints != new.spec.taints or old.spec.unschedulable != new.spec.unschedulable:
-        found.append(Action.UPDATE_TAINTS)
+        actions.append(Action.UPDATE_TAINTS)
     if old.status.declaredFeatures != new.status.declaredFeatures:
-        found.append(Action.UPDATE_FEATURES)
+        actions.append(Action.UPDATE_FEATURES)
     if old.status.images != new.status.images or old.metadata.annotations != new.metadata.annotations:
-        found.append(Action.UPDATE)
-    return found
+        actions.append(Action.UPDATE)
+    return actions
 
 
 def pod_changes(old: Pod, new: Pod) -> list[Action]:
-    found = []
+    actions = []
     if old.metadata.labels != new.metadata.labels:
-        found.append(Action.UPDATE_LABELS)
+        actions.append(Action.UPDATE_LABELS)
     if old.metadata.generation != new.metadata.generation:
         if old.spec.tolerations != new.spec.tolerations:
-            found.append(Action.UPDATE_TOLERATIONS)
+            actions.append(Action.UPDATE_TOLERATIONS)
         if old.spec.schedulingGates and not new.spec.schedulingGates:
-            found.append(Action.UPDATE_GATES)
-        found += [Action.UPDATE_REQUESTS, Action.UPDATE]
-    return found
+            actions.append(Action.UPDATE_GATES)
+        actions += [Action.UPDATE_REQUESTS, Action.UPDATE]
+    return actions
 
 
 __all__ = ["LIVING", "Feed", "node_changes", "pod_changes"]

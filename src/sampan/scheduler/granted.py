@@ -34,36 +34,36 @@ def spec_as_granted(pod: Pod) -> PodSpec:
 
 def _own_as_granted(pod: Pod) -> ResourceRequirements | None:
     """Return the pod-level resources as occupied, or None if nothing differs."""
-    asked, told = pod.spec.resources, pod.status.resources
-    if asked is None or told is None or not asked.requests:
+    desired, actual = pod.spec.resources, pod.status.resources
+    if desired is None or actual is None or not desired.requests:
         return None
-    most = _taken(pod, asked.requests, told.requests, pod.status.allocatedResources)
-    taken = {name: most.get(name, "0") for name in asked.requests}
-    return None if taken == asked.requests else msgspec.structs.replace(asked, requests=taken)
+    most = _taken(pod, desired.requests, actual.requests, pod.status.allocatedResources)
+    occupied = {name: most.get(name, "0") for name in desired.requests}
+    return None if occupied == desired.requests else msgspec.structs.replace(desired, requests=occupied)
 
 
 def _as_granted(
     pod: Pod, containers: Sequence[Container], statuses: Sequence[ContainerStatus], *, only_sidecars: bool = False
 ) -> list[Container] | None:
     """Return the containers with their resources as occupied, or None if nothing differs."""
-    told = {status.name: status for status in statuses if status.resources is not None}
-    if not told:
+    by_name = {status.name: status for status in statuses if status.resources is not None}
+    if not by_name:
         return None
-    found, differs = [], False
+    updated, differs = [], False
     for container in containers:
-        status = told.get(container.name)
+        status = by_name.get(container.name)
         if status is None or (only_sidecars and container.restartPolicy != "Always"):
-            found.append(container)
+            updated.append(container)
             continue
         requests = container.resources.requests
         actual = status.resources.requests if status.resources is not None else {}
-        taken = _taken(pod, requests, actual, status.allocatedResources)
-        if taken != requests:
+        occupied = _taken(pod, requests, actual, status.allocatedResources)
+        if occupied != requests:
             differs = True
-            resources = msgspec.structs.replace(container.resources, requests=taken)
+            resources = msgspec.structs.replace(container.resources, requests=occupied)
             container = msgspec.structs.replace(container, resources=resources)
-        found.append(container)
-    return found if differs else None
+        updated.append(container)
+    return updated if differs else None
 
 
 def _taken(pod: Pod, wanted: _Requests, actual: _Requests, granted: _Requests) -> _Requests:
@@ -73,17 +73,17 @@ def _taken(pod: Pod, wanted: _Requests, actual: _Requests, granted: _Requests) -
 
 
 def _is_infeasible(pod: Pod) -> bool:
-    pending = next((one for one in pod.status.conditions if one.type == _PENDING), None)
+    pending = next((condition for condition in pod.status.conditions if condition.type == _PENDING), None)
     return pending is not None and pending.reason == _INFEASIBLE
 
 
 def _most(lists: Sequence[_Requests]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    maxima: dict[str, str] = {}
     for amounts in lists:
         for name, amount in amounts.items():
-            if name not in found or quantity.parse(amount) > quantity.parse(found[name]):
-                found[name] = amount
-    return found
+            if name not in maxima or quantity.parse(amount) > quantity.parse(maxima[name]):
+                maxima[name] = amount
+    return maxima
 
 
 __all__ = ["spec_as_granted"]

@@ -78,10 +78,10 @@ class GroupCycle:
         cycle = profile.cycle(queued.info, scheduler.now())
         try:
             placed = await scheduler.placed(profile, cycle)
-        except Exception as fault:  # an error for one pod must not leave the others stuck between queue and node
-            is_surprise = not isinstance(fault, ExtenderError)
-            log.warning("cannot schedule pod %s: %s", queued.info.full_name, fault, exc_info=is_surprise)
-            self._lost.append(_Lost(queued, cycle, Status(Code.ERROR, (str(fault) or type(fault).__name__,))))
+        except Exception as error:  # an error for one pod must not leave the others stuck between queue and node
+            is_surprise = not isinstance(error, ExtenderError)
+            log.warning("cannot schedule pod %s: %s", queued.info.full_name, error, exc_info=is_surprise)
+            self._lost.append(_Lost(queued, cycle, Status(Code.ERROR, (str(error) or type(error).__name__,))))
             return
         scheduler.metrics.decided(time.perf_counter() - queued.began)
         if placed.diagnosis is not None:

@@ -54,10 +54,15 @@ class History:
         self._detailed.move_to_end(uid)
         if len(self._detailed) > _MOST_WITH_NODES:
             old, _ = self._detailed.popitem(last=False)
-            found = self._by_uid.get(old)
-            if found is not None:
+            decision = self._by_uid.get(old)
+            if decision is not None:
                 self._by_uid[old] = Decision(
-                    found.uid, found.pod, found.time, found.attempt, message=found.message, nominated=found.nominated
+                    decision.uid,
+                    decision.pod,
+                    decision.time,
+                    decision.attempt,
+                    message=decision.message,
+                    nominated=decision.nominated,
                 )
 
 

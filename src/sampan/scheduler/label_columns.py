@@ -36,49 +36,49 @@ class LabelColumn:
         return self._numbers.get(value, -2)
 
     def exists(self, rows: Rows) -> Flags:
-        found: Flags = self.codes[rows] != MISSING
-        return found
+        present: Flags = self.codes[rows] != MISSING
+        return present
 
     def is_one_of(self, values: Collection[str], rows: Rows) -> Flags:
         codes = self.codes[rows]
-        wanted = [self._numbers[value] for value in values if value in self._numbers]
-        if len(wanted) == 1:
-            one: Flags = codes == wanted[0]
-            return one
-        return np.isin(codes, wanted) if wanted else np.zeros(len(codes), dtype=np.bool_)
+        numbers = [self._numbers[value] for value in values if value in self._numbers]
+        if len(numbers) == 1:
+            equal: Flags = codes == numbers[0]
+            return equal
+        return np.isin(codes, numbers) if numbers else np.zeros(len(codes), dtype=np.bool_)
 
     def compares(self, bound: int, *, greater: bool, rows: Rows) -> Flags:
         """Return for each row whether its value is an integer above (or below) the bound."""
         is_number, number = self._as_integers()
         chosen = self.codes[rows]
         holds = is_number & ((number > bound) if greater else (number < bound))
-        found: Flags = holds[chosen]  # MISSING (-1) selects the last entry, which is not a number
-        return found
+        flags: Flags = holds[chosen]  # MISSING (-1) selects the last entry, which is not a number
+        return flags
 
     def _number(self, value: str) -> int:
-        found = self._numbers.get(value)
-        if found is None:
-            found = self._numbers[value] = len(self.values)
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.values)
             self.values.append(value)
             self._integers = None
-        return found
+        return number
 
     def _as_integers(self) -> tuple[Flags, Ints]:
         if self._integers is None:
             read = [_integer(value) for value in self.values] + [None]
             self._integers = (
-                np.array([found is not None for found in read], dtype=np.bool_),
-                np.array([found or 0 for found in read], dtype=np.int64),
+                np.array([number is not None for number in read], dtype=np.bool_),
+                np.array([number or 0 for number in read], dtype=np.int64),
             )
         return self._integers
 
 
 def _integer(text: str) -> int | None:
     try:
-        found = int(text) if "_" not in text and text == text.strip() else None
+        number = int(text) if "_" not in text and text == text.strip() else None
     except ValueError:
         return None
-    return found if found is not None and -(2**63) <= found < 2**63 else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 __all__ = ["MISSING", "LabelColumn"]

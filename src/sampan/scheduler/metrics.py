@@ -24,79 +24,79 @@ def doubling(first: float, factor: float, count: int) -> tuple[float, ...]:
 
 class SchedulerMetrics:
     def __init__(self, metrics: Metrics | None = None) -> None:
-        made = metrics or Metrics()
+        registry = metrics or Metrics()
         self.scheduler: Scheduler | None = None
         """The running scheduler that gauges report on."""
-        self._attempts = made.counter(
+        self._attempts = registry.counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by result and profile.",
             ("result", "profile"),
         )
-        self._attempt_s = made.histogram(
+        self._attempt_s = registry.histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "Duration of a scheduling attempt, including binding.",
             ("result", "profile"),
             doubling(0.001, 2, 15),
         )
-        self._deciding_s = made.histogram(
+        self._deciding_s = registry.histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Duration of the scheduling algorithm.",
             (),
             doubling(0.001, 2, 15),
         ).labels()
-        self._tries = made.histogram(
+        self._tries = registry.histogram(
             "scheduler_pod_scheduling_attempts", "Number of attempts until a pod was scheduled.", (), doubling(1, 2, 5)
         ).labels()
-        self._waited_s = made.histogram(
+        self._waited_s = registry.histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "Time from a pod's entry into the scheduling queue until it was scheduled.",
             ("attempts",),
             doubling(0.01, 2, 20),
         )
-        self._after_flush = made.counter(
+        self._after_flush = registry.counter(
             "scheduler_pod_scheduled_after_flush_total",
             "Pods scheduled after they were flushed from the unschedulable pods by timeout.",
         ).labels()
-        self._incoming = made.counter(
+        self._incoming = registry.counter(
             "scheduler_queue_incoming_pods_total",
             "Pods added to a scheduling queue, by queue and event.",
             ("queue", "event"),
         )
-        self.binding = made.gauge("scheduler_goroutines", "Running tasks by operation.", ("operation",)).labels(
+        self.binding = registry.gauge("scheduler_goroutines", "Running tasks by operation.", ("operation",)).labels(
             "binding"
         )
-        self.permit_waits = made.histogram(
+        self.permit_waits = registry.histogram(
             "scheduler_permit_wait_duration_seconds",
             "Time that pods waited at the Permit extension point.",
             ("result",),
             doubling(0.001, 2, 15),
         )
-        self.evaluations = made.counter(
+        self.evaluations = registry.counter(
             "scheduler_plugin_evaluation_total",
             "Plugin evaluations, counted in every 32nd scheduling attempt.",
             ("plugin", "extension_point", "profile"),
         )
-        self.preemptions = made.counter("scheduler_preemption_attempts_total", "Preemption attempts.").labels()
-        self.victims = made.histogram(
+        self.preemptions = registry.counter("scheduler_preemption_attempts_total", "Preemption attempts.").labels()
+        self.victims = registry.histogram(
             "scheduler_preemption_victims", "Number of victims of a preemption.", (), doubling(1, 2, 7)
         ).labels()
-        self.points = made.histogram(
+        self.points = registry.histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "Duration of an extension point; before binding measured in every 32nd attempt.",
             ("extension_point", "status", "profile"),
             doubling(0.0001, 2, 12),
         )
-        self.plugins = made.histogram(
+        self.plugins = registry.histogram(
             "scheduler_plugin_execution_duration_seconds",
             "Duration of a plugin; before binding measured in every 32nd attempt.",
             ("plugin", "extension_point", "status"),
             doubling(0.00001, 1.5, 20),
         )
-        made.function("scheduler_pending_pods", "Pending pods by queue.", self._pending, ("queue",))
-        made.function(
+        registry.function("scheduler_pending_pods", "Pending pods by queue.", self._pending, ("queue",))
+        registry.function(
             "scheduler_cache_size", "Nodes, pods and assumed pods in the scheduler cache.", self._cache, ("type",)
         )
-        made.function(
+        registry.function(
             "scheduler_unschedulable_pods",
             "Unschedulable pods by the plugin that rejected them.",
             self._unschedulable,
@@ -135,15 +135,15 @@ class SchedulerMetrics:
         if self.scheduler is not None:
             table = self.scheduler.table
             yield ("nodes",), table.count
-            yield ("pods",), sum(len(found) for found in table.pods)
+            yield ("pods",), sum(len(pods) for pods in table.pods)
             yield ("assumed_pods",), self.scheduler.feed.assumed
 
     def _unschedulable(self) -> Iterator[Sample]:
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for queued in self.scheduler.queue.pending() if self.scheduler is not None else ():
             profile = queued.info.pod.spec.schedulerName or "default-scheduler"
-            found.update((plugin, profile) for plugin in queued.plugins)
-        return ((labels, count) for labels, count in found.items())
+            counts.update((plugin, profile) for plugin in queued.plugins)
+        return ((labels, count) for labels, count in counts.items())
 
 
 __all__ = ["ERROR", "SCHEDULED", "UNSCHEDULABLE", "SchedulerMetrics"]

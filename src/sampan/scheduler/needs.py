@@ -41,15 +41,15 @@ class Needs:
     def parsed(self, owner: str, parse: Callable[[PodSpec], T]) -> T:
         """Return `parse(spec)`, cached under the owner's name."""
         try:
-            found: T = self._parsed[owner]
+            value: T = self._parsed[owner]
         except KeyError:
-            found = self._parsed[owner] = parse(self.spec)
-        return found
+            value = self._parsed[owner] = parse(self.spec)
+        return value
 
 
 def amounts(spec: PodSpec) -> dict[str, int]:
-    found = {name: _amount(name, quantity) for name, quantity in effective_requests(spec).items()}
-    return {name: amount for name, amount in found.items() if amount}
+    requests = {name: _amount(name, quantity) for name, quantity in effective_requests(spec).items()}
+    return {name: amount for name, amount in requests.items() if amount}
 
 
 def _amount(name: str, quantity: Any) -> int:
@@ -67,17 +67,17 @@ class NeedsTable:
 
     def of(self, spec: PodSpec) -> Needs:
         key = needs_key(spec)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Needs(spec)
-        return found
+        needs = self._known.get(key)
+        if needs is None:
+            needs = self._known[key] = Needs(spec)
+        return needs
 
 
 def needs_key(spec: PodSpec) -> bytes:
     return _encode(
         (
-            [_container(found) for found in spec.containers or ()],
-            [_container(found) for found in spec.initContainers],
+            [_container(container) for container in spec.containers or ()],
+            [_container(container) for container in spec.initContainers],
             spec.nodeSelector,
             spec.affinity,
             spec.tolerations,
@@ -98,18 +98,18 @@ def _restarts_all(found: Container) -> bool:
 
 def declared_features(spec: PodSpec) -> frozenset[str]:
     """Return the features that a node must declare in its status to run the pod."""
-    found = set()
+    features = set()
     containers = (*(spec.containers or ()), *spec.initContainers)
     if any(map(_restarts_all, containers)):
-        found.add("RestartAllContainersOnContainerExits")
+        features.add("RestartAllContainersOnContainerExits")
     if spec.hostNetwork and spec.hostUsers is False:
-        found.add("UserNamespacesHostNetworkSupport")
-    return frozenset(found)
+        features.add("UserNamespacesHostNetworkSupport")
+    return frozenset(features)
 
 
 def concerning_volumes(spec: PodSpec) -> Sequence[Volume]:
     """Return the volumes that may restrict the choice of a node."""
-    return [found for found in spec.volumes if not any(getattr(found, kind) for kind in _UNCONCERNING)]
+    return [volume for volume in spec.volumes if not any(getattr(volume, kind) for kind in _UNCONCERNING)]
 
 
 __all__ = [

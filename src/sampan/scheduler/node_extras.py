@@ -23,7 +23,7 @@ class TaintSets:
         self._numbers: dict[tuple[TaintKey, ...], int] = {(): 0}
 
     def put(self, row: int, taints: Iterable[Taint]) -> None:
-        key = tuple((found.key, found.value, found.effect) for found in taints)
+        key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.sets)
@@ -47,10 +47,10 @@ class Images:
             rows.pop(row, None)
             if not rows:
                 del self._nodes[name]
-        found = {name: image.sizeBytes for image in images for name in image.names or ()}
-        if found:
-            self._of_row[row] = list(found)
-            for name, size in found.items():
+        sizes = {name: image.sizeBytes for image in images for name in image.names or ()}
+        if sizes:
+            self._of_row[row] = list(sizes)
+            for name, size in sizes.items():
                 self._nodes.setdefault(name, {})[row] = size
 
     def nodes_with(self, name: str) -> dict[int, int]:
@@ -82,9 +82,9 @@ class UsedPorts:
 
     def add(self, row: int, port: HostPort, by: int) -> None:
         rows = self._rows.setdefault((port.protocol, port.port), {}).setdefault(port.ip, {})
-        left = rows.get(row, 0) + by
-        if left:
-            rows[row] = left
+        count = rows.get(row, 0) + by
+        if count:
+            rows[row] = count
         else:
             rows.pop(row, None)
 
@@ -92,9 +92,9 @@ class UsedPorts:
         """Return for each row whether the port is in use."""
         by_ip = self._rows.get((port.protocol, port.port), {})
         busy: set[int] = set()
-        for ip, found in by_ip.items():
+        for ip, used_rows in by_ip.items():
             if WILDCARD_IP in (port.ip, ip) or ip == port.ip:
-                busy.update(found)
+                busy.update(used_rows)
         if not busy:
             return np.zeros(count_of(rows), dtype=np.bool_)
         return np.isin(numbers_of(rows), list(busy))
@@ -102,10 +102,10 @@ class UsedPorts:
 
 def scattered(values: dict[int, int], size: int) -> Ints:
     """Return the sparse values as a dense array."""
-    made: Ints = np.zeros(size, dtype=np.int64)
+    dense: Ints = np.zeros(size, dtype=np.int64)
     if values:
-        made[list(values)] = list(values.values())
-    return made
+        dense[list(values)] = list(values.values())
+    return dense
 
 
 __all__ = ["HostPort", "Images", "TaintKey", "TaintSets", "UsedPorts", "host_ports", "scattered"]

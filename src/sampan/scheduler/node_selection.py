@@ -15,13 +15,13 @@ _NAME = "metadata.name"
 
 def required_nodes(table: NodeTable, spec: PodSpec, rows: Rows) -> Flags:
     """Return for each row whether it satisfies the pod's nodeSelector and required node affinity."""
-    found = np.ones(count_of(rows), dtype=np.bool_)
+    fits = np.ones(count_of(rows), dtype=np.bool_)
     for key, value in spec.nodeSelector.items():
-        found &= table.column(key).is_one_of((value,), rows)
+        fits &= table.column(key).is_one_of((value,), rows)
     terms = required_terms(spec)
     if terms is not None:
-        found &= matches_any(table, terms, rows)
-    return found
+        fits &= matches_any(table, terms, rows)
+    return fits
 
 
 def required_terms(spec: PodSpec) -> Sequence[NodeSelectorTerm] | None:
@@ -35,22 +35,22 @@ def has_requirements(spec: PodSpec) -> bool:
 
 
 def matches_any(table: NodeTable, terms: Sequence[NodeSelectorTerm], rows: Rows) -> Flags:
-    found = np.zeros(count_of(rows), dtype=np.bool_)
+    fits = np.zeros(count_of(rows), dtype=np.bool_)
     for term in terms:
-        found |= matches(table, term, rows)
-    return found
+        fits |= matches(table, term, rows)
+    return fits
 
 
 def matches(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Flags:
     """Return for each row whether it matches the term; empty and invalid terms match nothing."""
     if not term.matchExpressions and not term.matchFields:
         return np.zeros(count_of(rows), dtype=np.bool_)
-    found = np.ones(count_of(rows), dtype=np.bool_)
+    fits = np.ones(count_of(rows), dtype=np.bool_)
     for requirement in term.matchExpressions:
-        found &= matches_label(table, requirement, rows)
+        fits &= matches_label(table, requirement, rows)
     for requirement in term.matchFields:
-        found &= _matches_field(table, requirement, rows)
-    return found
+        fits &= _matches_field(table, requirement, rows)
+    return fits
 
 
 def matches_label(table: NodeTable, wanted: NodeSelectorRequirement, rows: Rows) -> Flags:
@@ -86,13 +86,17 @@ def named_nodes(spec: PodSpec) -> frozenset[str] | None:
     terms = required_terms(spec)
     if not terms:
         return None
-    found: set[str] = set()
+    names: set[str] = set()
     for term in terms:
-        named = [set(wanted.values) for wanted in term.matchFields if wanted.key == _NAME and wanted.operator == "In"]
+        named = [
+            set(requirement.values)
+            for requirement in term.matchFields
+            if requirement.key == _NAME and requirement.operator == "In"
+        ]
         if not named:
             return None
-        found |= set.intersection(*named)
-    return frozenset(found)
+        names |= set.intersection(*named)
+    return frozenset(names)
 
 
 __all__ = [

@@ -72,24 +72,24 @@ class NodeTable:
 
     def column(self, key: str) -> LabelColumn:
         """Return the column of a label key, which is maintained from its first use on."""
-        found = self._columns.get(key)
-        if found is None:
-            found = self._columns[key] = LabelColumn(key, self.size)
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = LabelColumn(key, self.size)
             for row, node in self._known():
-                found.put(row, node.metadata.labels.get(key))
-        return found
+                column.put(row, node.metadata.labels.get(key))
+        return column
 
     def resource(self, name: str) -> int:
         """Return the index of a resource in `allocatable` and `requested`."""
-        found = self._resources.get(name)
-        if found is None:
-            found = self._resources[name] = len(self._resources)
+        index = self._resources.get(name)
+        if index is None:
+            index = self._resources[name] = len(self._resources)
             blank = np.zeros((1, self.size), dtype=np.int64)
             self.allocatable = np.concatenate([self.allocatable, blank])
             self.requested = np.concatenate([self.requested, blank])
             for row, node in self._known():
-                self.allocatable[found, row] = amount_of(name, node.status.allocatable.get(name))
-        return found
+                self.allocatable[index, row] = amount_of(name, node.status.allocatable.get(name))
+        return index
 
     def request_items(self, needs: Needs) -> list[tuple[int, int]]:
         """Return the requests as pairs of resource index and amount."""
@@ -140,11 +140,11 @@ class NodeTable:
         row = self.rows.pop(name, None)
         if row is None:
             return
-        left = dict(self.pods[row])
-        for info in left.values():
+        pods = dict(self.pods[row])
+        for info in pods.values():
             self._take(info, row)
-        if left:
-            self._homeless[name] = left
+        if pods:
+            self._homeless[name] = pods
         self.valid[row] = False
         self.count -= 1
         self.nodes[row] = None
@@ -168,11 +168,11 @@ class NodeTable:
     def remove_pod(self, uid: str, node: str) -> PodInfo | None:
         row = self.rows.get(node)
         if row is None:
-            left = self._homeless.get(node, {})
-            found = left.pop(uid, None)
-            if not left:
+            pods = self._homeless.get(node, {})
+            removed = pods.pop(uid, None)
+            if not pods:
                 self._homeless.pop(node, None)
-            return found
+            return removed
         info = self.pods[row].get(uid)
         if info is not None:
             self._take(info, row)
@@ -269,8 +269,8 @@ class NodeTable:
 def amount_of(name: str, text: str | None) -> int:
     if text is None:
         return 0
-    found = quantity.parse(text)
-    return found.milli_value() if name == CPU else found.value()
+    amount = quantity.parse(text)
+    return amount.milli_value() if name == CPU else amount.value()
 
 
 def _shape_changed(old: Node, new: Node) -> bool:

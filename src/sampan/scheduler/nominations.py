@@ -35,12 +35,12 @@ class Nominations:
 
     def ahead_of(self, info: PodInfo, rows: Mapping[str, int]) -> list[tuple[int, list[PodInfo]]]:
         """Return, by row, the nominated pods of equal or higher priority, for which this pod has to leave room."""
-        found = []
+        nominated = []
         for node, pods in self.by_node.items():
             before = [other for other in pods.values() if other.uid != info.uid and other.priority >= info.priority]
             if before and node in rows:
-                found.append((rows[node], before))
-        return found
+                nominated.append((rows[node], before))
+        return nominated
 
     def behind(self, info: PodInfo, node: str) -> list[PodInfo]:
         """Return the pods nominated to the node whose priority is lower than that of this pod."""

@@ -12,8 +12,8 @@ def proportional(scores: Ints, *, reverse: bool = False) -> Ints:
     highest = int(scores.max()) if len(scores) else 0
     if highest == 0:
         return np.full_like(scores, MAX_SCORE) if reverse else scores
-    found = MAX_SCORE * scores // highest
-    return MAX_SCORE - found if reverse else found
+    scaled = MAX_SCORE * scores // highest
+    return MAX_SCORE - scaled if reverse else scaled
 
 
 def stretched(scores: Ints) -> Ints:

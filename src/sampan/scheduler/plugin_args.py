@@ -14,9 +14,9 @@ class ArgumentError(ValueError):
 
 def read_args(args: Mapping[str, Any], type: type[T]) -> T:
     """Convert the arguments to `type`, ignoring `kind` and `apiVersion`; raise ArgumentError if they are invalid."""
-    given = {key: value for key, value in args.items() if key not in ("kind", "apiVersion")}
+    fields = {key: value for key, value in args.items() if key not in ("kind", "apiVersion")}
     try:
-        return msgspec.convert(given, type)
+        return msgspec.convert(fields, type)
     except msgspec.ValidationError as error:
         raise ArgumentError(str(error)) from error
 

@@ -29,15 +29,15 @@ class PodCounts:
 
     def tally(self, sort: Sort) -> Tally:
         """Return the count of such pods per node; it is maintained for as long as the result is referenced."""
-        found = self._tallies.get(sort)
-        if found is None:
+        tally = self._tallies.get(sort)
+        if tally is None:
             bucket = bucket_of(sort.selectors)
-            found = self._tallies[sort] = Tally(self._size)
+            tally = self._tallies[sort] = Tally(self._size)
             self._sorts.add(bucket, sort)
-            weakref.finalize(found, self._forget, sort).atexit = False
+            weakref.finalize(tally, self._forget, sort).atexit = False
             for group in self._groups.of(bucket):
-                self._link(group, sort, found)
-        return found
+                self._link(group, sort, tally)
+        return tally
 
     def add(self, info: PodInfo, row: int) -> None:
         group = info.group
@@ -70,13 +70,13 @@ class PodCounts:
 
     def terms_about(self, group: LabelGroup) -> tuple[Term, ...]:
         """Return the affinity terms of pods on nodes that match the pods of the group."""
-        version, found = group.terms
+        version, terms = group.terms
         if version != self.version:
             labels = self.namespace_labels
             near = self._carried.of(*buckets_of(group))
-            found = tuple(term for term in near if term.pods.matches(group, labels))
-            group.terms = (self.version, found)
-        return found  # type: ignore[return-value]
+            terms = tuple(term for term in near if term.pods.matches(group, labels))
+            group.terms = (self.version, terms)
+        return terms  # type: ignore[return-value]
 
     def grow(self, size: int) -> None:
         self._size = size
@@ -96,7 +96,7 @@ class PodCounts:
             self.namespace_labels[name] = labels
         self.version += 1
         for sort, tally in list(self._tallies.items()):
-            if any(not found.namespace_selector.is_nothing for found in sort.selectors):
+            if any(not selector.namespace_selector.is_nothing for selector in sort.selectors):
                 self._recount(sort, tally, name)
 
     def _recount(self, sort: Sort, tally: Tally, namespace: str) -> None:

@@ -66,19 +66,19 @@ class PodTable:
         meta = pod.metadata
         is_terminating = meta.deletionTimestamp is not None
         key = (meta.namespace, is_terminating, *sorted(meta.labels.items()))
-        found = self.groups.get(key)
-        if found is None:
-            found = self.groups[key] = LabelGroup(meta.namespace, meta.labels, is_terminating)
-        return found
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = LabelGroup(meta.namespace, meta.labels, is_terminating)
+        return group
 
     def _terms(self, needs: Needs, namespace: str) -> tuple[Term, ...]:
         if needs.spec.affinity is None:
             return ()
         by_namespace: dict[str, tuple[Term, ...]] = needs.parsed("terms", lambda spec: {})
-        found = by_namespace.get(namespace)
-        if found is None:
-            found = by_namespace[namespace] = self.terms.of(needs.spec, namespace)
-        return found
+        terms = by_namespace.get(namespace)
+        if terms is None:
+            terms = by_namespace[namespace] = self.terms.of(needs.spec, namespace)
+        return terms
 
 
 __all__ = ["DEFAULT_SCHEDULER", "PodInfo", "PodTable"]

@@ -55,7 +55,7 @@ class Sort(NamedTuple):
     def matches(self, group: LabelGroup, namespaces: NamespaceLabels) -> bool:
         if group.is_terminating and not self.with_terminating:
             return False
-        return all(found.matches(group, namespaces) for found in self.selectors)
+        return all(selector.matches(group, namespaces) for selector in self.selectors)
 
 
 __all__ = ["LabelGroup", "NamespaceLabels", "PodSelector", "Sort"]

@@ -83,11 +83,11 @@ class SchedulingQueue:
         return self._pods.get(uid)
 
     def counts(self) -> dict[str, int]:
-        found = dict.fromkeys((ACTIVE, BACKOFF, UNSCHEDULABLE, GATED), 0)
+        counts = dict.fromkeys((ACTIVE, BACKOFF, UNSCHEDULABLE, GATED), 0)
         for queued in self._pods.values():
-            if queued.where in found:
-                found[queued.where] += 1
-        return found
+            if queued.where in counts:
+                counts[queued.where] += 1
+        return counts
 
     def pending(self) -> Iterable[Queued]:
         return list(self._pods.values())
@@ -131,13 +131,13 @@ class SchedulingQueue:
 
     def take(self, uids: Iterable[str]) -> list[Queued]:
         """Take those of the pods that are in the queue out of turn and start their attempts."""
-        found = []
+        pods = []
         for uid in uids:
             queued = self._pods.get(uid)
             if queued is not None and queued.where in (ACTIVE, BACKOFF, UNSCHEDULABLE):
                 self._unschedulable.pop(uid, None)
-                found.append(self._taken(queued))
-        return found
+                pods.append(self._taken(queued))
+        return pods
 
     def _taken(self, queued: Queued) -> Queued:
         queued.where = TAKEN

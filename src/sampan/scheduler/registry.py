@@ -61,10 +61,10 @@ def load(name: str) -> Callable[[Handle], Any]:
     if where:
         module, _, attribute = where.partition(":")
         try:
-            made: Callable[[Handle], Any] = getattr(import_module(module), attribute)
+            factory: Callable[[Handle], Any] = getattr(import_module(module), attribute)
         except (ImportError, AttributeError) as error:
             raise UnknownPlugin(f"plug-in {name!r} cannot be loaded: {error}") from error
-        return made
+        return factory
     for point in entry_points(group=ENTRY_POINTS, name=name):
         loaded: Callable[[Handle], Any] = point.load()
         return loaded
@@ -85,23 +85,23 @@ def make_profile(
     config: ProfileConfig, handle: Handle, picker: Picker, metrics: SchedulerMetrics | None = None
 ) -> Profile:
     """Create a profile; plug-ins enabled at a specific extension point run before those enabled at all points."""
-    made: dict[str, Any] = {}
+    instances: dict[str, Any] = {}
     weights: dict[str, int] = {}
 
     def plugin(choice: PluginChoice) -> Any:
-        if choice.name not in made:
-            made[choice.name] = _make(choice, config, handle)
-        found = made[choice.name]
-        weights[found.name] = choice.weight or weights.get(found.name, 0)
-        return found
+        if choice.name not in instances:
+            instances[choice.name] = _make(choice, config, handle)
+        selected = instances[choice.name]
+        weights[selected.name] = choice.weight or weights.get(selected.name, 0)
+        return selected
 
     every = [plugin(choice) for choice in config.plugins]
     points: dict[str, list[Any]] = {}
     for point, method in POINTS.items():
         choice = config.points.get(point)
-        found = [_at(point, plugin(more)) for more in (choice.enabled if choice is not None else ())]
-        found += [one for one in every if hasattr(one, method) and not _is_off(one.name, choice)]
-        points[point] = list({one.name: one for one in found}.values())
+        selected = [_at(point, plugin(more)) for more in (choice.enabled if choice is not None else ())]
+        selected += [instance for instance in every if hasattr(instance, method) and not _is_off(instance.name, choice)]
+        points[point] = list({instance.name: instance for instance in selected}.values())
     if len(points["queueSort"]) != 1:
         raise ArgumentError(f"profile {config.scheduler_name}: exactly one plug-in sorts the queue")
     if not points["bind"]:
@@ -119,12 +119,12 @@ def make_profile(
 def _make(choice: PluginChoice, config: ProfileConfig, handle: Handle) -> Any:
     own = replace(handle, args=config.args.get(choice.name, {}), scheduler_name=config.scheduler_name)
     try:
-        made = load(choice.plugin or choice.name)(own)
+        plugin = load(choice.plugin or choice.name)(own)
     except ArgumentError as error:
         raise ArgumentError(f"arguments of {choice.name}: {error}") from error
     if choice.plugin:
-        made.name = choice.name
-    return made
+        plugin.name = choice.name
+    return plugin
 
 
 def _at(point: str, plugin: Any) -> Any:
@@ -139,12 +139,12 @@ def _is_off(name: str, choice: Any) -> bool:
 
 def hints_of(profiles: Iterable[Profile]) -> dict[ClusterEvent, list[tuple[str, Hint | None]]]:
     """Return the queueing hints of all plug-ins, by event."""
-    found: dict[ClusterEvent, dict[str, Hint | None]] = {}
+    hints: dict[ClusterEvent, dict[str, Hint | None]] = {}
     for profile in profiles:
         for plugin in profile.plugins:
             for event, hint in plugin.events() if hasattr(plugin, "events") else ():
-                found.setdefault(event, {})[plugin.name] = hint
-    return {event: list(plugins.items()) for event, plugins in found.items()}
+                hints.setdefault(event, {})[plugin.name] = hint
+    return {event: list(plugins.items()) for event, plugins in hints.items()}
 
 
 def silent_about_events(profiles: Iterable[Profile]) -> frozenset[str]:

@@ -28,10 +28,10 @@ def considered(table: NodeTable, needs: Needs, name: str, rows: Rows, *, nonzero
     if nonzero and at in (CPU_AT, MEMORY_AT):
         index = 0 if at == CPU_AT else 1
         return table.nonzero[index, rows] + needs.nonzero[index], allocatable
-    wanted = needs.requests.get(name, 0)
-    if not wanted and "/" in name:
+    request = needs.requests.get(name, 0)
+    if not request and "/" in name:
         return np.zeros_like(allocatable), np.zeros_like(allocatable)
-    return table.requested[at, rows] + wanted, allocatable
+    return table.requested[at, rows] + request, allocatable
 
 
 __all__ = ["DEFAULT_RESOURCES", "ResourceSpec", "considered"]

@@ -52,10 +52,10 @@ def _unit(resource: str) -> str:
 
 
 def _written(samples: dict[str, list[Sample]]) -> str:
-    made = Metrics()
-    for name, told, _ in _FAMILIES:
-        made.function(name, told, partial(samples.__getitem__, name), _LABELS)
-    return made.text()
+    metrics = Metrics()
+    for name, description, _ in _FAMILIES:
+        metrics.function(name, description, partial(samples.__getitem__, name), _LABELS)
+    return metrics.text()
 
 
 __all__ = ["RESOURCES", "resource_text"]

@@ -27,11 +27,11 @@ Strategy = Callable[[Sequence[Amounts]], Ints]
 
 
 def least_allocated(amounts: Sequence[Amounts]) -> Ints:
-    return _weighted([(found, _share_free(found)) for found in amounts])
+    return _weighted([(resource, _share_free(resource)) for resource in amounts])
 
 
 def most_allocated(amounts: Sequence[Amounts]) -> Ints:
-    return _weighted([(found, _share_taken(found)) for found in amounts])
+    return _weighted([(resource, _share_taken(resource)) for resource in amounts])
 
 
 def _share_free(found: Amounts) -> Ints:
@@ -47,8 +47,8 @@ def _share_taken(found: Amounts) -> Ints:
 def _weighted(parts: Sequence[tuple[Amounts, Ints]]) -> Ints:
     total: Ints = np.zeros_like(parts[0][1])
     weights: Ints = np.zeros_like(total)
-    for found, scores in parts:
-        weight = np.where(found.allocatable > 0, found.weight, 0)
+    for resource, scores in parts:
+        weight = np.where(resource.allocatable > 0, resource.weight, 0)
         total += scores * weight
         weights += weight
     return total // np.maximum(weights, 1)
@@ -63,9 +63,9 @@ class RequestedToCapacity:
     def __call__(self, amounts: Sequence[Amounts]) -> Ints:
         total: Ints = np.zeros_like(amounts[0].requested)
         weights: Ints = np.zeros_like(total)
-        for found in amounts:
-            scores = self._score(found)
-            weight = np.where((found.allocatable > 0) & (scores > 0), found.weight, 0)
+        for resource in amounts:
+            scores = self._score(resource)
+            weight = np.where((resource.allocatable > 0) & (scores > 0), resource.weight, 0)
             total += scores * weight
             weights += weight
         return _rounded(total, weights)
@@ -77,17 +77,17 @@ class RequestedToCapacity:
 
     def _line(self, at: Ints) -> Ints:
         points = self._points
-        found: Ints = np.full_like(at, points[-1][1])
+        scores: Ints = np.full_like(at, points[-1][1])
         for (left, low), (right, high) in reversed(list(pairwise(points))):
             step = (high - low) * (at - left)
             inner = low + _toward_zero(step, right - left)
-            found = np.where(at <= right, inner, found)
-        return np.where(at <= points[0][0], points[0][1], found)
+            scores = np.where(at <= right, inner, scores)
+        return np.where(at <= points[0][0], points[0][1], scores)
 
 
 def _toward_zero(number: Ints, divisor: int) -> Ints:
-    found: Ints = np.sign(number) * (np.abs(number) // divisor)
-    return found
+    quotient: Ints = np.sign(number) * (np.abs(number) // divisor)
+    return quotient
 
 
 def _rounded(total: Ints, weights: Ints) -> Ints:
@@ -97,9 +97,12 @@ def _rounded(total: Ints, weights: Ints) -> Ints:
 
 def balanced(requested: Sequence[Ints], allocatable: Sequence[Ints]) -> Ints:
     """Return 100 where all resources would be utilized equally, and less the more their utilization differs."""
-    has = np.array([found > 0 for found in allocatable])
+    has = np.array([amount > 0 for amount in allocatable])
     fractions = np.array(
-        [np.minimum(asked / np.maximum(there, 1), 1.0) for asked, there in zip(requested, allocatable, strict=True)]
+        [
+            np.minimum(request / np.maximum(capacity, 1), 1.0)
+            for request, capacity in zip(requested, allocatable, strict=True)
+        ]
     )
     if len(fractions) == 2:
         spread = np.abs((fractions[0] - fractions[1]) / 2)
@@ -114,14 +117,14 @@ def _deviation(fractions: Any, has: Any) -> Any:
     number = np.maximum(counted, 1)
     mean = fractions.sum(axis=0) / number
     squares = (np.where(has, fractions - mean, 0.0) ** 2).sum(axis=0)
-    found = np.sqrt(squares / number)
+    deviation = np.sqrt(squares / number)
     if len(fractions) > 2:
         pair = counted == 2
         if pair.any():  # the same as half the difference; computed that way to avoid rounding errors
             high = np.where(has, fractions, -np.inf).max(axis=0)
             low = np.where(has, fractions, np.inf).min(axis=0)
-            found = np.where(pair, (high - low) / 2, found)
-    return np.where(counted > 1, found, 0.0)
+            deviation = np.where(pair, (high - low) / 2, deviation)
+    return np.where(counted > 1, deviation, 0.0)
 
 
 __all__ = ["MAX_SCORE", "Amounts", "RequestedToCapacity", "Strategy", "balanced", "least_allocated", "most_allocated"]

@@ -85,8 +85,8 @@ class Scheduler:
         )
         picker = InTurn() if self.config.seed is None else Seeded(self.config.seed)
         self.profiles: dict[str, Profile] = {
-            found.scheduler_name: make_profile(found, handle, picker, self.metrics)
-            for found in map(self._without_ignored, self.config.profiles)
+            profile.scheduler_name: make_profile(profile, handle, picker, self.metrics)
+            for profile in map(self._without_ignored, self.config.profiles)
         }
         self.queue = SchedulingQueue(
             clock=clock,
@@ -187,9 +187,9 @@ class Scheduler:
             await self.schedule(queued)
         except ExtenderError as error:
             self.failures.errored(queued, str(error))
-        except Exception as fault:
+        except Exception as exception:
             log.exception("scheduling of pod %s failed unexpectedly", queued.info.full_name)
-            self.failures.errored(queued, str(fault) or type(fault).__name__)
+            self.failures.errored(queued, str(exception) or type(exception).__name__)
 
     # -- one pod -----------------------------------------------------------------------------------------------------
 

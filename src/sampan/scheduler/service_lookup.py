@@ -22,18 +22,18 @@ class ServiceLookup:
 
     def selectors(self, info: PodInfo) -> tuple[Selector, ...]:
         """Return the selectors of the services that select the pod, in the order of the services' names."""
-        found = self._kept.get(info.group)
-        if found is None:
+        selectors = self._kept.get(info.group)
+        if selectors is None:
             if len(self._kept) >= _MOST:
                 self._kept.clear()
-            found = self._kept[info.group] = tuple(self._compute(info))
-        return found
+            selectors = self._kept[info.group] = tuple(self._compute(info))
+        return selectors
 
     def _compute(self, info: PodInfo) -> list[Selector]:
         labels = info.group.labels
         services = sorted(self._services.list(info.namespace), key=lambda service: service.metadata.name)
-        wanted = [service.spec.selector for service in services]
-        return [from_labels(found) for found in wanted if found and found.items() <= labels.items()]
+        selectors = [service.spec.selector for service in services]
+        return [from_labels(selector) for selector in selectors if selector and selector.items() <= labels.items()]
 
     def _changed(self, old: Any, new: Any) -> None:
         self._kept.clear()

@@ -19,10 +19,10 @@ Bucket = tuple[str, str, str]
 
 def bucket_of(selectors: Iterable[PodSelector]) -> Bucket:
     """Return the bucket of the first selector; pods that match all selectors match the first one."""
-    for found in selectors:
-        is_one = len(found.namespaces) == 1 and found.namespace_selector.is_nothing
-        namespace = next(iter(found.namespaces)) if is_one else ""
-        exact = found.selector.exact()
+    for selector in selectors:
+        is_one = len(selector.namespaces) == 1 and selector.namespace_selector.is_nothing
+        namespace = next(iter(selector.namespaces)) if is_one else ""
+        exact = selector.selector.exact()
         return (namespace, *exact[-1]) if exact else (namespace, "", "")
     return ("", "", "")
 
@@ -44,17 +44,17 @@ class Buckets(Generic[T]):
         self._buckets.setdefault(bucket, {})[thing] = None
 
     def remove(self, bucket: Bucket, thing: T) -> None:
-        found = self._buckets.get(bucket)
-        if found is not None:
-            found.pop(thing, None)
-            if not found:
+        things = self._buckets.get(bucket)
+        if things is not None:
+            things.pop(thing, None)
+            if not things:
                 del self._buckets[bucket]
 
     def of(self, *buckets: Bucket) -> list[T]:
         return [thing for bucket in buckets for thing in self._buckets.get(bucket, ())]
 
     def __iter__(self) -> Iterator[T]:
-        return iter([thing for found in self._buckets.values() for thing in found])
+        return iter([thing for bucket in self._buckets.values() for thing in bucket])
 
 
 __all__ = ["Bucket", "Buckets", "bucket_of", "buckets_of"]

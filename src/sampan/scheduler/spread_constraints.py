@@ -35,21 +35,21 @@ def read(found: Iterable[TopologySpreadConstraint], action: str, labels: Mapping
     """Return the constraints whose `whenUnsatisfiable` is `action`."""
     return tuple(
         Constraint(
-            max_skew=one.maxSkew,
-            topology_key=one.topologyKey,
-            selector=_narrowed(selector_of(one.labelSelector), one.matchLabelKeys, labels),
-            min_domains=one.minDomains if one.minDomains is not None else 1,
-            honors_affinity=one.nodeAffinityPolicy != "Ignore",
-            honors_taints=one.nodeTaintsPolicy == "Honor",
+            max_skew=constraint.maxSkew,
+            topology_key=constraint.topologyKey,
+            selector=_narrowed(selector_of(constraint.labelSelector), constraint.matchLabelKeys, labels),
+            min_domains=constraint.minDomains if constraint.minDomains is not None else 1,
+            honors_affinity=constraint.nodeAffinityPolicy != "Ignore",
+            honors_taints=constraint.nodeTaintsPolicy == "Honor",
         )
-        for one in found
-        if one.whenUnsatisfiable == action
+        for constraint in found
+        if constraint.whenUnsatisfiable == action
     )
 
 
 def _narrowed(selector: Selector, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
-    wanted = [Requirement(key, Operator.IN, (labels[key],)) for key in keys if key in labels]
-    missing = [found for found in wanted if found not in selector.requirements]
+    requirements = [Requirement(key, Operator.IN, (labels[key],)) for key in keys if key in labels]
+    missing = [requirement for requirement in requirements if requirement not in selector.requirements]
     return selector.narrowed(*missing) if missing and not selector.is_nothing else selector
 
 

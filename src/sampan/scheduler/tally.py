@@ -30,12 +30,12 @@ class Tally:
 
     def by_domain(self, column: LabelColumn, shape: int) -> "DomainSums":
         """Return the sums over all nodes with the label, for this shape of the table; kept as long as the tally."""
-        found = self._by_key.get(column.key)
-        if found is None:
-            found = self._by_key[column.key] = DomainSums(self, column, None, shape)
-        elif found.shape != shape:
-            found.rebuild(None, shape)
-        return found
+        sums = self._by_key.get(column.key)
+        if sums is None:
+            sums = self._by_key[column.key] = DomainSums(self, column, None, shape)
+        elif sums.shape != shape:
+            sums.rebuild(None, shape)
+        return sums
 
     def watch(self, sums: "DomainSums") -> None:
         self._sums.add(sums)
@@ -75,8 +75,8 @@ class DomainSums:
 
         A node without the label has the code MISSING (-1), which selects the last entry, always 0.
         """
-        found: Ints = self.values[codes]
-        return found
+        sums: Ints = self.values[codes]
+        return sums
 
 
 __all__ = ["DomainSums", "Tally"]

@@ -26,7 +26,7 @@ def tolerates(toleration: Toleration, taint: TaintKey) -> bool:
 
 
 def is_tolerated(taint: TaintKey, tolerations: Iterable[Toleration]) -> bool:
-    return any(tolerates(found, taint) for found in tolerations)
+    return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
 def keeps_off(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> bool:
@@ -36,7 +36,7 @@ def keeps_off(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> 
 
 def disliked(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> int:
     """Return the number of untolerated PreferNoSchedule taints."""
-    concerned = [found for found in tolerations if found.effect in ("", PREFER_NO_SCHEDULE)]
+    concerned = [toleration for toleration in tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)]
     return sum(taint[2] == PREFER_NO_SCHEDULE and not is_tolerated(taint, concerned) for taint in taints)
 
 

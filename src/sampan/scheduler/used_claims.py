@@ -23,9 +23,9 @@ class UsedClaims:
         for volume in info.needs.parsed("claiming volumes", claiming_volumes):
             key = Key(info.namespace, claim_name_of(info.pod, volume))
             rows = self._rows.setdefault(key, {})
-            left = rows.get(row, 0) + by
-            if left:
-                rows[row] = left
+            count = rows.get(row, 0) + by
+            if count:
+                rows[row] = count
             else:
                 rows.pop(row, None)
                 if not rows:

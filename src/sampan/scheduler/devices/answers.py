@@ -32,7 +32,7 @@ class Answers:
         self.wants = wants
         self._views, self._ledger, self._selectors, self._most_steps = views, ledger, selectors, most_steps
         self._every = list(wants.every)
-        self._counts_all = any(wanted.takes_all for _, wanted in self._every)
+        self._counts_all = any(request.takes_all for _, request in self._every)
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -58,13 +58,13 @@ class Answers:
 
     def verdicts(self, rows: NDArray[np.intp]) -> Ints:
         """Return, for each row, FITS or the index of its refusal plus one."""
-        found: Ints = self._verdicts[self._numbered(rows)]
-        return found
+        verdicts: Ints = self._verdicts[self._numbered(rows)]
+        return verdicts
 
     def ranks(self, rows: NDArray[np.intp]) -> Ints:
         """Return a rank for each row, higher for better alternatives."""
-        found: Ints = self._ranks[self._numbered(rows)]
-        return found
+        ranks: Ints = self._ranks[self._numbered(rows)]
+        return ranks
 
     def found(self, row: int) -> Found | None:
         """Return the devices for the claims if those of the node suffice."""
@@ -91,8 +91,8 @@ class Answers:
         return bool((numbers >= 0).all() and (self._verdicts[numbers] >= 0).all())
 
     def _numbered(self, rows: NDArray[np.intp]) -> Ints:
-        found: Ints = self._of_view[self._views.numbers[rows]]
-        return found
+        numbers: Ints = self._of_view[self._views.numbers[rows]]
+        return numbers
 
     # -- invalidation ------------------------------------------------------------------------------------------------
 
@@ -116,8 +116,8 @@ class Answers:
 
     def _forget_gone(self) -> None:
         """Drop entries of pool views that no longer exist; pools that are irrelevant to the claims may change often."""
-        there = set(self._views.pools())
-        self._offered = {pool: offered for pool, offered in self._offered.items() if pool in there}
+        pools = set(self._views.pools())
+        self._offered = {pool: offered for pool, offered in self._offered.items() if pool in pools}
         self._most_offered = 2 * len(self._offered) + _MOST_SPARE
 
     def _put(self, number: int, said: Found | Refusal | None) -> None:
@@ -131,8 +131,8 @@ class Answers:
         elif said is not None:
             self._found[number], self._verdicts[number] = said, FITS
             parts = zip(self.wants.claims, said, strict=True)
-            self._ranks[number] = sum(rank(claim, taken) for claim, taken in parts)
-            for pool_id in {one.candidate.id.pool_id for claim in said for one in claim}:
+            self._ranks[number] = sum(rank(claim, allocations) for claim, allocations in parts)
+            for pool_id in {allocation.candidate.id.pool_id for claim in said for allocation in claim}:
                 self._using.setdefault(pool_id, set()).add(number)
 
     # -- computation -------------------------------------------------------------------------------------------------
@@ -164,23 +164,23 @@ class Answers:
 
     def _look_at(self, pool: PoolView) -> Generator[None, None, None]:
         suited = []
-        for claim, wanted in self._every:
-            suited.append((yield from self._suited(pool.candidates, claim, wanted)))
+        for claim, request in self._every:
+            suited.append((yield from self._suited(pool.candidates, claim, request)))
         self._offered[pool] = Offered(pool, suited) if pool.fault or any(suited) else None
 
     def _suited(
         self, candidates: Sequence[Candidate], claim: int, wanted: Wanted
     ) -> Generator[None, None, list[Suited]]:
-        found = []
-        for place, candidate in enumerate(candidates):
-            if place % _TURN == _TURN - 1:
+        suited = []
+        for index, candidate in enumerate(candidates):
+            if index % _TURN == _TURN - 1:
                 yield
-            said = self._selectors.suits(claim, wanted, candidate)
-            if isinstance(said, Refusal):
-                found.append(Suited(candidate, said))
-            elif said:
-                found.append(Suited(candidate))
-        return found
+            verdict = self._selectors.suits(claim, wanted, candidate)
+            if isinstance(verdict, Refusal):
+                suited.append(Suited(candidate, verdict))
+            elif verdict:
+                suited.append(Suited(candidate))
+        return suited
 
     def _answer(self, number: int) -> Generator[None, None, None]:
         if not 0 <= number < len(self._mattering) or self._verdicts[number] >= 0:
@@ -188,16 +188,16 @@ class Answers:
         began, mattering = self._ledger_at, self._mattering[number]
         offered = [offer for pool in mattering if (offer := self._offer(pool)) is not None]
         search = Search(wants=self.wants, offered=offered, ledger=self._ledger, most_steps=self._most_steps)
-        said = yield from search.run()
+        outcome = yield from search.run()
         is_out_of_date = self._ledger_at != began or self._mattering[number : number + 1] != [mattering]
         if not is_out_of_date:  # another task may have invalidated or renumbered the outcome while the search yielded
-            self._put(number, said)
+            self._put(number, outcome)
         yield
 
 
 def _distinct(numbers: Ints, flags: Flags) -> list[int]:
-    found: list[int] = np.unique(numbers[flags]).tolist() if flags.any() else []
-    return found
+    distinct: list[int] = np.unique(numbers[flags]).tolist() if flags.any() else []
+    return distinct
 
 
 __all__ = ["FITS", "Answers"]

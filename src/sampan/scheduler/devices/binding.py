@@ -42,9 +42,9 @@ class ClaimWrites:
         fresh = copy_of(claim)
         fresh.metadata.name = fresh.metadata.uid = ""
         namespace = fresh.metadata.namespace
-        made = await _saying(f"create claim for extended resources {namespace}/", self._client.create(fresh))
-        self._ledger.rename(claim.metadata.uid, made.metadata.uid)
-        return made
+        created = await _saying(f"create claim for extended resources {namespace}/", self._client.create(fresh))
+        self._ledger.rename(claim.metadata.uid, created.metadata.uid)
+        return created
 
     async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: Pod) -> ResourceClaim:
         """Write the allocation, if the claim has none yet, and reserve the claim for the pod."""
@@ -91,27 +91,27 @@ class ClaimWrites:
             async with asyncio.TaskGroup() as group:
                 timer = group.create_task(self._clock.sleep(timeout_s))
                 timer.add_done_callback(lambda _: changed.set())
-                while (fault := self._judged(claims, timeout_s)) is None and not is_over:
+                while (message := self._judged(claims, timeout_s)) is None and not is_over:
                     changed.clear()
                     is_over = timer.done() or (await changed.wait() and timer.done())
                 timer.cancel()
         finally:
             self._waiting.discard(changed)
-        if fault != "":
-            raise BindingFailed(fault or _DEADLINE)
+        if message != "":
+            raise BindingFailed(message or _DEADLINE)
 
     def _judged(self, claims: Sequence[ResourceClaim], timeout_s: float) -> str | None:
         """Return an error message, an empty string if all devices are ready, or None while they are not."""
         for claim in claims:
-            known = self._claims.get(claim.metadata.name, claim.metadata.namespace)
-            if known is None or int(known.metadata.resourceVersion) < int(claim.metadata.resourceVersion):
+            cached = self._claims.get(claim.metadata.name, claim.metadata.namespace)
+            if cached is None or int(cached.metadata.resourceVersion) < int(claim.metadata.resourceVersion):
                 return None
             try:
-                if is_ready(known):
+                if is_ready(cached):
                     continue
-            except NotReady as fault:
-                return str(fault)
-            is_too_late = is_late(known, self._clock.now(), timeout_s)
+            except NotReady as error:
+                return str(error)
+            is_too_late = is_late(cached, self._clock.now(), timeout_s)
             return f"device binding timeout: claim={claim.metadata.name}" if is_too_late else None
         return ""
 
@@ -139,7 +139,7 @@ class ClaimWrites:
 
     async def _unprotect(self, claim: ResourceClaim) -> ResourceClaim:
         changed = copy_of(claim)
-        changed.metadata.finalizers = [one for one in changed.metadata.finalizers if one != FINALIZER]
+        changed.metadata.finalizers = [finalizer for finalizer in changed.metadata.finalizers if finalizer != FINALIZER]
         return await self._client.update(changed)
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -167,8 +167,8 @@ async def _saying(doing: str, write: Awaitable[T]) -> T:
         return await write
     except errors.Conflict:
         raise
-    except (errors.ApiError, ConnectionFailed) as fault:
-        raise BindingFailed(f"{doing}: {fault}") from fault
+    except (errors.ApiError, ConnectionFailed) as error:
+        raise BindingFailed(f"{doing}: {error}") from error
 
 
 def _full_name(claim: ResourceClaim) -> str:

@@ -22,10 +22,10 @@ def taken_of(device: Device, wanted: Consumed) -> dict[str, Quantity] | None:
     """
     if any(name not in device.capacity for name in wanted):
         return None
-    found = {name: _taken(wanted.get(name), capacity) for name, capacity in device.capacity.items()}
-    if any(_is_against(amount, device.capacity[name].requestPolicy) for name, amount in found.items()):
+    amounts = {name: _taken(wanted.get(name), capacity) for name, capacity in device.capacity.items()}
+    if any(_is_against(amount, device.capacity[name].requestPolicy) for name, amount in amounts.items()):
         return None
-    return found
+    return amounts
 
 
 def has_room(device: Device, taken: Consumed, *others: Consumed) -> bool:

@@ -22,7 +22,7 @@ def claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
     """Return the pod's claims in the order of the spec, without those that turned out not to be needed; raise
     ClaimAmiss.
     """
-    found = []
+    claims = []
     for name, is_made in _names(pod):
         claim = find(name, pod.metadata.namespace)
         if claim is None:
@@ -35,25 +35,27 @@ def claims_of(pod: Pod, find: Find) -> list[ResourceClaim]:
             space = pod.metadata.namespace
             what = f"ResourceClaim {space}/{name} was not created for pod {space}/{pod.metadata.name}"
             raise ClaimAmiss(f"{what} (pod is not owner)")
-        found.append(claim)
-    return found
+        claims.append(claim)
+    return claims
 
 
 def _names(pod: Pod) -> Iterator[tuple[str, bool]]:
     """Yield the name of each claim, and whether the claim was generated for the pod."""
-    for one in pod.spec.resourceClaims:
-        if one.resourceClaimName:
-            yield one.resourceClaimName, False
+    for pod_claim in pod.spec.resourceClaims:
+        if pod_claim.resourceClaimName:
+            yield pod_claim.resourceClaimName, False
             continue
-        made = next((found for found in pod.status.resourceClaimStatuses if found.name == one.name), None)
-        if made is None:
+        claim_status = next(
+            (status for status in pod.status.resourceClaimStatuses if status.name == pod_claim.name), None
+        )
+        if claim_status is None:
             raise ClaimAmiss(f'pod "{pod.metadata.namespace}/{pod.metadata.name}": ResourceClaim not created yet')
-        if made.resourceClaimName:
-            yield made.resourceClaimName, True
+        if claim_status.resourceClaimName:
+            yield claim_status.resourceClaimName, True
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(one.uid == pod.metadata.uid for one in claim.status.reservedFor)
+    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reservedFor)
 
 
 def can_be_reserved(claim: ResourceClaim) -> bool:

@@ -35,13 +35,15 @@ def served(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     If several classes declare the same `extendedResourceName`, the newest provides it; among those of the same age, the
     one whose name sorts first.
     """
-    found: dict[str, DeviceClass] = {}
-    by_name = sorted(classes, key=lambda one: one.metadata.name)
-    for one in sorted(by_name, key=lambda one: one.metadata.creationTimestamp or "", reverse=True):
-        found[PREFIX + one.metadata.name] = one
-        if one.spec.extendedResourceName:
-            found.setdefault(one.spec.extendedResourceName, one)
-    return found
+    by_resource: dict[str, DeviceClass] = {}
+    by_name = sorted(classes, key=lambda device_class: device_class.metadata.name)
+    for device_class in sorted(
+        by_name, key=lambda device_class: device_class.metadata.creationTimestamp or "", reverse=True
+    ):
+        by_resource[PREFIX + device_class.metadata.name] = device_class
+        if device_class.spec.extendedResourceName:
+            by_resource.setdefault(device_class.spec.extendedResourceName, device_class)
+    return by_resource
 
 
 def may_be_served(resource: str) -> bool:

@@ -50,10 +50,15 @@ def attribute(candidate: Candidate, name: str) -> Value | None:
     """
     attributes = candidate.device.attributes
     domain, _, own = name.partition("/")
-    found = attributes.get(name) or (attributes.get(own) if domain == candidate.id.driver else None)
-    if found is None:
+    device_attribute = attributes.get(name) or (attributes.get(own) if domain == candidate.id.driver else None)
+    if device_attribute is None:
         return None
-    pairs = (("string", found.string), ("int", found.int), ("bool", found.bool), ("version", found.version))
+    pairs = (
+        ("string", device_attribute.string),
+        ("int", device_attribute.int),
+        ("bool", device_attribute.bool),
+        ("version", device_attribute.version),
+    )
     return next(((kind, value) for kind, value in pairs if value is not None), None)
 
 

@@ -66,7 +66,7 @@ def special_claim(pod: Pod, resources: Iterable[str], class_of: Callable[[str], 
         ownerReferences=[owner],
         annotations={ANNOTATION: "true"},
     )
-    by_name = sorted(requests, key=lambda one: one.name)
+    by_name = sorted(requests, key=lambda request: request.name)
     return Special(
         ResourceClaim(metadata=meta, spec=ResourceClaimSpec(devices=DeviceClaim(requests=by_name))), mappings
     )
@@ -77,27 +77,27 @@ def _requests(pod: Pod, resource: str, class_name: str) -> _Part:
     first = len(pod.spec.initContainers)
     lasting: dict[int, DeviceRequest] = {}
     passing: list[DeviceRequest] = []
-    found, early = _Part([], []), _Part([], [])
+    part, early = _Part([], []), _Part([], [])
     for at, container in enumerate(containers):
         if at >= first or container.restartPolicy == "Always":
             request, mapped = _request(at, container, resource, class_name, ())
-            found.mappings.extend(mapped)
+            part.mappings.extend(mapped)
             if request is not None:
                 lasting[at] = request
     for at, container in enumerate(containers[:first]):
         if container.restartPolicy != "Always":
-            later = [request for place, request in lasting.items() if place >= at]
+            later = [request for index, request in lasting.items() if index >= at]
             request, mapped = _request(at, container, resource, class_name, later)
             early.mappings.extend(mapped)
             passing += [request] if request is not None else []
     if passing:
         most = max(passing, key=_count)
         names = {request.name for request in passing}
-        for one in early.mappings:
-            one.requestName = most.name if one.requestName in names else one.requestName
-        found.requests.append(most)
-    found.requests.extend(lasting.values())
-    return _Part(found.requests, [*found.mappings, *early.mappings])
+        for mapping in early.mappings:
+            mapping.requestName = most.name if mapping.requestName in names else mapping.requestName
+        part.requests.append(most)
+    part.requests.extend(lasting.values())
+    return _Part(part.requests, [*part.mappings, *early.mappings])
 
 
 def _request(
@@ -106,18 +106,18 @@ def _request(
     """Return the request for what the container needs in addition to the other requests, and the mappings to all of
     them.
     """
-    asked = container.resources.requests
-    left = parse(asked[resource]).value() if resource in asked else 0
+    requests = container.resources.requests
+    remaining = parse(requests[resource]).value() if resource in requests else 0
     mapped: list[ContainerExtendedResourceRequest] = []
-    if not left:
+    if not remaining:
         return None, mapped
     for other in others:
-        left -= _count(other)
+        remaining -= _count(other)
         mapped.append(_mapping(container, resource, other.name))
-        if left <= 0:
+        if remaining <= 0:
             return None, mapped
-    name = f"container-{at}-request-{sorted(asked).index(resource)}"
-    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=left)
+    name = f"container-{at}-request-{sorted(requests).index(resource)}"
+    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=remaining)
     mapped.append(_mapping(container, resource, name))
     return DeviceRequest(name=name, exactly=exactly), mapped
 

@@ -43,12 +43,12 @@ class Finder:
                 yield slice(None), part
             return
         bits = np.zeros(len(rows), dtype=np.int64)
-        for place, name in enumerate(state.extended):
+        for bit, name in enumerate(state.extended):
             at = self._table.resource(name)
             lacking = self._table.allocatable[at, rows] == 0
-            bits |= lacking.astype(np.int64) << place
+            bits |= lacking.astype(np.int64) << bit
         for pattern in np.unique(bits).tolist():
-            names = tuple(name for place, name in enumerate(state.extended) if pattern >> place & 1)
+            names = tuple(name for bit, name in enumerate(state.extended) if pattern >> bit & 1)
             part = self.part(state, pod, names)
             if part is not None:
                 yield bits == pattern, part
@@ -70,10 +70,10 @@ class Finder:
 
     def _answers(self, claims: list[ResourceClaim]) -> Answers:
         key = wants_key(claims, self._classes.get)
-        found = self._kept.get(key)
-        if found is None:
+        answers = self._kept.get(key)
+        if answers is None:
             self._views.refresh()
-            found = self._kept[key] = Answers(
+            answers = self._kept[key] = Answers(
                 wants=wants_of(claims, self._classes.get),
                 views=self._views,
                 ledger=self._ledger,
@@ -84,7 +84,7 @@ class Finder:
                 self._kept.popitem(last=False)
         else:
             self._kept.move_to_end(key)
-        return found
+        return answers
 
 
 def finished(work: Generator[None, None, None]) -> None:

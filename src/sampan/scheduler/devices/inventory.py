@@ -27,8 +27,8 @@ class Inventory:
 def inventory_of(handle: Handle) -> Inventory:
     if Inventory not in handle.shared:
         handle.shared[Inventory] = Inventory(handle)
-    found: Inventory = handle.shared[Inventory]
-    return found
+    inventory: Inventory = handle.shared[Inventory]
+    return inventory
 
 
 __all__ = ["Inventory", "inventory_of"]

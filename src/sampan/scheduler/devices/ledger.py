@@ -170,7 +170,7 @@ class Ledger:
 
 def _counted(allocation: AllocationResult) -> Iterator[DeviceRequestAllocationResult]:
     """Return the results that count as use: devices with admin access remain available to others."""
-    return (one for one in allocation.devices.results if not one.adminAccess)
+    return (result for result in allocation.devices.results if not result.adminAccess)
 
 
 def _same(one: AllocationResult, other: AllocationResult) -> bool:

@@ -98,10 +98,10 @@ UPDATING, INVALID = "updated", "invalid"
 def offers(one: ResourceSlice) -> Iterator[Offer]:
     spec = one.spec
     if spec.perDeviceNodeSelection:
-        for place, device in enumerate(spec.devices):
+        for index, device in enumerate(spec.devices):
             if device.nodeName or device.allNodes or device.nodeSelector is not None:
                 selector = None if device.allNodes else device.nodeSelector
-                yield Offer(one, [device], device.nodeName or "", selector, place)
+                yield Offer(one, [device], device.nodeName or "", selector, index)
     elif spec.nodeName or spec.allNodes or spec.nodeSelector is not None:
         yield Offer(one, spec.devices, spec.nodeName or "", None if spec.allNodes else spec.nodeSelector)
 
@@ -115,14 +115,16 @@ def viewed(id: PoolId, every: Iterable[ResourceSlice], offered: Sequence[Offer])
     slices = list(every)
     newest = max(
         [offer.slice.spec.pool.generation for offer in offered]
-        + [one.spec.pool.generation for one in slices if one.spec.sharedCounters]
+        + [resource_slice.spec.pool.generation for resource_slice in slices if resource_slice.spec.sharedCounters]
     )
-    current = [one for one in slices if one.spec.pool.generation == newest]
-    near = {one.metadata.name: one for one in current if one.spec.sharedCounters}
+    current = [resource_slice for resource_slice in slices if resource_slice.spec.pool.generation == newest]
+    near = {
+        resource_slice.metadata.name: resource_slice for resource_slice in current if resource_slice.spec.sharedCounters
+    }
     offered = [offer for offer in offered if offer.slice.spec.pool.generation == newest]
     near |= {offer.slice.metadata.name: offer.slice for offer in offered}
     if not _is_whole(near.values()):
-        if any(one.spec.pool.generation > newest for one in slices):
+        if any(resource_slice.spec.pool.generation > newest for resource_slice in slices):
             return None
         if not _is_whole(current):
             return PoolView(id, UPDATING)
@@ -130,35 +132,38 @@ def viewed(id: PoolId, every: Iterable[ResourceSlice], offered: Sequence[Offer])
 
 
 def _is_whole(slices: Iterable[ResourceSlice]) -> bool:
-    found = list(slices)
-    return len(found) == min(found, key=lambda one: one.metadata.name).spec.pool.resourceSliceCount
+    all_slices = list(slices)
+    return (
+        len(all_slices)
+        == min(all_slices, key=lambda resource_slice: resource_slice.metadata.name).spec.pool.resourceSliceCount
+    )
 
 
 def _valid(
     id: PoolId, current: Sequence[ResourceSlice], near: Iterable[ResourceSlice], offered: Sequence[Offer]
 ) -> PoolView:
-    names = [device.name for one in near if not one.spec.sharedCounters for device in one.spec.devices]
-    sets = [found for one in current for found in one.spec.sharedCounters]
-    counters = {(found.name, name): parse(one.value) for found in sets for name, one in found.counters.items()}
-    consumers = {device.name: consumed(device) for one in current for device in one.spec.devices}
-    is_sound = len(set(names)) == len(names) and len({found.name for found in sets}) == len(sets)
+    names = [device.name for item in near if not item.spec.sharedCounters for device in item.spec.devices]
+    sets = [entry for item in current for entry in item.spec.sharedCounters]
+    counters = {(entry.name, name): parse(item.value) for entry in sets for name, item in entry.counters.items()}
+    consumers = {device.name: consumed(device) for item in current for device in item.spec.devices}
+    is_sound = len(set(names)) == len(names) and len({entry.name for entry in sets}) == len(sets)
     if not is_sound or any(key not in counters for amounts in consumers.values() for key, _ in amounts):
         return PoolView(id, INVALID)
     candidates = [
         Candidate(offer, device)
-        for offer in sorted(offered, key=lambda found: (found.slice.metadata.name, found.place))
+        for offer in sorted(offered, key=lambda entry: (entry.slice.metadata.name, entry.place))
         for device in offer.devices
     ]
     consumers = {name: amounts for name, amounts in consumers.items() if amounts}
-    has_conditions = any(device.bindingConditions for one in near for device in one.spec.devices)
+    has_conditions = any(device.bindingConditions for item in near for device in item.spec.devices)
     return PoolView(id, "", candidates, counters, consumers, has_conditions)
 
 
 def consumed(device: Device) -> Amounts:
     return tuple(
-        ((one.counterSet, name), parse(amount.value))
-        for one in device.consumesCounters
-        for name, amount in one.counters.items()
+        ((consumption.counterSet, name), parse(amount.value))
+        for consumption in device.consumesCounters
+        for name, amount in consumption.counters.items()
     )
 
 

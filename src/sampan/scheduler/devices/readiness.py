@@ -14,22 +14,22 @@ class NotReady(Exception):
 
 
 def has_conditions(claim: ResourceClaim) -> bool:
-    return any(one.bindingConditions for one in _results(claim))
+    return any(result.bindingConditions for result in _results(claim))
 
 
 def is_ready(claim: ResourceClaim) -> bool:
     """Whether all binding conditions are true; raise NotReady if a binding failure condition is."""
-    for one in _results(claim):
-        if not one.bindingConditions:
+    for result in _results(claim):
+        if not result.bindingConditions:
             continue
-        status = _status(claim, one)
+        status = _status(claim, result)
         if status is None:
             return False
         conditions = status.conditions or ()
-        if (failed := _first_true(conditions, one.bindingFailureConditions)) is not None:
+        if (failed := _first_true(conditions, result.bindingFailureConditions)) is not None:
             why = f'claim={claim.metadata.name}, reason={failed.reason}, message="{failed.message}"'
             raise NotReady(f"device binding failed: {why}")
-        if any(_first_true(conditions, [name]) is None for name in one.bindingConditions):
+        if any(_first_true(conditions, [name]) is None for name in result.bindingConditions):
             return False
     return claim.status.allocation is not None
 
@@ -55,13 +55,25 @@ def _results(claim: ResourceClaim) -> Sequence[DeviceRequestAllocationResult]:
 
 def _status(claim: ResourceClaim, of: DeviceRequestAllocationResult) -> AllocatedDeviceStatus | None:
     return next(
-        (one for one in claim.status.devices if (one.driver, one.pool, one.device) == (of.driver, of.pool, of.device)),
+        (
+            status
+            for status in claim.status.devices
+            if (status.driver, status.pool, status.device) == (of.driver, of.pool, of.device)
+        ),
         None,
     )
 
 
 def _first_true(conditions: Sequence[Condition], names: Sequence[str]) -> Condition | None:
-    return next((one for name in names for one in conditions if one.type == name and one.status == "True"), None)
+    return next(
+        (
+            condition
+            for name in names
+            for condition in conditions
+            if condition.type == name and condition.status == "True"
+        ),
+        None,
+    )
 
 
 __all__ = ["NotReady", "has_conditions", "is_hopeless", "is_late", "is_ready"]

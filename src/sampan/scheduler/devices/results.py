@@ -19,19 +19,19 @@ from sampan.scheduler.devices.wants import MOST_ALTERNATIVES, ClaimWants
 
 def allocation(claim: ClaimWants, found: Sequence[Taken], node: str) -> AllocationResult:
     devices = DeviceAllocationResult(
-        results=[_result(one) for one in found], config=[*_of_classes(found), *_of_claim(claim, found)]
+        results=[_result(device) for device in found], config=[*_of_classes(found), *_of_claim(claim, found)]
     )
-    return AllocationResult(devices=devices, nodeSelector=_where([one.candidate for one in found], node))
+    return AllocationResult(devices=devices, nodeSelector=_where([device.candidate for device in found], node))
 
 
 def rank(claim: ClaimWants, found: Sequence[Taken]) -> int:
     """Return a rank that is higher the earlier the chosen alternatives are in their `firstAvailable` lists."""
-    given = {one.wanted for one in found}
+    chosen = {device.wanted for device in found}
     return sum(
-        MOST_ALTERNATIVES - place
-        for request, said in zip(claim.requests, claim.devices.requests or (), strict=True)
-        for place, wanted in enumerate(request)
-        if said.firstAvailable and wanted in given
+        MOST_ALTERNATIVES - index
+        for request, spec in zip(claim.requests, claim.devices.requests or (), strict=True)
+        for index, alternative in enumerate(request)
+        if spec.firstAvailable and alternative in chosen
     )
 
 
@@ -55,18 +55,18 @@ def _of_classes(found: Sequence[Taken]) -> Iterator[DeviceAllocationConfiguratio
     """Yield the configurations of the device classes, each once for all requests of its class."""
     requests: dict[str, list[str]] = {}
     classes = {}
-    for wanted in dict.fromkeys(one.wanted for one in found):
-        if wanted.device_class is not None:
-            name = wanted.device_class.metadata.name
-            classes[name] = wanted.device_class
-            requests.setdefault(name, []).append(wanted.name)
+    for request in dict.fromkeys(device.wanted for device in found):
+        if request.device_class is not None:
+            name = request.device_class.metadata.name
+            classes[name] = request.device_class
+            requests.setdefault(name, []).append(request.name)
     for name, device_class in classes.items():
         for config in device_class.spec.config:
             yield DeviceAllocationConfiguration(source="FromClass", requests=requests[name], opaque=config.opaque)
 
 
 def _of_claim(claim: ClaimWants, found: Sequence[Taken]) -> Iterator[DeviceAllocationConfiguration]:
-    names = {name for one in found for name in (one.wanted.name, one.wanted.parent)}
+    names = {name for device in found for name in (device.wanted.name, device.wanted.parent)}
     for own in claim.devices.config:
         if not own.requests or names.intersection(own.requests):
             yield DeviceAllocationConfiguration(source="FromClaim", requests=own.requests, opaque=own.opaque)
@@ -74,15 +74,17 @@ def _of_claim(claim: ClaimWants, found: Sequence[Taken]) -> Iterator[DeviceAlloc
 
 def _where(candidates: Sequence[Candidate], node: str) -> NodeSelector | None:
     """Return a selector for the nodes that can use all of the devices, or None for all nodes."""
-    if any(one.node or one.device.bindsToNode for one in candidates):
+    if any(candidate.node or candidate.device.bindsToNode for candidate in candidates):
         field = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
         return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchFields=[field])])
     expressions: list[NodeSelectorRequirement] = []
     fields: list[NodeSelectorRequirement] = []
-    for one in candidates:
-        for term in (one.selector.nodeSelectorTerms or ())[:1] if one.selector is not None else ():
-            expressions += [found for found in term.matchExpressions if not _is_among(found, expressions)]
-            fields += [found for found in term.matchFields if not _is_among(found, fields)]
+    for candidate in candidates:
+        for term in (candidate.selector.nodeSelectorTerms or ())[:1] if candidate.selector is not None else ():
+            expressions += [
+                requirement for requirement in term.matchExpressions if not _is_among(requirement, expressions)
+            ]
+            fields += [requirement for requirement in term.matchFields if not _is_among(requirement, fields)]
     if not expressions and not fields:
         return None
     return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=expressions, matchFields=fields)])
@@ -90,7 +92,8 @@ def _where(candidates: Sequence[Candidate], node: str) -> NodeSelector | None:
 
 def _is_among(wanted: NodeSelectorRequirement, others: Sequence[NodeSelectorRequirement]) -> bool:
     return any(
-        (one.key, one.operator, set(one.values)) == (wanted.key, wanted.operator, set(wanted.values)) for one in others
+        (other.key, other.operator, set(other.values)) == (wanted.key, wanted.operator, set(wanted.values))
+        for other in others
     )
 
 

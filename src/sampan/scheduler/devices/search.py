@@ -65,7 +65,9 @@ class Search:
     def __init__(self, *, wants: Wants, offered: Sequence[Offered], ledger: Ledger, most_steps: int) -> None:
         self._wants, self._offered, self._ledger, self._most_steps = wants, offered, ledger, most_steps
         self._views = {offer.view.id: offer.view for offer in offered}
-        self._constraints = [[Constraint(one) for one in claim.devices.constraints] for claim in wants.claims]
+        self._constraints = [
+            [Constraint(constraint) for constraint in claim.devices.constraints] for claim in wants.claims
+        ]
         self._found: Found = [[] for _ in wants.claims]
         self._holders: Counter[DeviceId] = Counter()
         """Allocated devices, and how many claims hold each of them."""
@@ -79,13 +81,13 @@ class Search:
 
     def run(self) -> Generator[None, None, Found | Refusal]:
         try:
-            for at, (claim, wanted) in enumerate(self._wants.every):
-                self._suited[wanted] = self._suiting(at, claim, wanted)
+            for at, (claim, request) in enumerate(self._wants.every):
+                self._suited[request] = self._suiting(at, claim, request)
             self._check_sizes()
             if (yield from self._claim(0)):
                 return self._found
-        except Refused as fault:
-            return fault.why
+        except Refused as error:
+            return error.why
         return INVALID_POOLS if any(offer.view.fault == INVALID for offer in self._offered) else TOO_FEW
 
     # -- preparation -------------------------------------------------------------------------------------------------
@@ -97,19 +99,19 @@ class Search:
         if wanted.device_class is None:
             raise Refused(Refusal(f", request {wanted.label}: could not retrieve device class", claim))
         if not wanted.takes_all:
-            return [one for offer in self._offered for one in offer.suited[at]]
-        found = []
+            return [device for offer in self._offered for device in offer.suited[at]]
+        devices = []
         for offer in self._offered:
             if offer.view.fault:
                 what = f"asks for all devices, but resource pool {offer.view.id} is currently"
                 doing = "invalid" if offer.view.fault == INVALID else "being updated"
                 raise Refused(Refusal(f", request {wanted.label}: {what} {doing}", claim))
-            for one in offer.suited[at]:
-                if one.fault is not None:
-                    raise Refused(one.fault)
-                if self._part(wanted, one.candidate) is not None:
-                    found.append(one)
-        return found
+            for device in offer.suited[at]:
+                if device.fault is not None:
+                    raise Refused(device.fault)
+                if self._part(wanted, device.candidate) is not None:
+                    devices.append(device)
+        return devices
 
     def _check_sizes(self) -> None:
         for at, claim in enumerate(self._wants.claims):
@@ -119,7 +121,7 @@ class Search:
                 raise Refused(Refusal(f": {what}", at))
 
     def _least(self, request: Sequence[Wanted]) -> int:
-        return min((self._amount(wanted) for wanted in request), default=0)
+        return min((self._amount(alternative) for alternative in request), default=0)
 
     def _amount(self, wanted: Wanted) -> int:
         return len(self._suited[wanted]) if wanted.takes_all else wanted.amount
@@ -136,11 +138,11 @@ class Search:
         if at == len(requests):
             return (yield from self._claim(claim + 1))
         later = sum(self._least(request) for request in requests[at + 1 :])
-        for wanted in requests[at]:
-            amount = self._amount(wanted)
+        for alternative in requests[at]:
+            amount = self._amount(alternative)
             if not amount or len(self._found[claim]) + amount + later > MOST_RESULTS:
                 continue
-            if (yield from self._devices(claim, at, wanted, 0, amount)):
+            if (yield from self._devices(claim, at, alternative, 0, amount)):
                 return True
         return False
 
@@ -149,14 +151,14 @@ class Search:
             return (yield from self._request(claim, at + 1))
         suited = self._suited[wanted]
         last = start + 1 if wanted.takes_all else len(suited) - left + 1
-        for place in range(start, last):
+        for index in range(start, last):
             if self._step():
                 yield
-            taken = self._take(claim, wanted, suited[place])
-            if taken is not None:
-                if (yield from self._devices(claim, at, wanted, place + 1, left - 1)):
+            allocation = self._take(claim, wanted, suited[index])
+            if allocation is not None:
+                if (yield from self._devices(claim, at, wanted, index + 1, left - 1)):
                     return True
-                self._give_back(claim, taken)
+                self._give_back(claim, allocation)
         return False
 
     def _step(self) -> bool:
@@ -184,9 +186,9 @@ class Search:
                 what = f"cannot add device {candidate.id} because a claim constraint would not be satisfied"
                 raise Refused(Refusal(f", request {wanted.label}: {what}", claim))
             return None
-        taken = Taken(wanted, candidate, part if candidate.is_shared else {})
-        self._hold(claim, taken)
-        return taken
+        allocation = Taken(wanted, candidate, part if candidate.is_shared else {})
+        self._hold(claim, allocation)
+        return allocation
 
     def _is_in_use(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
         if wanted.is_admin:
@@ -201,7 +203,7 @@ class Search:
         part = taken_of(device, wanted.capacity)
         if part is None:
             return None
-        others = [one.consumed for one in self._shares.get(candidate.id, ())]
+        others = [share.consumed for share in self._shares.get(candidate.id, ())]
         return part if has_room(device, part, self._ledger.consumed(candidate.id), *others) else None
 
     def _constrained(self, claim: int, given: Given) -> bool:
@@ -246,30 +248,30 @@ class Search:
         """
         if not candidate.consumed or wanted.is_admin or self._has_shares(candidate.id):
             return True
-        left = self._left(candidate.id.pool_id)
-        return all(amount <= left[key] for key, amount in candidate.consumed)
+        counters = self._left(candidate.id.pool_id)
+        return all(amount <= counters[key] for key, amount in candidate.consumed)
 
     def _has_shares(self, id: DeviceId) -> bool:
-        here = self._shares.get(id, ())
-        return self._ledger.is_shared(id) or any(not one.wanted.is_admin for one in here)
+        shares = self._shares.get(id, ())
+        return self._ledger.is_shared(id) or any(not share.wanted.is_admin for share in shares)
 
     def _count(self, taken: Taken, by: int) -> None:
         candidate = taken.candidate
         if not candidate.consumed or taken.wanted.is_admin or self._has_shares(candidate.id):
             return
-        left = self._left(candidate.id.pool_id)
+        counters = self._left(candidate.id.pool_id)
         for key, amount in candidate.consumed:
-            left[key] = left[key] - amount * by
+            counters[key] = counters[key] - amount * by
 
     def _left(self, pool: PoolId) -> dict[tuple[str, str], Quantity]:
-        found = self._counters.get(pool)
-        if found is None:
+        counters = self._counters.get(pool)
+        if counters is None:
             view = self._views[pool]
-            found = self._counters[pool] = dict(view.counters)
+            counters = self._counters[pool] = dict(view.counters)
             for name in self._ledger.used_in(pool):
                 for key, amount in view.consumers.get(name, ()):
-                    found[key] = found[key] - amount
-        return found
+                    counters[key] = counters[key] - amount
+        return counters
 
 
 __all__ = ["INVALID_POOLS", "TOO_FEW", "TOO_LONG", "Found", "Offered", "Search", "Suited", "Taken"]

@@ -28,40 +28,40 @@ class Selectors:
     def suits(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool | Refusal:
         """Whether the selectors of class and request match the device; a Refusal if they cannot be evaluated."""
         if wanted.device_class is not None:
-            said = self._all(wanted.device_class.spec.selectors, candidate)
-            if isinstance(said, str):
-                return Refusal(f"class {wanted.device_class.metadata.name}: {said}")
-            if not said:
+            verdict = self._all(wanted.device_class.spec.selectors, candidate)
+            if isinstance(verdict, str):
+                return Refusal(f"class {wanted.device_class.metadata.name}: {verdict}")
+            if not verdict:
                 return False
-        said = self._all(wanted.selectors, candidate)
-        return Refusal(f": {said}", claim) if isinstance(said, str) else said
+        verdict = self._all(wanted.selectors, candidate)
+        return Refusal(f": {verdict}", claim) if isinstance(verdict, str) else verdict
 
     def _all(self, selectors: Sequence[DeviceSelector], candidate: Candidate) -> bool | str:
         for at, selector in enumerate(selectors):
             if selector.cel is None:
                 return f"selector #{at}: CEL expression empty (unsupported selector type?)"
-            said = self._matches(selector.cel.expression, candidate)
-            if isinstance(said, str):
-                return f"selector #{at}: {said}"
-            if not said:
+            verdict = self._matches(selector.cel.expression, candidate)
+            if isinstance(verdict, str):
+                return f"selector #{at}: {verdict}"
+            if not verdict:
                 return False
         return True
 
     def _matches(self, expression: str, candidate: Candidate) -> bool | str:
-        said = candidate.matched.get(expression)
-        if said is None:
+        verdict = candidate.matched.get(expression)
+        if verdict is None:
             if len(candidate.matched) >= _MOST_MATCHED:
                 candidate.matched.clear()
-            said = candidate.matched[expression] = self._evaluated(expression, candidate)
-        return said
+            verdict = candidate.matched[expression] = self._evaluated(expression, candidate)
+        return verdict
 
     def _evaluated(self, expression: str, candidate: Candidate) -> bool | str:
         try:
-            made = compiled(expression)
-        except CelError as fault:
-            return f"CEL compile error: {fault}"
+            program = compiled(expression)
+        except CelError as compile_error:
+            return f"CEL compile error: {compile_error}"
         try:
-            return made.matches(device_value(candidate.id.driver, candidate.device))
+            return program.matches(device_value(candidate.id.driver, candidate.device))
         except ValueError as error:  # evaluation failed, or an attribute is not a valid version
             return f"CEL runtime error: {error}"
 
@@ -74,9 +74,9 @@ def device_value(driver: str, device: Device) -> dict[str, Any]:
     from sampan.machinery.cel.library.quantities import quantity_value
 
     attributes: dict[str, dict[str, Any]] = {driver: {}}
-    for name, found in device.attributes.items():
+    for name, attribute in device.attributes.items():
         domain, own = _split(name, driver)
-        attributes.setdefault(domain, {})[own] = _attribute(found)
+        attributes.setdefault(domain, {})[own] = _attribute(attribute)
     capacity: dict[str, dict[str, Any]] = {driver: {}}
     for name, amount in device.capacity.items():
         domain, own = _split(name, driver)

@@ -27,7 +27,7 @@ class Stock:
     def nodes(self, pool: PoolId) -> set[str]:
         """Return the nodes that devices of the pool are offered to exclusively."""
         slices = self.slices.get(pool, {}).values()
-        return {offer.node for one in slices for offer in offers(one) if offer.node}
+        return {offer.node for resource_slice in slices for offer in offers(resource_slice) if offer.node}
 
     def _changed(self, old: Any, new: Any) -> None:
         if old is not None:
@@ -39,8 +39,8 @@ class Stock:
         pool, name = _pool_of(one), one.metadata.name
         self.slices.setdefault(pool, {})[name] = one
         for offer in offers(one):
-            place = self.local.setdefault(offer.node, {}) if offer.node else self.wide
-            place.setdefault(pool, {}).setdefault(name, []).append(offer)
+            by_pool = self.local.setdefault(offer.node, {}) if offer.node else self.wide
+            by_pool.setdefault(pool, {}).setdefault(name, []).append(offer)
         self._note(pool, one)
 
     def _remove(self, one: ResourceSlice) -> None:
@@ -50,11 +50,11 @@ class Stock:
         if not self.slices.get(pool, True):
             del self.slices[pool]
         for offer in offers(one):
-            place = self.local.get(offer.node, {}) if offer.node else self.wide
-            place.get(pool, {}).pop(name, None)
-            if not place.get(pool, True):
-                del place[pool]
-            if offer.node and not place:
+            by_pool = self.local.get(offer.node, {}) if offer.node else self.wide
+            by_pool.get(pool, {}).pop(name, None)
+            if not by_pool.get(pool, True):
+                del by_pool[pool]
+            if offer.node and not by_pool:
                 self.local.pop(offer.node, None)
 
     def _note(self, pool: PoolId, one: ResourceSlice) -> None:

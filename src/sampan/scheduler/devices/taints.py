@@ -8,7 +8,11 @@ _KEEPING_OUT = ("NoSchedule", "NoExecute")
 
 
 def is_tolerated(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
-    return all(any(_tolerates(one, taint) for one in tolerations) for taint in taints if taint.effect in _KEEPING_OUT)
+    return all(
+        any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+        if taint.effect in _KEEPING_OUT
+    )
 
 
 def _tolerates(one: DeviceToleration, taint: DeviceTaint) -> bool:

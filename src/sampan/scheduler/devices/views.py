@@ -53,16 +53,16 @@ class Views:
 
     def seen(self, number: int) -> Seen:
         """Return the pools of a view; they are computed on demand because that is slow for many nodes."""
-        found = self._seen.get(number)
-        if found is None:
-            views = [self._pool_view(pool, given) for pool, given in self._offered[number].items()]
-            found = tuple(sorted((one for one in views if one is not None), key=lambda one: one.order))
-            self._seen[number] = found
-        return found
+        pools = self._seen.get(number)
+        if pools is None:
+            views = [self._pool_view(pool, pool_offers) for pool, pool_offers in self._offered[number].items()]
+            pools = tuple(sorted((view for view in views if view is not None), key=lambda view: view.order))
+            self._seen[number] = pools
+        return pools
 
     def pools(self) -> Iterator[PoolView]:
         """Yield the pool views that were requested and are still valid."""
-        return (one for views in self._pool_views.values() for one in views.values() if one is not None)
+        return (view for views in self._pool_views.values() for view in views.values() if view is not None)
 
     def refresh(self) -> None:
         """Recompute what changed in the node table and the resource slices."""
@@ -87,8 +87,8 @@ class Views:
 
     def _every_row(self) -> set[int]:
         """Return every row that has devices or had some."""
-        there = {self._table.rows[name] for name in self._stock.local if name in self._table.rows}
-        return there.union(self._owned, range(len(self._of_row)), np.flatnonzero(self.numbers).tolist())
+        rows = {self._table.rows[name] for name in self._stock.local if name in self._table.rows}
+        return rows.union(self._owned, range(len(self._of_row)), np.flatnonzero(self.numbers).tolist())
 
     def _look_wide(self) -> set[int]:
         """Return the rows for which the offers to several nodes changed."""
@@ -108,15 +108,20 @@ class Views:
     def _wide_by_row(self) -> list[_Wide]:
         """Return the offers to several nodes by row; empty if there are none."""
         offered = [
-            (pool, offer) for pool, slices in self._stock.wide.items() for given in slices.values() for offer in given
+            (pool, offer)
+            for pool, slices in self._stock.wide.items()
+            for slice_offers in slices.values()
+            for offer in slice_offers
         ]
         if not offered:
             self._known_wide = {}
             return []
         flags = np.array([self._reach(offer) for _, offer in offered], dtype=np.bool_)
         patterns, which = np.unique(flags, axis=1, return_inverse=True)
-        found = [_grouped([one for one, has in zip(offered, column, strict=True) if has]) for column in patterns.T]
-        meanings = [self._known_wide.get(wide, wide) for wide in found]
+        combinations = [
+            _grouped([pair for pair, has in zip(offered, column, strict=True) if has]) for column in patterns.T
+        ]
+        meanings = [self._known_wide.get(wide, wide) for wide in combinations]
         self._known_wide = {wide: wide for wide in meanings}
         return [meanings[number] for number in which.reshape(-1).tolist()]
 
@@ -148,11 +153,11 @@ class Views:
         self.numbers[row] = number
 
     def _pool_view(self, pool: PoolId, offered: Sequence[Offer]) -> PoolView | None:
-        known = self._pool_views.setdefault(pool, {})
+        views = self._pool_views.setdefault(pool, {})
         key = tuple(sorted(id(offer) for offer in offered))
-        if key not in known:
-            known[key] = viewed(pool, self._stock.slices[pool].values(), offered)
-        return known[key]
+        if key not in views:
+            views[key] = viewed(pool, self._stock.slices[pool].values(), offered)
+        return views[key]
 
     def _new(self, offered: _Offered) -> int:
         if self._free:
@@ -171,17 +176,17 @@ class Views:
 
 
 def _merged(local: dict[PoolId, dict[str, list[Offer]]], wide: _Wide) -> _Offered:
-    found = {pool: list(given) for pool, given in wide}
+    merged = {pool: list(group) for pool, group in wide}
     for pool, slices in local.items():
-        found.setdefault(pool, []).extend(offer for given in slices.values() for offer in given)
-    return found
+        merged.setdefault(pool, []).extend(offer for group in slices.values() for offer in group)
+    return merged
 
 
 def _grouped(offered: Sequence[tuple[PoolId, Offer]]) -> _Wide:
-    found: dict[PoolId, list[Offer]] = {}
+    by_pool: dict[PoolId, list[Offer]] = {}
     for pool, offer in offered:
-        found.setdefault(pool, []).append(offer)
-    return tuple((pool, tuple(given)) for pool, given in found.items())
+        by_pool.setdefault(pool, []).append(offer)
+    return tuple((pool, tuple(group)) for pool, group in by_pool.items())
 
 
 __all__ = ["Seen", "Views"]

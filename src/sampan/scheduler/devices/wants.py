@@ -76,15 +76,19 @@ class Wants:
         """Yield every request with the index of its claim."""
         for at, claim in enumerate(self.claims):
             for request in claim.requests:
-                for wanted in request:
-                    yield at, wanted
+                for alternative in request:
+                    yield at, alternative
 
 
 def wants_key(claims: Sequence[ResourceClaim], find: FindClass) -> bytes:
     """Return a key that is equal for claims with the same requests of the same versions of device classes."""
     devices = [claim.spec.devices for claim in claims]
     names = {name for claim in devices for request in claim.requests or () for _, name in class_names(request)}
-    classes = [(name, found.metadata.resourceVersion) for name in sorted(names) if (found := find(name)) is not None]
+    classes = [
+        (name, device_class.metadata.resourceVersion)
+        for name in sorted(names)
+        if (device_class := find(name)) is not None
+    ]
     return _encode((devices, classes))
 
 
@@ -96,8 +100,8 @@ def class_names(request: DeviceRequest) -> Iterator[tuple[str, str]]:
     """Yield the full name and the device class of the request, or of each of its alternatives."""
     if request.exactly is not None:
         yield request.name, request.exactly.deviceClassName
-    for one in request.firstAvailable:
-        yield f"{request.name}/{one.name}", one.deviceClassName
+    for subrequest in request.firstAvailable:
+        yield f"{request.name}/{subrequest.name}", subrequest.deviceClassName
 
 
 def _claim(devices: DeviceClaim, find: FindClass) -> ClaimWants:
@@ -107,8 +111,8 @@ def _claim(devices: DeviceClaim, find: FindClass) -> ClaimWants:
 def _alternatives(request: DeviceRequest, find: FindClass) -> Iterator[Wanted]:
     if request.exactly is not None:
         yield _wanted(request.name, request.name, request.name, request.exactly, find)
-    for one in request.firstAvailable:
-        yield _wanted(f"{request.name}/{one.name}", request.name, one.name, one, find)
+    for subrequest in request.firstAvailable:
+        yield _wanted(f"{request.name}/{subrequest.name}", request.name, subrequest.name, subrequest, find)
 
 
 def _wanted(name: str, parent: str, label: str, said: Any, find: FindClass) -> Wanted:

@@ -28,8 +28,8 @@ MOST_NODES = 200
 
 def known_pod(scheduler: Scheduler, namespace: str, name: str) -> Pod | None:
     """Return the pod from the informer cache, which does not contain terminated pods."""
-    found: Pod | None = scheduler.informers.of(Pod, LIVING).lister.get(name, namespace)
-    return found
+    pod: Pod | None = scheduler.informers.of(Pod, LIVING).lister.get(name, namespace)
+    return pod
 
 
 async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int = MOST_NODES) -> Explanation:
@@ -37,9 +37,9 @@ async def explain(scheduler: Scheduler, pod: Pod, *, now: float, most_nodes: int
     profile = scheduler.profiles.get(pod.spec.schedulerName or DEFAULT_SCHEDULER)
     if profile is not None:
         await profile.prepare(profile.cycle(scheduler.pods.info(_unplaced(pod)), now))
-    told, fitting = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
-    await add_opinions(told, scheduler.extenders, _unplaced(pod), fitting)
-    return told
+    explanation, fitting = explain_by_plugins(scheduler, pod, now=now, most_nodes=most_nodes)
+    await add_opinions(explanation, scheduler.extenders, _unplaced(pod), fitting)
+    return explanation
 
 
 def explain_by_plugins(
@@ -48,27 +48,27 @@ def explain_by_plugins(
     """Return the explanation by the plug-ins, and all nodes that pass their filters."""
     name = pod.spec.schedulerName or DEFAULT_SCHEDULER
     info = scheduler.pods.info(_unplaced(pod))
-    told = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
-    told.decision = _decision(scheduler, info)
-    told.waiting = _waiting(scheduler, info) if not pod.spec.nodeName else None
+    explanation = Explanation(pod=info.full_name, scheduler=name, time=now, node=pod.spec.nodeName)
+    explanation.decision = _decision(scheduler, info)
+    explanation.waiting = _waiting(scheduler, info) if not pod.spec.nodeName else None
     profile = scheduler.profiles.get(name)
     if profile is None:
-        told.isFamiliar = False
-        return told, {}
-    if told.waiting is None and not pod.spec.nodeName:
+        explanation.isFamiliar = False
+        return explanation, {}
+    if explanation.waiting is None and not pod.spec.nodeName:
         kept_out = scheduler.gate(info)
-        told.gate = kept_out.message if kept_out is not None else ""
+        explanation.gate = kept_out.message if kept_out is not None else ""
     with _taken_off(scheduler, info.uid, pod.spec.nodeName):
         cycle = profile.cycle(info, now)
         nominated = scheduler.nominations.ahead_of(info, scheduler.table.rows)
-        found = inspect(profile, cycle, nominated)
-        _tell(told, found, profile, cycle, most_nodes)
+        inspection = inspect(profile, cycle, nominated)
+        _tell(explanation, inspection, profile, cycle, most_nodes)
         table = cycle.table
         fitting = {
             table.names[row]: Fitting(table.node_of(row), total)
-            for row, total in zip(found.rows.tolist(), found.total.tolist(), strict=True)
+            for row, total in zip(inspection.rows.tolist(), inspection.total.tolist(), strict=True)
         }
-    return told, fitting
+    return explanation, fitting
 
 
 def _tell(told: Explanation, found: Inspection, profile: Profile, cycle: Cycle, most: int) -> None:
@@ -101,7 +101,7 @@ def _node(row: int, found: Inspection, profile: Profile, cycle: Cycle) -> NodeRe
     return NodeReport(
         name=cycle.table.names[row],
         fits=fits,
-        refusals=[Verdict(one.plugin, list(one.reasons), one.is_final) for one in refusals],
+        refusals=[Verdict(verdict.plugin, list(verdict.reasons), verdict.is_final) for verdict in refusals],
         scores=[
             Score(plugin, int(scores[at]), profile.weights.get(plugin) or 1) for plugin, scores in found.scores.items()
         ]
@@ -116,8 +116,8 @@ def _message(found: Inspection, cycle: Cycle) -> str:
     if not cycle.table.count:
         return NO_NODES
     codes = np.zeros(cycle.table.used, dtype=np.int32)
-    for one in found.codes.values():
-        codes = np.where(codes == 0, one, codes).astype(np.int32)
+    for plugin_codes in found.codes.values():
+        codes = np.where(codes == 0, plugin_codes, codes).astype(np.int32)
     codes[~cycle.table.valid[cycle.table.every_row]] = 0
     return Diagnosis(count=cycle.table.count, codes=codes, verdicts=cycle.verdicts).message
 
@@ -125,12 +125,12 @@ def _message(found: Inspection, cycle: Cycle) -> str:
 @contextmanager
 def _taken_off(scheduler: Scheduler, uid: str, node: str) -> Iterator[None]:
     """Remove the pod from its node in the table for the duration of the context."""
-    there = scheduler.table.remove_pod(uid, node) if node else None
+    removed = scheduler.table.remove_pod(uid, node) if node else None
     try:
         yield
     finally:
-        if there is not None:
-            scheduler.table.add_pod(there, node)
+        if removed is not None:
+            scheduler.table.add_pod(removed, node)
 
 
 def _unplaced(pod: Pod) -> Pod:
@@ -141,17 +141,17 @@ def _unplaced(pod: Pod) -> Pod:
 
 
 def _decision(scheduler: Scheduler, info: PodInfo) -> LastDecision | None:
-    found = scheduler.history.of(info.uid)
-    if found is None:
+    decision = scheduler.history.of(info.uid)
+    if decision is None:
         return None
     return LastDecision(
-        time=found.time,
-        attempt=found.attempt,
-        node=found.node,
-        feasible=found.feasible,
-        score=found.score,
-        message=found.message,
-        nominated=found.nominated,
+        time=decision.time,
+        attempt=decision.attempt,
+        node=decision.node,
+        feasible=decision.feasible,
+        score=decision.score,
+        message=decision.message,
+        nominated=decision.nominated,
     )
 
 

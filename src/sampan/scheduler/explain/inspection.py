@@ -32,22 +32,22 @@ class Inspection:
 
 
 def inspect(profile: Profile, cycle: Cycle, nominated: KeptRoom = ()) -> Inspection:
-    found = Inspection()
-    _filter(found, profile, cycle)
+    inspection = Inspection()
+    _filter(inspection, profile, cycle)
     ok = cycle.table.valid[cycle.table.every_row].copy()
-    for codes in found.codes.values():
+    for codes in inspection.codes.values():
         ok &= codes == 0
-    _keep_room(found, profile, cycle, ok, nominated)
-    found.rows = np.flatnonzero(ok)
-    if len(found.rows):
-        _score(found, profile, cycle)
-    return found
+    _keep_room(inspection, profile, cycle, ok, nominated)
+    inspection.rows = np.flatnonzero(ok)
+    if len(inspection.rows):
+        _score(inspection, profile, cycle)
+    return inspection
 
 
 def _filter(found: Inspection, profile: Profile, cycle: Cycle) -> None:
-    said = _asked_before(profile, cycle)
+    answers = _asked_before(profile, cycle)
     for plugin in profile.points.get("filter", ()):
-        answer = said.get(plugin.name)
+        answer = answers.get(plugin.name)
         if answer is None or isinstance(answer, Narrowed):
             codes = plugin.filter(cycle, cycle.table.every_row)
         elif answer.code is Code.SKIP:
@@ -97,8 +97,8 @@ def _keep_room(
 def _score(found: Inspection, profile: Profile, cycle: Cycle) -> None:
     found.total = np.zeros(len(found.rows), dtype=np.int64)
     for plugin in profile.points.get("score", ()):
-        said = plugin.pre_score(cycle, found.rows) if hasattr(plugin, "pre_score") else None
-        if said is not None and said.code is Code.SKIP:
+        status = plugin.pre_score(cycle, found.rows) if hasattr(plugin, "pre_score") else None
+        if status is not None and status.code is Code.SKIP:
             continue
         scores = plugin.score(cycle, found.rows)
         if hasattr(plugin, "normalize"):

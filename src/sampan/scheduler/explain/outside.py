@@ -25,17 +25,17 @@ class Fitting(NamedTuple):
 async def add_opinions(told: Explanation, extenders: ExtenderChain, pod: Pod, fitting: Mapping[str, Fitting]) -> None:
     if not fitting or not extenders.has_say(pod):
         return
-    found = await extenders.asked(pod, [one.node for one in fitting.values()])
-    told.filters += list(found.refused)
-    told.notes += [f"extender {name} could not be asked: {why}" for name, why in found.failures.items()]
-    refused = set().union(*found.refused.values())
-    totals = {name: one.total + _extra(name, found) for name, one in fitting.items() if name not in refused}
+    opinions = await extenders.asked(pod, [entry.node for entry in fitting.values()])
+    told.filters += list(opinions.refused)
+    told.notes += [f"extender {name} could not be asked: {why}" for name, why in opinions.failures.items()]
+    refused = set().union(*opinions.refused.values())
+    totals = {name: entry.total + _extra(name, opinions) for name, entry in fitting.items() if name not in refused}
     told.feasible = len(totals)
     told.best = max(totals, key=lambda name: totals[name], default="")
     for report in told.nodes:
         if report.name in fitting:
-            _add(report, found, totals)
-    told.nodes.sort(key=lambda one: (one.name != told.node, not one.fits, -one.total))
+            _add(report, opinions, totals)
+    told.nodes.sort(key=lambda entry: (entry.name != told.node, not entry.fits, -entry.total))
 
 
 def _extra(name: str, found: Opinions) -> int:

@@ -60,8 +60,8 @@ class Desk:
         return await self._told(scheduler, pod, limit)
 
     async def _told(self, scheduler: Scheduler, pod: Pod, limit: int) -> Answer:
-        found = await explain(scheduler, pod, now=self._now(), most_nodes=limit)
-        return Answer(200, msgspec.json.encode(found))
+        explanation = await explain(scheduler, pod, now=self._now(), most_nodes=limit)
+        return Answer(200, msgspec.json.encode(explanation))
 
 
 class DecisionLine(LastDecision):
@@ -72,17 +72,17 @@ class DecisionLine(LastDecision):
 def _decisions(scheduler: Scheduler) -> Answer:
     lines = [
         DecisionLine(
-            pod=one.pod,
-            uid=one.uid,
-            time=one.time,
-            attempt=one.attempt,
-            node=one.node,
-            feasible=one.feasible,
-            score=one.score,
-            message=one.message,
-            nominated=one.nominated,
+            pod=decision.pod,
+            uid=decision.uid,
+            time=decision.time,
+            attempt=decision.attempt,
+            node=decision.node,
+            feasible=decision.feasible,
+            score=decision.score,
+            message=decision.message,
+            nominated=decision.nominated,
         )
-        for one in scheduler.history.last()
+        for decision in scheduler.history.last()
     ]
     return Answer(200, b"".join(msgspec.json.encode(line) + b"\n" for line in lines), "application/x-ndjson")
 

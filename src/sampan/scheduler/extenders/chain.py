@@ -51,7 +51,8 @@ class ExtenderChain:
     def has_say(self, pod: Pod) -> bool:
         """Whether an extender filters or scores nodes for the pod."""
         return any(
-            (one.config.filter_verb or one.config.prioritize_verb) and one.concerns(pod) for one in self.extenders
+            (extender.config.filter_verb or extender.config.prioritize_verb) and extender.concerns(pod)
+            for extender in self.extenders
         )
 
     async def close(self) -> None:
@@ -90,9 +91,9 @@ class ExtenderChain:
         for extender in self._concerned(cycle.pod, "filter_verb"):
             if not nodes:
                 break
-            found = await self._asked(extender, partial(extender.filter, cycle.pod, nodes))
-            if found is not None:
-                nodes = _left(nodes, found, refused)
+            result = await self._asked(extender, partial(extender.filter, cycle.pod, nodes))
+            if result is not None:
+                nodes = _left(nodes, result, refused)
         return [node.metadata.name for node in nodes], refused
 
     async def _scores(self, cycle: Cycle, nodes: Sequence[Node]) -> dict[str, int]:
@@ -100,7 +101,7 @@ class ExtenderChain:
         ignorable.
         """
         concerned = self._concerned(cycle.pod, "prioritize_verb")
-        answers = await asyncio.gather(*(_scores_of(one, cycle.pod, nodes) for one in concerned))
+        answers = await asyncio.gather(*(_scores_of(scorer, cycle.pod, nodes) for scorer in concerned))
         total: dict[str, int] = {}
         for extender, scores in zip(concerned, answers, strict=True):
             for name, score in scores.items():
@@ -110,14 +111,14 @@ class ExtenderChain:
     def _diagnosis(
         self, profile: Profile, cycle: Cycle, refused: dict[str, tuple[str, bool]], nominated: KeptRoom
     ) -> Diagnosis:
-        found = profile.diagnose(cycle, nominated=nominated)
-        codes: Codes = found.codes
+        diagnosis = profile.diagnose(cycle, nominated=nominated)
+        codes: Codes = diagnosis.codes
         for name, (reason, is_final) in refused.items():
             row = cycle.table.rows.get(name, -1)
             if 0 <= row < len(codes):
                 codes[row] = cycle.verdicts.code(NAME, reason, is_final=is_final)
-        found.plugins = {verdict.plugin for verdict, _ in found.tallied()} | {NAME}
-        return found
+        diagnosis.plugins = {verdict.plugin for verdict, _ in diagnosis.tallied()} | {NAME}
+        return diagnosis
 
     # -- explanations ------------------------------------------------------------------------------------------------
 
@@ -125,27 +126,27 @@ class ExtenderChain:
         """Return the results of each extender for nodes that pass all plug-ins; failures are recorded instead of
         raised.
         """
-        found = Opinions()
+        opinions = Opinions()
         for extender in self._concerned(pod, "filter_verb"):
             try:
                 result = await extender.filter(pod, nodes)
             except ExtenderError as error:
-                found.failures[extender.name] = str(error)
+                opinions.failures[extender.name] = str(error)
                 continue
             refused: dict[str, tuple[str, bool]] = {}
-            left = {node.metadata.name for node in _left(nodes, result, refused)}
-            gone = [node.metadata.name for node in nodes if node.metadata.name not in left]
-            found.refused[extender.name] = {name: refused.get(name, ("", False)) for name in gone}
+            remaining = {node.metadata.name for node in _left(nodes, result, refused)}
+            gone = [node.metadata.name for node in nodes if node.metadata.name not in remaining]
+            opinions.refused[extender.name] = {name: refused.get(name, ("", False)) for name in gone}
         for extender in self._concerned(pod, "prioritize_verb"):
             try:
                 scores = await extender.prioritize(pod, nodes)
             except ExtenderError as error:
-                found.failures[extender.name] = str(error)
+                opinions.failures[extender.name] = str(error)
                 continue
-            found.scores[extender.name] = {
+            opinions.scores[extender.name] = {
                 name: (score * MAX_SCORE // _HIGHEST, extender.config.weight) for name, score in scores.items()
             }
-        return found
+        return opinions
 
     # -- preemption and binding --------------------------------------------------------------------------------------
 
@@ -158,11 +159,11 @@ class ExtenderChain:
         for extender in self._concerned(cycle.pod, "preempt_verb"):
             if not victims:
                 break
-            found = await self._asked(extender, partial(extender.preempt, cycle.pod, victims))
-            if found is None:
+            result = await self._asked(extender, partial(extender.preempt, cycle.pod, victims))
+            if result is None:
                 continue
             chosen: dict[str, tuple[Sequence[PodInfo], int]] = {}
-            for node, picked in found.items():
+            for node, picked in result.items():
                 pods = _pods_of(cycle, extender.name, node, picked.uids)
                 if pods:
                     chosen[node] = (pods, picked.violations)
@@ -187,7 +188,7 @@ class ExtenderChain:
     # -- parts -------------------------------------------------------------------------------------------------------
 
     def _concerned(self, pod: Pod, verb: str) -> list[HttpExtender]:
-        return [one for one in self.extenders if getattr(one.config, verb) and one.concerns(pod)]
+        return [extender for extender in self.extenders if getattr(extender.config, verb) and extender.concerns(pod)]
 
     async def _asked(self, extender: HttpExtender, ask: Callable[[], Awaitable[T]]) -> T | None:
         """Return the response, or None if an ignorable extender failed."""
@@ -224,12 +225,12 @@ def _rows_of(cycle: Cycle, names: Sequence[str]) -> NDArray[np.intp]:
 
 def _pods_of(cycle: Cycle, extender: str, node: str, uids: Sequence[str]) -> list[PodInfo]:
     row = cycle.table.rows.get(node, -1)
-    there = cycle.table.pods[row] if row >= 0 else {}
+    pods = cycle.table.pods[row] if row >= 0 else {}
     for uid in uids:
-        if uid not in there:
-            told = f"claims to preempt pod (UID: {uid}) on node: {node}, but the pod is not found on that node"
-            raise ExtenderError(f"extender: {extender} {told}")
-    return [there[uid] for uid in uids]
+        if uid not in pods:
+            detail = f"claims to preempt pod (UID: {uid}) on node: {node}, but the pod is not found on that node"
+            raise ExtenderError(f"extender: {extender} {detail}")
+    return [pods[uid] for uid in uids]
 
 
 __all__ = ["NAME", "ExtenderChain", "Opinions"]

@@ -75,42 +75,42 @@ class _Extender(_Strict):
 def read_extenders(given: Sequence[Any], error: Callable[[str], Exception]) -> list[ExtenderConfig]:
     """Parse the extenders; raise `error` with the name of the invalid field."""
     path = Path("extenders")
-    read = [_read(one, path[at], error) for at, one in enumerate(given)]
+    read = [_read(extender, path[at], error) for at, extender in enumerate(given)]
     faults = _faults(read, path)
     if faults:
         raise error("; ".join(map(str, faults)))
-    return [_made(one, path[at], error) for at, one in enumerate(read)]
+    return [_made(extender, path[at], error) for at, extender in enumerate(read)]
 
 
 def _read(given: Any, path: Path, error: Callable[[str], Exception]) -> _Extender:
     try:
         return msgspec.convert(given, _Extender)
-    except msgspec.ValidationError as fault:
-        what, _, where = str(fault).rpartition(" - at `$")
-        raise error(f"{path}{where.rstrip('`')}: {what}" if what else f"{path}: {fault}") from None
+    except msgspec.ValidationError as exception:
+        what, _, where = str(exception).rpartition(" - at `$")
+        raise error(f"{path}{where.rstrip('`')}: {what}" if what else f"{path}: {exception}") from None
 
 
 def _faults(given: Sequence[_Extender], path: Path) -> list[FieldError]:
     faults: list[FieldError] = []
-    seen: set[str] = set()
-    for at, one in enumerate(given):
-        if one.prioritizeVerb and one.weight <= 0:
+    managed: set[str] = set()
+    for at, extender in enumerate(given):
+        if extender.prioritizeVerb and extender.weight <= 0:
             faults.append(
-                FieldError.invalid(path[at] / "weight", one.weight, "must have a positive weight applied to it")
+                FieldError.invalid(path[at] / "weight", extender.weight, "must have a positive weight applied to it")
             )
-        for number, resource in enumerate(one.managedResources):
-            faults += _resource_faults(resource.name, path[at] / "managedResources", number, seen)
-            seen.add(resource.name)
-    binders = sum(bool(one.bindVerb) for one in given)
+        for number, resource in enumerate(extender.managedResources):
+            faults += _resource_faults(resource.name, path[at] / "managedResources", number, managed)
+            managed.add(resource.name)
+    binders = sum(bool(extender.bindVerb) for extender in given)
     if binders > 1:
-        told = f"found {binders} extenders implementing bind"
-        faults.append(FieldError.invalid(path, told, "only one extender can implement bind"))
+        summary = f"found {binders} extenders implementing bind"
+        faults.append(FieldError.invalid(path, summary, "only one extender can implement bind"))
     return faults
 
 
 def _resource_faults(name: str, path: Path, number: int, seen: set[str]) -> list[FieldError]:
     where = path[number] / "name"
-    faults = [FieldError.invalid(where, name, told) for told in names.label_key(name)]
+    faults = [FieldError.invalid(where, name, message) for message in names.label_key(name)]
     if not faults and not resource_names.is_extended(name):
         faults.append(FieldError.invalid(where, name, "is an invalid extended resource name"))
     if name in seen:
@@ -124,8 +124,8 @@ def _made(given: _Extender, path: Path, error: Callable[[str], Exception]) -> Ex
         tls = _tls(given)
         if tls is not None:
             context_of(given.urlPrefix, tls)
-    except (ValueError, OSError, AccessError) as fault:
-        raise error(f"{path}: {fault}") from None
+    except (ValueError, OSError, AccessError) as exception:
+        raise error(f"{path}: {exception}") from None
     resources = given.managedResources
     return ExtenderConfig(
         url_prefix=given.urlPrefix,
@@ -137,27 +137,27 @@ def _made(given: _Extender, path: Path, error: Callable[[str], Exception]) -> Ex
         tls=tls,
         timeout_s=timeout_s,
         is_node_cache_capable=given.nodeCacheCapable,
-        managed_resources=frozenset(one.name for one in resources),
-        ignored_resources=frozenset(one.name for one in resources if one.ignoredByScheduler),
+        managed_resources=frozenset(resource.name for resource in resources),
+        ignored_resources=frozenset(resource.name for resource in resources if resource.ignoredByScheduler),
         is_ignorable=given.ignorable,
     )
 
 
 def _tls(given: _Extender) -> TlsSettings | None:
     """Return the TLS settings; with `enableHTTPS` and no CA the server's certificate is not verified."""
-    found = given.tlsConfig
-    if found is None and not given.enableHTTPS:
+    config = given.tlsConfig
+    if config is None and not given.enableHTTPS:
         return None
-    found = found or _Tls()
-    ca = base64.b64decode(found.caData, validate=True)
+    config = config or _Tls()
+    ca = base64.b64decode(config.caData, validate=True)
     return TlsSettings(
-        insecure=found.insecure or (given.enableHTTPS and not found.caFile and not ca),
-        server_name=found.serverName,
-        cert_file=found.certFile,
-        key_file=found.keyFile,
-        ca_file=found.caFile,
-        cert_data=base64.b64decode(found.certData, validate=True),
-        key_data=base64.b64decode(found.keyData, validate=True),
+        insecure=config.insecure or (given.enableHTTPS and not config.caFile and not ca),
+        server_name=config.serverName,
+        cert_file=config.certFile,
+        key_file=config.keyFile,
+        ca_file=config.caFile,
+        cert_data=base64.b64decode(config.certData, validate=True),
+        key_data=base64.b64decode(config.keyData, validate=True),
         ca_data=ca,
     )
 

@@ -38,41 +38,41 @@ class HttpExtender:
 
     def concerns(self, pod: Pod) -> bool:
         """Whether the pod requests or limits a resource that the extender manages."""
-        wanted = self.config.managed_resources
-        if not wanted:
+        managed = self.config.managed_resources
+        if not managed:
             return True
         containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
-        amounts = (one.resources for one in containers)
-        return any(not wanted.isdisjoint((*found.requests, *found.limits)) for found in amounts)
+        amounts = (container.resources for container in containers)
+        return any(not managed.isdisjoint((*requirements.requests, *requirements.limits)) for requirements in amounts)
 
     async def filter(self, pod: Pod, nodes: Sequence[Node]) -> messages.FilterResult:
         names_only = self.config.is_node_cache_capable
         body = messages.node_args(pod, nodes, names_only=names_only)
         read = partial(messages.filter_result, names_only=names_only)
-        found: messages.FilterResult = self._read(read, await self._post(self.config.filter_verb, body))
-        if found.error:
-            raise ExtenderError(found.error)
+        result: messages.FilterResult = self._read(read, await self._post(self.config.filter_verb, body))
+        if result.error:
+            raise ExtenderError(result.error)
         known = {node.metadata.name for node in nodes}
-        for name in found.nodes or ():
+        for name in result.nodes or ():
             if name not in known:
-                told = (
+                message = (
                     f'extender "{self.name}" claims a filtered node "{name}" which is not found in the input node list'
                 )
-                raise ExtenderError(told)
-        return found
+                raise ExtenderError(message)
+        return result
 
     async def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
         body = messages.node_args(pod, nodes, names_only=self.config.is_node_cache_capable)
-        found: dict[str, int] = self._read(messages.priorities, await self._post(self.config.prioritize_verb, body))
-        return found
+        scores: dict[str, int] = self._read(messages.priorities, await self._post(self.config.prioritize_verb, body))
+        return scores
 
     async def preempt(
         self, pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]]
     ) -> dict[str, messages.Victims]:
         body = messages.preemption_args(pod, victims, names_only=self.config.is_node_cache_capable)
         answer = await self._post(self.config.preempt_verb, body)
-        found: dict[str, messages.Victims] = self._read(messages.preemption_result, answer)
-        return found
+        chosen: dict[str, messages.Victims] = self._read(messages.preemption_result, answer)
+        return chosen
 
     async def bind(self, pod: Pod, node: str) -> None:
         answer = await self._post(self.config.bind_verb, messages.binding_args(pod, node))
@@ -95,16 +95,16 @@ class HttpExtender:
                 if answer.status != 200:
                     raise ExtenderError(f"failed {verb} with extender at URL {url}, code {answer.status}")
                 return msgspec.json.decode(await answer.read() or b"null")
-        except (aiohttp.ClientError, TimeoutError, OSError) as fault:
-            raise ExtenderError(f'Post "{url}": {fault or "context deadline exceeded"}') from fault
-        except (msgspec.DecodeError, RecursionError) as fault:
-            raise ExtenderError(f"extender at URL {url}: {fault}") from fault
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ExtenderError(f'Post "{url}": {error or "context deadline exceeded"}') from error
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ExtenderError(f"extender at URL {url}: {error}") from error
 
     def _read(self, read: Any, answer: Any) -> Any:
         try:
             return read(answer)
-        except (ValueError, TypeError, KeyError, AttributeError) as fault:
-            raise ExtenderError(f"extender at URL {self.name}: {fault}") from fault
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ExtenderError(f"extender at URL {self.name}: {error}") from error
 
     def _opened(self) -> HttpSession:
         import aiohttp

@@ -60,26 +60,26 @@ def binding_args(pod: Pod, node: str) -> bytes:
 
 def filter_result(value: Any, *, names_only: bool) -> FilterResult:
     """Decode ExtenderFilterResult; node names are read only if the request carried names."""
-    found = _lowered(value)
-    names, listed = found.get("nodenames") if names_only else None, found.get("nodes")
+    fields = _lowered(value)
+    names, listed = fields.get("nodenames") if names_only else None, fields.get("nodes")
     if names is None and listed is not None:
         names = [item["metadata"]["name"] for item in _lowered(listed).get("items") or ()]
     return FilterResult(
         nodes=names,
-        failed=found.get("failednodes") or {},
-        unresolvable=found.get("failedandunresolvablenodes") or {},
-        error=found.get("error") or "",
+        failed=fields.get("failednodes") or {},
+        unresolvable=fields.get("failedandunresolvablenodes") or {},
+        error=fields.get("error") or "",
     )
 
 
 def priorities(value: Any) -> dict[str, int]:
     """Decode HostPriorityList to scores by node."""
-    return {found["host"]: int(found.get("score") or 0) for found in map(_lowered, value or ())}
+    return {priority["host"]: int(priority.get("score") or 0) for priority in map(_lowered, value or ())}
 
 
 def preemption_result(value: Any) -> dict[str, Victims]:
     nodes = _lowered(value).get("nodenametometavictims") or {}
-    return {node: _read_victims(_lowered(found or {})) for node, found in nodes.items()}
+    return {node: _read_victims(_lowered(victims or {})) for node, victims in nodes.items()}
 
 
 def _read_victims(found: Mapping[str, Any]) -> Victims:
@@ -94,7 +94,7 @@ def binding_error(value: Any) -> str:
 def _lowered(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("the answer is not an object")
-    return {key.lower(): found for key, found in value.items()}
+    return {key.lower(): item for key, item in value.items()}
 
 
 __all__ = [

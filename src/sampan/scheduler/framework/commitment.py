@@ -105,8 +105,8 @@ class Commitment:
         with self._metrics.plugin(point, plugin.name) as outcome:
             try:
                 status = ask(cycle, node)
-            except Exception as fault:
-                status = _failed(point, plugin, fault)
+            except Exception as error:
+                status = _failed(point, plugin, error)
             if status is None:
                 return _SUCCESS
             outcome.code = status.code
@@ -118,8 +118,8 @@ class Commitment:
         with self._metrics.plugin(point, plugin.name) as outcome:
             try:
                 status = await ask(cycle, node)
-            except Exception as fault:
-                status = _failed(point, plugin, fault)
+            except Exception as error:
+                status = _failed(point, plugin, error)
             if status is None:
                 return _SUCCESS
             outcome.code = status.code

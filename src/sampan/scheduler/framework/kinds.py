@@ -35,14 +35,22 @@ class Kind:
         for plugin in filters:
             if plugin.scope is not Scope.CLUSTER and hasattr(plugin, "pre_filter"):
                 self._take(plugin, plugin.pre_filter(cycle))
-        local = [found for found in filters if found.scope is not Scope.CLUSTER and found.name not in self.skipped]
-        self._node_filters = [found for found in local if found.scope is Scope.NODE]
-        self._pod_filters = [found for found in local if found.scope is Scope.PODS]
-        wanted = [found for found in scorers if found.plugin.scope is not Scope.CLUSTER and _has_say(found, cycle)]
-        plain = [found for found in wanted if not hasattr(found.plugin, "normalize")]
-        self._node_scorers = [found for found in plain if found.plugin.scope is Scope.NODE]
-        self._pod_scorers = [found for found in plain if found.plugin.scope is Scope.PODS]
-        self._relative = [found for found in wanted if hasattr(found.plugin, "normalize")]
+        local = [
+            candidate
+            for candidate in filters
+            if candidate.scope is not Scope.CLUSTER and candidate.name not in self.skipped
+        ]
+        self._node_filters = [candidate for candidate in local if candidate.scope is Scope.NODE]
+        self._pod_filters = [candidate for candidate in local if candidate.scope is Scope.PODS]
+        local_scorers = [
+            candidate
+            for candidate in scorers
+            if candidate.plugin.scope is not Scope.CLUSTER and _has_say(candidate, cycle)
+        ]
+        plain = [candidate for candidate in local_scorers if not hasattr(candidate.plugin, "normalize")]
+        self._node_scorers = [candidate for candidate in plain if candidate.plugin.scope is Scope.NODE]
+        self._pod_scorers = [candidate for candidate in plain if candidate.plugin.scope is Scope.PODS]
+        self._relative = [candidate for candidate in local_scorers if hasattr(candidate.plugin, "normalize")]
         self._size = -1
         self._node_at = self._pod_at = 0
 
@@ -82,8 +90,8 @@ class Kind:
             ok = cycle.table.valid[rows].copy()
             _filter(cycle, self._node_filters, rows, ok)
             self._node_part[rows] = np.where(ok, _score(cycle, self._node_scorers, rows), REFUSED)
-            for found, raw in zip(self._relative, self.raw, strict=True):
-                raw[rows] = found.plugin.score(cycle, rows)
+            for scorer, raw in zip(self._relative, self.raw, strict=True):
+                raw[rows] = scorer.plugin.score(cycle, rows)
             self.relative = self._telling(cycle)
         ok = np.ones(count_of(rows), dtype=np.bool_)
         _filter(cycle, self._pod_filters, rows, ok)
@@ -92,12 +100,12 @@ class Kind:
     def _telling(self, cycle: Cycle) -> list[tuple[Scorer, Ints]]:
         """Return the normalizing scorers whose scores differ between nodes; equal scores do not affect the choice."""
         valid = cycle.table.valid[cycle.table.every_row]
-        found = []
+        differing = []
         for scorer, raw in zip(self._relative, self.raw, strict=True):
-            there = raw[: len(valid)][valid]
-            if len(there) and there.min() != there.max():
-                found.append((scorer, raw))
-        return found
+            scores = raw[: len(valid)][valid]
+            if len(scores) and scores.min() != scores.max():
+                differing.append((scorer, raw))
+        return differing
 
     # -- over some nodes, not cached ---------------------------------------------------------------------------------
 
@@ -106,14 +114,14 @@ class Kind:
         return _score(cycle, [*self._node_scorers, *self._pod_scorers], rows)
 
     def relatives(self, cycle: Cycle, rows: Rows) -> list[tuple[Scorer, Ints]]:
-        return [(found, found.plugin.score(cycle, rows)) for found in self._relative]
+        return [(scorer, scorer.plugin.score(cycle, rows)) for scorer in self._relative]
 
 
 def _has_say(scorer: Scorer, cycle: Cycle) -> bool:
     if not hasattr(scorer.plugin, "pre_score"):
         return True
-    said = scorer.plugin.pre_score(cycle, cycle.table.every_row)
-    return said is None or said.code is not Code.SKIP
+    status = scorer.plugin.pre_score(cycle, cycle.table.every_row)
+    return status is None or status.code is not Code.SKIP
 
 
 def _filter(cycle: Cycle, filters: Sequence[Any], rows: Rows, ok: Flags) -> None:

@@ -72,29 +72,31 @@ class Profile:
         self.commitment = Commitment(points, self.metrics)
         """Runs the extension points from Reserve on."""
         self._filters = points.get("filter", ())
-        self._scorers = [Scorer(found, weights.get(found.name) or 1) for found in points.get("score", ())]
-        self._far_filters = [found for found in self._filters if found.scope is Scope.CLUSTER]
-        self._far_pre_filters = [found for found in points.get("preFilter", ()) if found.scope is Scope.CLUSTER]
-        self._far_scorers = [found for found in self._scorers if found.plugin.scope is Scope.CLUSTER]
-        self._preparing = [found for found in self.plugins if hasattr(found, "prepare")]
-        self._joining = [found for found in self.plugins if hasattr(found, "together")]
+        self._scorers = [Scorer(candidate, weights.get(candidate.name) or 1) for candidate in points.get("score", ())]
+        self._far_filters = [candidate for candidate in self._filters if candidate.scope is Scope.CLUSTER]
+        self._far_pre_filters = [
+            candidate for candidate in points.get("preFilter", ()) if candidate.scope is Scope.CLUSTER
+        ]
+        self._far_scorers = [candidate for candidate in self._scorers if candidate.plugin.scope is Scope.CLUSTER]
+        self._preparing = [candidate for candidate in self.plugins if hasattr(candidate, "prepare")]
+        self._joining = [candidate for candidate in self.plugins if hasattr(candidate, "together")]
         self._kinds: OrderedDict[Needs, Kind] = OrderedDict()
 
     @property
     def plugins(self) -> list[Any]:
-        found: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         for plugins in self.points.values():
-            found |= {plugin.name: plugin for plugin in plugins}
-        return list(found.values())
+            by_name |= {plugin.name: plugin for plugin in plugins}
+        return list(by_name.values())
 
     def cycle(self, info: PodInfo, now: float) -> Cycle:
         return Cycle(info=info, table=self.table, verdicts=self.verdicts, profile=self, now=now)
 
     def together(self, info: PodInfo) -> Together | None:
         for plugin in self._joining:
-            found: Together | None = plugin.together(info)
-            if found is not None:
-                return found
+            group: Together | None = plugin.together(info)
+            if group is not None:
+                return group
         return None
 
     async def prepare(self, cycle: Cycle) -> None:
@@ -120,7 +122,7 @@ class Profile:
         if narrowed is not None:
             return self._place_among(cycle, kind, narrowed, nominated)
         kind.refresh(cycle)
-        far = [found for found in self._far_filters if found.name not in skipped]
+        far = [plugin for plugin in self._far_filters if plugin.name not in skipped]
         if not far and not nominated and not kind.relative:
             scorers = self._telling_scorers(cycle, self.table.every_row)
             if not scorers:
@@ -148,7 +150,7 @@ class Profile:
             return Placed(diagnosis=self.diagnose(cycle, nominated=nominated))
         if len(rows) == 1:
             return Placed(int(rows[0]), 1)
-        return self._best(cycle, rows, total[rows], [(found, raw[rows]) for found, raw in kind.relative])
+        return self._best(cycle, rows, total[rows], [(scorer, raw[rows]) for scorer, raw in kind.relative])
 
     def _place_among(
         self,
@@ -197,12 +199,12 @@ class Profile:
         return Placed(self.picker.pick(rows[total == best]), len(rows), best)
 
     def _telling_scorers(self, cycle: Cycle, rows: Rows) -> list[Scorer]:
-        found = []
+        scorers = []
         for scorer in self._far_scorers:
-            said = scorer.plugin.pre_score(cycle, rows) if hasattr(scorer.plugin, "pre_score") else None
-            if said is None or said.code is not Code.SKIP:
-                found.append(scorer)
-        return found
+            status = scorer.plugin.pre_score(cycle, rows) if hasattr(scorer.plugin, "pre_score") else None
+            if status is None or status.code is not Code.SKIP:
+                scorers.append(scorer)
+        return scorers
 
     def _leave_room(self, cycle: Cycle, ok: Any, nominated: KeptRoom) -> None:
         for row, pods in nominated:
@@ -233,13 +235,13 @@ class Profile:
             rejection, _, skipped = self._pre_filter(cycle, kind)
             if rejection is not None:
                 return np.full(count_of(rows), self._code_of(rejection), dtype=np.int32)
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
         for plugin in self._filters:
             if plugin.name not in skipped:
-                found = np.where(found == 0, plugin.filter(cycle, rows), found)
-                if found.all():
+                codes = np.where(codes == 0, plugin.filter(cycle, rows), codes)
+                if codes.all():
                     break
-        return found
+        return codes
 
     def diagnose(
         self,
@@ -263,9 +265,9 @@ class Profile:
         for row, pods in nominated:
             if codes[row] == 0 and valid[row]:
                 codes[row] = self._code_with(cycle, row, pods)
-        found = Diagnosis(count=table.count, codes=codes, verdicts=self.verdicts)
-        found.plugins = {verdict.plugin for verdict, _ in found.tallied()}
-        return found
+        diagnosis = Diagnosis(count=table.count, codes=codes, verdicts=self.verdicts)
+        diagnosis.plugins = {verdict.plugin for verdict, _ in diagnosis.tallied()}
+        return diagnosis
 
     def _code_with(self, cycle: Cycle, row: int, pods: Sequence[PodInfo]) -> int:
         node = self.table.names[row]
@@ -294,14 +296,14 @@ class Profile:
     # -- PreFilter ---------------------------------------------------------------------------------------------------
 
     def _kind(self, cycle: Cycle) -> Kind:
-        found = self._kinds.get(cycle.needs)
-        if found is None:
-            found = self._kinds[cycle.needs] = Kind(cycle, self._filters, self._scorers)
+        kind = self._kinds.get(cycle.needs)
+        if kind is None:
+            kind = self._kinds[cycle.needs] = Kind(cycle, self._filters, self._scorers)
             if len(self._kinds) > _KINDS_KEPT:
                 self._kinds.popitem(last=False)
         else:
             self._kinds.move_to_end(cycle.needs)
-        return found
+        return kind
 
     def _pre_filter(self, cycle: Cycle, kind: Kind) -> tuple[Status | None, frozenset[str] | None, set[str]]:
         """Return a rejection, the only nodes to consider, and the names of the filters to skip."""
@@ -310,16 +312,16 @@ class Profile:
         if kind.rejection is not None:
             return kind.rejection, None, skipped
         for plugin in self._far_pre_filters:
-            said = plugin.pre_filter(cycle)
-            if said is None:
+            answer = plugin.pre_filter(cycle)
+            if answer is None:
                 continue
-            if isinstance(said, Narrowed):
-                narrowed = said.names if narrowed is None else narrowed & said.names
+            if isinstance(answer, Narrowed):
+                narrowed = answer.names if narrowed is None else narrowed & answer.names
                 narrowing.add(plugin.name)
-            elif said.code is Code.SKIP:
+            elif answer.code is Code.SKIP:
                 skipped = skipped | {plugin.name}
             else:
-                return replace(said, plugin=plugin.name), None, skipped
+                return replace(answer, plugin=plugin.name), None, skipped
         cycle.memo[_SKIPPED], cycle.memo[_NARROWING] = skipped, narrowing
         return None, narrowed, skipped
 
@@ -332,22 +334,22 @@ class Profile:
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Return the result of the first plug-in that succeeds, otherwise the messages of all of them."""
         with self.metrics.point("PostFilter") as outcome:
-            found = await self._post_filter(cycle, diagnosis)
-            outcome.code = Code.SUCCESS if found.is_success else Code.UNSCHEDULABLE
-        return found
+            result = await self._post_filter(cycle, diagnosis)
+            outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE
+        return result
 
     async def _post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         nominated: str | None = None
-        told: list[str] = []
+        messages: list[str] = []
         for plugin in self.points.get("postFilter", ()):
             with self.metrics.plugin("PostFilter", plugin.name) as outcome:
-                found: PostFilterResult = await plugin.post_filter(cycle, diagnosis)
-                outcome.code = Code.SUCCESS if found.is_success else Code.UNSCHEDULABLE
-            if found.is_success:
-                return found
-            told += [found.message] if found.message else []
-            nominated = nominated if found.nominated is None else found.nominated
-        return PostFilterResult(nominated=nominated, message=", ".join(told))
+                result: PostFilterResult = await plugin.post_filter(cycle, diagnosis)
+                outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE
+            if result.is_success:
+                return result
+            messages += [result.message] if result.message else []
+            nominated = nominated if result.nominated is None else result.nominated
+        return PostFilterResult(nominated=nominated, message=", ".join(messages))
 
 
 _SKIPPED, _NARROWING = "framework/skipped", "framework/narrowing"

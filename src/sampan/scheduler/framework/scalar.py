@@ -64,8 +64,8 @@ class ScalarPlugin:
         return 0
 
     def _filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = [self._judged(cycle, int(row)) for row in numbers_of(rows)]
-        return np.array(found, dtype=np.int32)
+        codes = [self._judged(cycle, int(row)) for row in numbers_of(rows)]
+        return np.array(codes, dtype=np.int32)
 
     def _judged(self, cycle: Cycle, row: int) -> int:
         if not cycle.table.valid[row]:
@@ -75,8 +75,10 @@ class ScalarPlugin:
 
     def _score(self, cycle: Cycle, rows: Rows) -> Ints:
         table, pod = cycle.table, cycle.pod
-        found = [self.score_node(pod, NodeView(table, int(row))) if table.valid[row] else 0 for row in numbers_of(rows)]
-        return np.array(found, dtype=np.int64)
+        scores = [
+            self.score_node(pod, NodeView(table, int(row))) if table.valid[row] else 0 for row in numbers_of(rows)
+        ]
+        return np.array(scores, dtype=np.int64)
 
 
 __all__ = ["NodeView", "ScalarPlugin"]

@@ -17,11 +17,11 @@ class Verdicts:
 
     def code(self, plugin: str, *reasons: str, is_final: bool = False) -> int:
         verdict = Verdict(plugin, is_final, reasons)
-        found = self._numbers.get(verdict)
-        if found is None:
-            found = self._numbers[verdict] = len(self._all)
+        number = self._numbers.get(verdict)
+        if number is None:
+            number = self._numbers[verdict] = len(self._all)
             self._all.append(verdict)
-        return found
+        return number
 
     def __getitem__(self, code: int) -> Verdict:
         return self._all[code]

@@ -62,16 +62,16 @@ class DefaultPreemption:
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         if refusal := self._ineligible(cycle, diagnosis):
             return PostFilterResult(message=f"preemption: {refusal}")
-        found, codes = await self._candidates(cycle, diagnosis)
-        if not found:
+        candidates, codes = await self._candidates(cycle, diagnosis)
+        if not candidates:
             return PostFilterResult(nominated="", message=f"preemption: {self._hopeless(cycle, codes)}")
         try:
-            found = await agreed(cycle, found, self._extenders)
+            candidates = await agreed(cycle, candidates, self._extenders)
         except ExtenderError as error:
             return PostFilterResult(message=f"preemption: {error}")
-        if not found:
+        if not candidates:
             return PostFilterResult(nominated="", message=f"preemption: {NO_CANDIDATE}")
-        best = choose(found)
+        best = choose(candidates)
         return PostFilterResult(nominated=cycle.table.names[best.row], is_success=True, victims=best.victims)
 
     def _ineligible(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
@@ -90,31 +90,31 @@ class DefaultPreemption:
         """Return the nodes that would fit without some pods, and the verdict codes of the other nodes examined."""
         rows = self._hopeful(diagnosis)
         codes = np.zeros(len(diagnosis.codes), dtype=np.int32)
-        wanted = max(len(rows) * self._args.minCandidateNodesPercentage // 100, self._args.minCandidateNodesAbsolute)
+        target = max(len(rows) * self._args.minCandidateNodesPercentage // 100, self._args.minCandidateNodesAbsolute)
         budgets = list(self._budgets)
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         harmless = 0
         began = time.perf_counter()
         for row in rows:
             candidate = victims_on(cycle, int(row), budgets)
             if isinstance(candidate, Candidate):
-                found.append(candidate)
+                candidates.append(candidate)
                 harmless += not candidate.violations
-                if harmless >= wanted:
+                if harmless >= target:
                     break
             else:
                 codes[row] = candidate
             if time.perf_counter() - began > _TURN_S:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
-        return found, codes
+        return candidates, codes
 
     def _hopeful(self, diagnosis: Diagnosis) -> np.ndarray[Any, np.dtype[np.intp]]:
         if diagnosis.pre_filter and not len(diagnosis.codes):
             return np.zeros(0, dtype=np.intp)
         by_code = {code: diagnosis.verdicts[int(code)] for code in np.unique(diagnosis.codes)}
-        wanted = [code for code, verdict in by_code.items() if code and not verdict.is_final]
-        return np.flatnonzero(np.isin(diagnosis.codes, wanted))
+        codes = [code for code, verdict in by_code.items() if code and not verdict.is_final]
+        return np.flatnonzero(np.isin(diagnosis.codes, codes))
 
     def _hopeless(self, cycle: Cycle, codes: Any) -> str:
         """Return the message without candidates; nodes that were not examined count as not helped by preemption."""
@@ -130,12 +130,12 @@ async def agreed(cycle: Cycle, found: list[Candidate], extenders: ExtenderChain 
     if extenders is None or not extenders.extenders:
         return found
     names = cycle.table.names
-    victims = {names[one.row]: (one.victims, one.violations) for one in found}
-    left = await extenders.preempt(cycle, victims)
+    victims = {names[candidate.row]: (candidate.victims, candidate.violations) for candidate in found}
+    accepted = await extenders.preempt(cycle, victims)
     rows = cycle.table.rows
     return [
         Candidate(rows[node], tuple(sorted(pods, key=importance)), violations)
-        for node, (pods, violations) in left.items()
+        for node, (pods, violations) in accepted.items()
         if node in rows
     ]
 
@@ -193,15 +193,15 @@ def split_by_budget(
     pods: Iterable[PodInfo], budgets: Sequence[PodDisruptionBudget]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
     """Return the pods whose eviction would violate a budget, and the others, both in their original order."""
-    left = [budget.status.disruptionsAllowed for budget in budgets]
+    remaining = [budget.status.disruptionsAllowed for budget in budgets]
     violating: list[PodInfo] = []
     others: list[PodInfo] = []
     for info in pods:
         is_violated = False
         for at, budget in enumerate(budgets):
             if _protects(budget, info.pod):
-                left[at] -= 1
-                is_violated = is_violated or left[at] < 0
+                remaining[at] -= 1
+                is_violated = is_violated or remaining[at] < 0
         (violating if is_violated else others).append(info)
     return violating, others
 
@@ -244,5 +244,5 @@ class _Latest(str):
 def is_going_by_preemption(pod: Pod) -> bool:
     if pod.metadata.deletionTimestamp is None:
         return False
-    found = next((one for one in pod.status.conditions if one.type == "DisruptionTarget"), None)
-    return found is not None and found.status == "True" and found.reason == BY_SCHEDULER
+    disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)
+    return disruption is not None and disruption.status == "True" and disruption.reason == BY_SCHEDULER

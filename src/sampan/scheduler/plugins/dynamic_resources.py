@@ -95,8 +95,8 @@ class DynamicResources:
             return None
         try:
             claims_of(info.pod, self._claims.get)
-        except ClaimAmiss as fault:
-            return Status(Code.UNRESOLVABLE, (str(fault),))
+        except ClaimAmiss as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
         return None
 
     def prepare(self, cycle: Cycle) -> Awaitable[None] | None:
@@ -135,13 +135,13 @@ class DynamicResources:
         numbers = numbers_of(rows)
         if state.stale is not None:
             return np.full(len(numbers), cycle.refuse(self.name, STALE, is_final=True), dtype=np.int32)
-        found = np.zeros(len(numbers), dtype=np.int32)
+        codes = np.zeros(len(numbers), dtype=np.int32)
         finished(self._finder.catch_up(state, cycle.pod, numbers))
         for among, part in self._finder.parts(state, cycle.pod, numbers):
-            found[among] = self._codes(cycle, part, numbers[among])
+            codes[among] = self._codes(cycle, part, numbers[among])
         for claim in state.claims:
-            self._keep_near(cycle, state, claim, numbers, found)
-        return found
+            self._keep_near(cycle, state, claim, numbers, codes)
+        return codes
 
     def _codes(self, cycle: Cycle, part: Part, rows: NDArray[np.intp]) -> Codes:
         verdicts = part.answers.verdicts(rows)
@@ -150,8 +150,8 @@ class DynamicResources:
             if verdict != FITS:
                 why = part.answers.refusals[verdict - 1].said(part.claims)
                 codes[verdict] = cycle.refuse(self.name, why, is_final=True)
-        found: Codes = codes[verdicts]
-        return found
+        row_codes: Codes = codes[verdicts]
+        return row_codes
 
     def _keep_near(
         self, cycle: Cycle, state: PodState, claim: ResourceClaim, rows: NDArray[np.intp], found: Codes
@@ -176,7 +176,7 @@ class DynamicResources:
         if state is None:
             return PostFilterResult(message=NOTHING_TO_DO)
         for claim in state.claims:
-            others = [one for one in claim.status.reservedFor if one.uid != cycle.info.uid]
+            others = [consumer for consumer in claim.status.reservedFor if consumer.uid != cycle.info.uid]
             if claim.metadata.uid in state.unavailable and not others:
                 await self._writes.deallocate(claim)
                 return PostFilterResult(message="deallocation of ResourceClaim completed")
@@ -196,11 +196,11 @@ class DynamicResources:
         """Rank nodes by their alternatives: earlier entries of a `firstAvailable` list score higher."""
         state: PodState = cycle.memo[self.name]
         numbers = numbers_of(rows)
-        found = np.zeros(len(numbers), dtype=np.int64)
+        scores = np.zeros(len(numbers), dtype=np.int64)
         finished(self._finder.catch_up(state, cycle.pod, numbers))
         for among, part in self._finder.parts(state, cycle.pod, numbers):
-            found[among] = part.answers.ranks(numbers[among])
-        return found
+            scores[among] = part.answers.ranks(numbers[among])
+        return scores
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
         return proportional(scores)
@@ -214,12 +214,12 @@ class DynamicResources:
         row = np.array([self._table.rows[node]], dtype=np.intp)
         finished(self._finder.catch_up(state, cycle.pod, row))
         for _, part in self._finder.parts(state, cycle.pod, row):
-            found = part.answers.found(int(row[0]))
-            if found is None:
+            allocations = part.answers.found(int(row[0]))
+            if allocations is None:
                 return Status(Code.ERROR, ("claim allocation not found for node",))
             state.special = part.special
-            for claim, wanted, taken in zip(part.claims, part.answers.wants.claims, found, strict=True):
-                result = state.promised[claim.metadata.uid] = allocation(wanted, taken, node)
+            for claim, claim_wants, devices in zip(part.claims, part.answers.wants.claims, allocations, strict=True):
+                result = state.promised[claim.metadata.uid] = allocation(claim_wants, devices, node)
                 self._ledger.promise(claim.metadata.uid, result)
         return None
 
@@ -248,8 +248,8 @@ class DynamicResources:
                 note = f"waiting for binding conditions for device on node {node}"
                 self._say(cycle.info, NORMAL, "BindingConditionsPending", "Scheduling", note)
                 await self._writes.wait(state.written, self._binding_s)
-        except (errors.ApiError, ConnectionFailed, BindingFailed) as fault:
-            return Status(Code.ERROR, (str(fault),))
+        except (errors.ApiError, ConnectionFailed, BindingFailed) as error:
+            return Status(Code.ERROR, (str(error),))
         return None
 
     async def _bind_special(self, state: PodState, pod: Pod) -> None:
@@ -270,8 +270,8 @@ class DynamicResources:
                 await self._writes.release(claim, cycle.pod)
             if state.made is not None:
                 await self._writes.remove(state.made)
-        except (errors.ApiError, ConnectionFailed) as fault:  # the next attempt tries again
-            log.warning("cannot release the resource claims of pod %s: %s", cycle.info.full_name, fault)
+        except (errors.ApiError, ConnectionFailed) as error:  # the next attempt tries again
+            log.warning("cannot release the resource claims of pod %s: %s", cycle.info.full_name, error)
 
     def events(self) -> Events:
         return [
@@ -299,8 +299,8 @@ class DynamicResources:
     def _state(self, cycle: Cycle) -> PodState | Status:
         try:
             claims = claims_of(cycle.pod, self._claims.get)
-        except ClaimAmiss as fault:
-            return Status(Code.UNRESOLVABLE, (str(fault),))
+        except ClaimAmiss as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
         extended = self._extended(cycle)
         if not claims and not extended:
             return SKIP

@@ -60,13 +60,13 @@ def group_of(pod: Pod) -> Key | None:
 
 
 def by_group(pod: Pod) -> Iterable[Hashable]:
-    found = group_of(pod)
-    return () if found is None else (found,)
+    group = group_of(pod)
+    return () if group is None else (group,)
 
 
 def condition_patch(group: PodGroup, failure: str, now: str) -> dict[str, Any] | None:
     """Return the patch that sets the PodGroupScheduled condition, or None if it needs no change."""
-    old = next((one for one in group.status.conditions if one.type == SCHEDULED), None)
+    old = next((existing for existing in group.status.conditions if existing.type == SCHEDULED), None)
     status, reason = ("False", "Unschedulable") if failure else ("True", "Scheduled")
     if old is not None and (old.status == "True" or (old.status, old.message) == (status, failure)):
         return None
@@ -78,7 +78,7 @@ def condition_patch(group: PodGroup, failure: str, now: str) -> dict[str, Any] |
         "observedGeneration": group.metadata.generation,
         "lastTransitionTime": old.lastTransitionTime if old is not None and old.status == status else now,
     }
-    others = [json.to_value(one) for one in group.status.conditions if one.type != SCHEDULED]
+    others = [json.to_value(existing) for existing in group.status.conditions if existing.type != SCHEDULED]
     return {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": [*others, condition]}}
 
 

@@ -29,19 +29,19 @@ class ImageLocality:
         table, spec = cycle.table, cycle.needs.spec
         total = np.zeros(count_of(rows), dtype=np.int64)
         for name in cycle.needs.parsed(self.name, image_names):
-            there = table.images.nodes_with(name)
-            if there:
-                scaled = int(next(iter(there.values())) * (len(there) / table.count))
-                total += scattered(dict.fromkeys(there, scaled), table.used)[rows]
+            sizes = table.images.nodes_with(name)
+            if sizes:
+                scaled = int(next(iter(sizes.values())) * (len(sizes) / table.count))
+                total += scattered(dict.fromkeys(sizes, scaled), table.used)[rows]
         most = _MOST_PER_CONTAINER * (len(spec.initContainers) + len(spec.containers or ()))
         return MAX_SCORE * (np.clip(total, _LEAST, most) - _LEAST) // (most - _LEAST)
 
 
 def image_names(spec: PodSpec) -> tuple[str, ...]:
     """Return the images of all containers and image volumes, with the default tag added."""
-    found = [container.image for container in (*spec.initContainers, *(spec.containers or ()))]
-    found += [volume.image.reference for volume in spec.volumes if volume.image is not None]
-    return tuple(normalized(name) for name in found)
+    images = [container.image for container in (*spec.initContainers, *(spec.containers or ()))]
+    images += [volume.image.reference for volume in spec.volumes if volume.image is not None]
+    return tuple(normalized(name) for name in images)
 
 
 def normalized(name: str) -> str:

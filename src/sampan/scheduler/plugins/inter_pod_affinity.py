@@ -67,16 +67,16 @@ class InterPodAffinity:
         return None if own.required or own.anti or existing else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
         own, table = self._own(cycle.info), cycle.table
         for term in self._existing_anti(cycle.info):
             assert term.carriers is not None
-            found[_near(table, term, term.carriers, rows)] = cycle.refuse(self.name, REASON_EXISTING)
+            codes[_near(table, term, term.carriers, rows)] = cycle.refuse(self.name, REASON_EXISTING)
         for term, tally in own.anti:
-            found[_near(table, term, tally, rows)] = cycle.refuse(self.name, REASON_ANTI)
+            codes[_near(table, term, tally, rows)] = cycle.refuse(self.name, REASON_ANTI)
         if own.required:
-            found[~self._affine(cycle.info, own, rows)] = cycle.refuse(self.name, REASON_AFFINITY, is_final=True)
-        return found
+            codes[~self._affine(cycle.info, own, rows)] = cycle.refuse(self.name, REASON_AFFINITY, is_final=True)
+        return codes
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
         weighted = [(term, tally, weight) for term, tally, weight in self._own(cycle.info).preferred if tally.total]
@@ -143,21 +143,21 @@ class InterPodAffinity:
         if self._ignores_others and not has_own:
             return []
         weights = {TermKind.PREFERRED: 1, TermKind.PREFERRED_ANTI: -1}
-        found = []
+        weighted = []
         for term in self._table.counts.terms_about(info.group):
             weight = self._hard_weight if term.kind is TermKind.REQUIRED else weights.get(term.kind, 0) * term.weight
             if weight and term.carriers is not None:
-                found.append((term, term.carriers, weight))
-        return found
+                weighted.append((term, term.carriers, weight))
+        return weighted
 
     def _own(self, info: PodInfo) -> Own:
         if not info.terms:
             return _NOTHING
         kept: dict[str, Own] = info.needs.parsed(self.name, lambda spec: {})
-        found = kept.get(info.namespace)
-        if found is None:
-            found = kept[info.namespace] = self._read(info.terms)
-        return found
+        own = kept.get(info.namespace)
+        if own is None:
+            own = kept[info.namespace] = self._read(info.terms)
+        return own
 
     def _read(self, terms: Sequence[Term]) -> Own:
         tally = self._table.counts.tally

@@ -51,13 +51,13 @@ class NodeAffinity:
         return Narrowed(names) if names else Status(Code.UNRESOLVABLE, (REASON_CONFLICT,))
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
         fits = required_nodes(cycle.table, cycle.needs.spec, rows)
-        found[~fits] = cycle.refuse(self.name, REASON, is_final=True)
+        codes[~fits] = cycle.refuse(self.name, REASON, is_final=True)
         if self._enforced is not None:
             enforced = matches_any(cycle.table, self._enforced, rows)
-            found[~enforced] = cycle.refuse(self.name, REASON_ENFORCED, is_final=True)
-        return found
+            codes[~enforced] = cycle.refuse(self.name, REASON_ENFORCED, is_final=True)
+        return codes
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
         return None if self._preferred(cycle.needs.spec) else SKIP
@@ -85,9 +85,9 @@ class NodeAffinity:
 
     def _preferred(self, spec: PodSpec) -> list[tuple[int, NodeSelectorTerm]]:
         own = spec.affinity.nodeAffinity if spec.affinity is not None else None
-        found = [*(own.preferredDuringSchedulingIgnoredDuringExecution if own is not None else ())]
-        found += self._added.preferredDuringSchedulingIgnoredDuringExecution
-        return [(term.weight, term.preference) for term in found if term.weight]
+        terms = [*(own.preferredDuringSchedulingIgnoredDuringExecution if own is not None else ())]
+        terms += self._added.preferredDuringSchedulingIgnoredDuringExecution
+        return [(term.weight, term.preference) for term in terms if term.weight]
 
 
 class AffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,8 +96,8 @@ class AffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 def _added(args: Mapping[str, Any]) -> Affinity:
     """Return the `addedAffinity` of the configuration, which applies to every pod."""
-    found = read_args(args, AffinityArgs).addedAffinity
-    if found is None:
+    affinity = read_args(args, AffinityArgs).addedAffinity
+    if affinity is None:
         return Affinity()
-    refuse(added_affinity(found))
-    return found
+    refuse(added_affinity(affinity))
+    return affinity

@@ -36,11 +36,11 @@ class NodeDeclaredFeatures:
         return None if cycle.needs.parsed(self.name, declared_features) else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        wanted = cycle.needs.parsed(self.name, declared_features)
-        found = np.zeros(count_of(rows), dtype=np.int32)
-        lacking = [at for at, row in enumerate(numbers_of(rows)) if not _has(cycle.table.nodes[int(row)], wanted)]
-        found[lacking] = cycle.refuse(self.name, REASON, is_final=True)
-        return found
+        features = cycle.needs.parsed(self.name, declared_features)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
+        lacking = [at for at, row in enumerate(numbers_of(rows)) if not _has(cycle.table.nodes[int(row)], features)]
+        codes[lacking] = cycle.refuse(self.name, REASON, is_final=True)
+        return codes
 
     def events(self) -> Events:
         return [

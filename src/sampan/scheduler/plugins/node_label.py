@@ -29,9 +29,9 @@ class NodeLabel:
         self._args = read_args(handle.args, LabelArgs)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
-        found[~self._fits(cycle, rows)] = cycle.refuse(self.name, REASON, is_final=True)
-        return found
+        codes = np.zeros(count_of(rows), dtype=np.int32)
+        codes[~self._fits(cycle, rows)] = cycle.refuse(self.name, REASON, is_final=True)
+        return codes
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         return np.where(self._fits(cycle, rows), MAX_SCORE, 0).astype(np.int64)

@@ -35,11 +35,11 @@ class NodePorts:
         return None if cycle.needs.parsed("ports", host_ports) else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
         refused = cycle.refuse(self.name, REASON)
         for port in cycle.needs.parsed("ports", host_ports):
-            found[cycle.table.ports.taken(port, rows)] = refused
-        return found
+            codes[cycle.table.ports.taken(port, rows)] = refused
+        return codes
 
     def events(self) -> Events:
         return [
@@ -49,8 +49,8 @@ class NodePorts:
 
 
 def _frees_a_port(info: PodInfo, old: Any, new: Any) -> bool:
-    wanted = info.needs.parsed("ports", host_ports)
-    return any(_clash(mine, other) for mine in wanted for other in host_ports(old.spec))
+    ports = info.needs.parsed("ports", host_ports)
+    return any(_clash(mine, other) for mine in ports for other in host_ports(old.spec))
 
 
 def _clash(one: HostPort, other: HostPort) -> bool:

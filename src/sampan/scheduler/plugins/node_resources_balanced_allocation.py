@@ -35,9 +35,9 @@ class NodeResourcesBalancedAllocation:
         """Score by how much the pod improves the balance of the node: 75 if it changes nothing."""
         needs, table = cycle.needs, cycle.table
         pairs = [considered(table, needs, name, rows, nonzero=False) for name in self._names]
-        there = [allocatable for _, allocatable in pairs]
-        after = balanced([requested for requested, _ in pairs], there)
-        wanted = [needs.requests.get(name, 0) for name in self._names]
-        before = balanced([requested - own for (requested, _), own in zip(pairs, wanted, strict=True)], there)
+        capacities = [allocatable for _, allocatable in pairs]
+        after = balanced([requested for requested, _ in pairs], capacities)
+        requests = [needs.requests.get(name, 0) for name in self._names]
+        before = balanced([requested - own for (requested, _), own in zip(pairs, requests, strict=True)], capacities)
         gain = MAX_SCORE // 2 + after - before
         return MAX_SCORE // 2 + gain // 2

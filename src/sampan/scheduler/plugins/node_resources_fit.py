@@ -67,10 +67,10 @@ class NodeResourcesFit:
         final = np.zeros(count_of(rows), dtype=np.bool_)
         for name, amount in self._checked(cycle.needs):
             at = table.resource(name)
-            there = table.allocatable[at, rows]
-            lacks, never = amount > there - table.requested[at, rows], amount > there
+            allocatable = table.allocatable[at, rows]
+            lacks, never = amount > allocatable - table.requested[at, rows], amount > allocatable
             if name in table.by_devices:  # a node without the resource is left to DynamicResources
-                lacks, never = lacks & (there > 0), never & (there > 0)
+                lacks, never = lacks & (allocatable > 0), never & (allocatable > 0)
             short.append((f"Insufficient {name}", lacks))
             final |= never
         return _codes(cycle, self.name, short, final)
@@ -105,26 +105,26 @@ class NodeResourcesFit:
 
     def _empty_node_fits(self, info: PodInfo, old: Any, new: Any) -> bool:
         """Whether the empty node would have enough of every resource, or may have devices for it instead."""
-        there = new.status.allocatable
-        if amount_of(PODS, there.get(PODS)) < 1:
+        allocatable = new.status.allocatable
+        if amount_of(PODS, allocatable.get(PODS)) < 1:
             return False
-        amounts = ((name, wanted, amount_of(name, there.get(name))) for name, wanted in self._checked(info.needs))
-        return all(wanted <= has or (not has and name in self._table.by_devices) for name, wanted, has in amounts)
+        amounts = ((name, amount, amount_of(name, allocatable.get(name))) for name, amount in self._checked(info.needs))
+        return all(amount <= has or (not has and name in self._table.by_devices) for name, amount, has in amounts)
 
 
 def _codes(cycle: Cycle, plugin: str, short: list[tuple[str, Any]], final: Any) -> Codes:
     bits = np.zeros(len(final), dtype=np.int64)
-    for place, (_, lacking) in enumerate(short):
-        bits |= lacking.astype(np.int64) << place
-    found = np.zeros(len(final), dtype=np.int32)
+    for bit, (_, lacking) in enumerate(short):
+        bits |= lacking.astype(np.int64) << bit
+    codes = np.zeros(len(final), dtype=np.int32)
     if not bits.any():
-        return found
+        return codes
     bits = bits * 2 + (final & (bits > 0))
     for pattern in np.unique(bits):
         if pattern > 1:
-            reasons = [reason for place, (reason, _) in enumerate(short) if pattern >> (place + 1) & 1]
-            found[bits == pattern] = cycle.refuse(plugin, *reasons, is_final=bool(pattern & 1))
-    return found
+            reasons = [reason for bit, (reason, _) in enumerate(short) if pattern >> (bit + 1) & 1]
+            codes[bits == pattern] = cycle.refuse(plugin, *reasons, is_final=bool(pattern & 1))
+    return codes
 
 
 def _strategy(given: ScoringStrategy) -> Strategy:

@@ -35,9 +35,9 @@ class NodeUnschedulable:
         return SKIP if is_tolerated(UNSCHEDULABLE_TAINT, cycle.needs.spec.tolerations) else None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
-        found[cycle.table.unschedulable[rows]] = cycle.refuse(self.name, REASON, is_final=True)
-        return found
+        codes = np.zeros(count_of(rows), dtype=np.int32)
+        codes[cycle.table.unschedulable[rows]] = cycle.refuse(self.name, REASON, is_final=True)
+        return codes
 
     def events(self) -> Events:
         return [

@@ -63,22 +63,22 @@ class NodeVolumeLimits:
         volumes = cycle.needs.parsed("claiming volumes", claiming_volumes)
         names = [claim_name_of(cycle.pod, volume) for volume in volumes]
         missing = next((name for name in names if self._claims.get(name, cycle.info.namespace) is None), "")
-        wanted = set(self._csi.of_pod(cycle.pod, volumes))
-        cycle.memo[self.name] = (missing, wanted)
-        return None if missing or any(driver in self._limits for driver, _ in wanted) else SKIP
+        handles = set(self._csi.of_pod(cycle.pod, volumes))
+        cycle.memo[self.name] = (missing, handles)
+        return None if missing or any(driver in self._limits for driver, _ in handles) else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
-        missing, wanted = cycle.memo[self.name]
+        codes = np.zeros(count_of(rows), dtype=np.int32)
+        missing, handles = cycle.memo[self.name]
         if missing:
             why = f"looking up PVC {cycle.info.namespace}/{missing}: {not_found(missing)}"
-            found[:] = cycle.refuse(self.name, why, is_final=True)
-            return found
+            codes[:] = cycle.refuse(self.name, why, is_final=True)
+            return codes
         full = np.zeros(count_of(rows), dtype=np.bool_)
-        for driver in {driver for driver, _ in wanted if driver in self._limits}:
-            full |= self._is_full(driver, [one for one in wanted if one[0] == driver], rows)
-        found[full] = cycle.refuse(self.name, TOO_MANY)
-        return found
+        for driver in {driver for driver, _ in handles if driver in self._limits}:
+            full |= self._is_full(driver, [handle for handle in handles if handle[0] == driver], rows)
+        codes[full] = cycle.refuse(self.name, TOO_MANY)
+        return codes
 
     def _is_full(self, driver: str, wanted: Sequence[tuple[str, str]], rows: Rows) -> Flags:
         more = np.full(count_of(rows), len(wanted), dtype=np.int64)
@@ -98,14 +98,14 @@ class NodeVolumeLimits:
 
     def _limit(self, driver: str) -> Ints:
         """Return the limit of the driver for each row."""
-        shape, found = self._columns.get(driver, (-1, None))
-        if found is None or shape != self._table.shape:
-            found = np.full(self._table.size, _NO_LIMIT, dtype=np.int64)
+        shape, column = self._columns.get(driver, (-1, None))
+        if column is None or shape != self._table.shape:
+            column = np.full(self._table.size, _NO_LIMIT, dtype=np.int64)
             for node, limit in self._limits[driver].items():
                 if node in self._table.rows:
-                    found[self._table.rows[node]] = limit
-            self._columns[driver] = (self._table.shape, found)
-        return found
+                    column[self._table.rows[node]] = limit
+            self._columns[driver] = (self._table.shape, column)
+        return column
 
     def _node_changed(self, old: Any, new: Any) -> None:
         name = (new or old).metadata.name
@@ -119,11 +119,11 @@ class NodeVolumeLimits:
 
 
 def limits_of(node: CSINode) -> dict[str, int]:
-    found = {}
+    limits = {}
     for driver in node.spec.drivers or ():
         if driver.allocatable is not None and driver.allocatable.count is not None:
-            found[driver.name] = driver.allocatable.count
-    return found
+            limits[driver.name] = driver.allocatable.count
+    return limits
 
 
 def _limit_raised(info: PodInfo, old: Any, new: Any) -> bool:

@@ -62,16 +62,16 @@ class PodTopologySpread:
         return None if spreads else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        verdicts = np.zeros(count_of(rows), dtype=np.int32)
         labels = cycle.info.group.labels
         for spread in reversed(cycle.memo[self.name]):
             constraint = spread.constraint
             codes = spread.column.codes[rows]
             itself = int(constraint.selector.matches(labels))
             most = constraint.max_skew + spread.smallest() - itself
-            found[spread.of_nodes(codes) > most] = cycle.refuse(self.name, REASON)
-            found[codes == MISSING] = cycle.refuse(self.name, REASON_LABEL, is_final=True)
-        return found
+            verdicts[spread.of_nodes(codes) > most] = cycle.refuse(self.name, REASON)
+            verdicts[codes == MISSING] = cycle.refuse(self.name, REASON_LABEL, is_final=True)
+        return verdicts
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
         spreads = self._spreads(cycle.info, SOFT)
@@ -95,9 +95,9 @@ class PodTopologySpread:
         if not len(counted):
             return np.zeros_like(scores)
         least, most = int(counted.min()), max(0, int(counted.max()))
-        found = np.full_like(scores, MAX_SCORE) if most == 0 else MAX_SCORE * (most + least - scores) // most
-        found[ignored] = 0
-        return found
+        normalized = np.full_like(scores, MAX_SCORE) if most == 0 else MAX_SCORE * (most + least - scores) // most
+        normalized[ignored] = 0
+        return normalized
 
     def events(self) -> Events:
         return [
@@ -124,11 +124,11 @@ class PodTopologySpread:
 
     def _ignored(self, info: PodInfo, spreads: list[Spread], rows: Rows) -> Flags:
         """Return the rows that lack a topology label; the system default constraints ignore no rows."""
-        found = np.zeros(count_of(rows), dtype=np.bool_)
+        ignored = np.zeros(count_of(rows), dtype=np.bool_)
         if self._needs_all_labels(info):
             for spread in spreads:
-                found |= spread.column.codes[rows] == MISSING
-        return found
+                ignored |= spread.column.codes[rows] == MISSING
+        return ignored
 
     def _needs_all_labels(self, info: PodInfo) -> bool:
         return bool(info.needs.spec.topologySpreadConstraints) or not self._is_system
@@ -136,28 +136,28 @@ class PodTopologySpread:
     def _spreads(self, info: PodInfo, action: str) -> list[Spread]:
         own = info.needs.spec.topologySpreadConstraints
         if own:
-            keys = tuple(key for one in own for key in one.matchLabelKeys)
-            seen = tuple(info.group.labels.get(key) for key in keys)
+            keys = tuple(key for constraint in own for key in constraint.matchLabelKeys)
+            variant = tuple(info.group.labels.get(key) for key in keys)
             constraints: Any = own
             selector = None
         else:
             selector = self._selectors.of(info) if self._selectors is not None else NOTHING
             if selector.is_nothing:
                 return []
-            constraints, seen = self._defaults, (str(selector),)
+            constraints, variant = self._defaults, (str(selector),)
         kept: dict[object, list[Spread]] = info.needs.parsed(self.name, lambda spec: {})
-        key = (self._profile, action, info.namespace, seen)
-        found = kept.get(key)
-        if found is None:
+        key = (self._profile, action, info.namespace, variant)
+        spreads = kept.get(key)
+        if spreads is None:
             read = spread_constraints.read(constraints, action, info.group.labels)
             if selector is not None:
-                read = tuple(one._replace(selector=selector) for one in read)
-            found = kept[key] = self._made(info, read)
-        return found
+                read = tuple(constraint._replace(selector=selector) for constraint in read)
+            spreads = kept[key] = self._made(info, read)
+        return spreads
 
     def _made(self, info: PodInfo, read: tuple[Constraint, ...]) -> list[Spread]:
-        keys = tuple(one.topology_key for one in read) if self._needs_all_labels(info) else ()
-        return [Spread(self._table, info.needs.spec, info.namespace, one, keys) for one in read]
+        keys = tuple(constraint.topology_key for constraint in read) if self._needs_all_labels(info) else ()
+        return [Spread(self._table, info.needs.spec, info.namespace, constraint, keys) for constraint in read]
 
 
 _SCORING, _IGNORED = "PodTopologySpread/score", "PodTopologySpread/ignored"
@@ -168,8 +168,8 @@ def _is_counted(info: PodInfo, old: Any, new: Any) -> bool:
     own = info.needs.spec.topologySpreadConstraints
     hard = spread_constraints.read(own, HARD, info.group.labels)
     return not own or any(
-        found.metadata.namespace == info.namespace and one.selector.matches(found.metadata.labels)
-        for found in (old, new)
-        if found is not None
-        for one in hard
+        pod.metadata.namespace == info.namespace and constraint.selector.matches(pod.metadata.labels)
+        for pod in (old, new)
+        if pod is not None
+        for constraint in hard
     )

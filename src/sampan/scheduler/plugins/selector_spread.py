@@ -59,30 +59,30 @@ class SelectorSpread:
         """Normalize by the counts of the feasible nodes and of their zones."""
         zones = cycle.memo[_ZONES]
         on_node = _emptiness(scores)
-        known = zones != MISSING
-        if not known.any():
+        zoned = zones != MISSING
+        if not zoned.any():
             return on_node.astype(np.int64)
-        sums = np.bincount(zones[known], weights=scores[known])
+        sums = np.bincount(zones[zoned], weights=scores[zoned])
         in_zone = np.zeros(len(scores))
-        in_zone[known] = _emptiness(sums)[zones[known]]
+        in_zone[zoned] = _emptiness(sums)[zones[zoned]]
         mixed = on_node * (1 - _ZONE_SHARE) + _ZONE_SHARE * in_zone
-        return np.where(known, mixed, on_node).astype(np.int64)
+        return np.where(zoned, mixed, on_node).astype(np.int64)
 
     def _selector(self, cycle: Cycle) -> Selector:
         if self._selectors is not None:
             return self._selectors.of(cycle.info)
         assert self._services is not None
-        found = self._services.selectors(cycle.info)
-        every = [requirement for selector in found for requirement in selector.requirements]
-        return found[0].narrowed(*every) if found else NOTHING
+        selectors = self._services.selectors(cycle.info)
+        every = [requirement for selector in selectors for requirement in selector.requirements]
+        return selectors[0].narrowed(*every) if selectors else NOTHING
 
     def _tally(self, sort: Sort) -> Tally:
-        found = self._tallies.get(sort)
-        if found is None:
+        tally = self._tallies.get(sort)
+        if tally is None:
             if len(self._tallies) >= _MOST:
                 self._tallies.clear()
-            found = self._tallies[sort] = self._table.counts.tally(sort)
-        return found
+            tally = self._tallies[sort] = self._table.counts.tally(sort)
+        return tally
 
 
 _ZONES = "SelectorSpread/zones"

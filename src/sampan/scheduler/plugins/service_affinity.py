@@ -55,29 +55,29 @@ class ServiceAffinity:
     # -- affinity ----------------------------------------------------------------------------------------------------
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        wanted = self._wanted(cycle)
-        cycle.memo[self.name] = wanted
-        return None if wanted else SKIP
+        labels = self._wanted(cycle)
+        cycle.memo[self.name] = labels
+        return None if labels else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         fits = np.ones(count_of(rows), dtype=np.bool_)
         for label, value in cycle.memo[self.name].items():
             fits &= cycle.table.column(label).is_one_of((value,), rows)
-        found = np.zeros(count_of(rows), dtype=np.int32)
-        found[~fits] = cycle.refuse(self.name, REASON)
-        return found
+        codes = np.zeros(count_of(rows), dtype=np.int32)
+        codes[~fits] = cycle.refuse(self.name, REASON)
+        return codes
 
     def _wanted(self, cycle: Cycle) -> dict[str, str]:
         """Return the required label values: those in the pod's nodeSelector, the others from a node that runs such a
         pod.
         """
         labels, own = self._args.labels, cycle.needs.spec.nodeSelector
-        found = {label: own[label] for label in labels if label in own}
-        if len(found) == len(labels) or not self._services.selectors(cycle.info):
-            return found
+        required = {label: own[label] for label in labels if label in own}
+        if len(required) == len(labels) or not self._services.selectors(cycle.info):
+            return required
         row = self._first_row(cycle.info)
-        there = self._table.node_of(row).metadata.labels if row >= 0 else {}
-        return {label: there[label] for label in labels if label in there} | found
+        node_labels = self._table.node_of(row).metadata.labels if row >= 0 else {}
+        return {label: node_labels[label] for label in labels if label in node_labels} | required
 
     def _first_row(self, info: PodInfo) -> int:
         """Return the first row with a pod that has all labels of this pod, or -1."""
@@ -114,9 +114,9 @@ class ServiceAffinity:
         ]
 
     def _tally(self, sort: Sort) -> Tally:
-        found = self._tallies.get(sort)
-        if found is None:
+        tally = self._tallies.get(sort)
+        if tally is None:
             if len(self._tallies) >= _MOST:
                 self._tallies.clear()
-            found = self._tallies[sort] = self._table.counts.tally(sort)
-        return found
+            tally = self._tallies[sort] = self._table.counts.tally(sort)
+        return tally

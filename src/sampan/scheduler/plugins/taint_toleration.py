@@ -53,4 +53,4 @@ def _may_help(info: PodInfo, old: Any, new: Any) -> bool:
 
 
 def _keeps_off(node: Any, tolerations: Any) -> bool:
-    return keeps_off([(found.key, found.value, found.effect) for found in node.spec.taints], tolerations)
+    return keeps_off([(taint.key, taint.value, taint.effect) for taint in node.spec.taints], tolerations)

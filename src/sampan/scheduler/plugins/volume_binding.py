@@ -74,25 +74,25 @@ class VolumeBinding:
         if not has_claims(cycle.needs):
             return SKIP
         try:
-            found = sorted_claims(claims_of(cycle.pod, self._claims.get), self._class)
-        except Amiss as fault:
-            return Status(Code.UNRESOLVABLE, (str(fault),))
-        if found.immediate:
+            claims = sorted_claims(claims_of(cycle.pod, self._claims.get), self._class)
+        except Amiss as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
+        if claims.immediate:
             return Status(Code.UNRESOLVABLE, (UNBOUND,))
-        cycle.memo[self.name] = found
+        cycle.memo[self.name] = claims
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         claims: PodClaims = cycle.memo[self.name]
-        near, known = self._bound(claims, rows)
+        near, existing = self._bound(claims, rows)
         choice = self._choice(claims, rows)
-        told = [
+        checks = [
             (NODE_CONFLICT, near),
             (BIND_CONFLICT, choice.has_volumes),
             (NO_SPACE, choice.has_room),
-            (NO_VOLUME, known),
+            (NO_VOLUME, existing),
         ]
-        return self._codes(cycle, told, rows)
+        return self._codes(cycle, checks, rows)
 
     def reserve(self, cycle: Cycle, node: str) -> Status | None:
         """Assume the volumes that match or will be provisioned on the node."""
@@ -102,7 +102,7 @@ class VolumeBinding:
         choice = self._choice(claims, np.array([self._table.rows[node]], dtype=np.intp))
         if not (choice.has_volumes[0] and choice.has_room[0]):
             return Status(Code.ERROR, (f'no pod volume found for node "{node}"',))
-        static = [(claim, volume) for claim, found in choice.static for volume, flags in found if flags[0]]
+        static = [(claim, volume) for claim, volumes in choice.static for volume, flags in volumes if flags[0]]
         plan = Plan.of(static, [claim for claim, flags in choice.made if flags[0]], node)
         for volume in plan.volumes:
             self._volumes.assume(volume)
@@ -129,8 +129,8 @@ class VolumeBinding:
             return SKIP
         try:
             await self._bindings.carry_out(cycle.pod, plan, self._timeout_s)
-        except BindingFailed as fault:
-            return Status(Code.ERROR, (str(fault),))
+        except BindingFailed as error:
+            return Status(Code.ERROR, (str(error),))
         return None
 
     def events(self) -> Events:
@@ -151,14 +151,14 @@ class VolumeBinding:
 
     def _bound(self, claims: PodClaims, rows: Rows) -> tuple[Flags, Flags]:
         """Return the rows from which all bound volumes are accessible, and the rows for which all of them exist."""
-        near, known = everywhere(rows), everywhere(rows)
+        near, existing = everywhere(rows), everywhere(rows)
         for claim in claims.bound:
             volume = self._volumes.get(claim.spec.volumeName)
             if volume is None:
-                known &= ~near
+                existing &= ~near
                 break
             near &= reached(self._table, volume, rows)
-        return near, known
+        return near, existing
 
     def _choice(self, claims: PodClaims, rows: Rows) -> Choice:
         if not claims.delayed:
@@ -179,15 +179,15 @@ class VolumeBinding:
         return has_room(self._table, self._capacities, found.metadata.name, size, rows)
 
     def _codes(self, cycle: Cycle, told: list[tuple[str, Flags]], rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
         bits = np.zeros(count_of(rows), dtype=np.int64)
-        for place, (_, is_well) in enumerate(told):
-            bits |= (~is_well).astype(np.int64) << place
+        for bit, (_, is_well) in enumerate(told):
+            bits |= (~is_well).astype(np.int64) << bit
         for pattern in np.unique(bits):
             if pattern:
-                reasons = [reason for place, (reason, _) in enumerate(told) if pattern >> place & 1]
-                found[bits == pattern] = cycle.refuse(self.name, *reasons, is_final=True)
-        return found
+                reasons = [reason for bit, (reason, _) in enumerate(told) if pattern >> bit & 1]
+                codes[bits == pattern] = cycle.refuse(self.name, *reasons, is_final=True)
+        return codes
 
 
 _PLAN = "VolumeBinding/plan"

@@ -58,14 +58,14 @@ class VolumeRestrictions:
         return None if disks or self._is_used(alone) else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        found = np.zeros(count_of(rows), dtype=np.int32)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
         if self._is_used(cycle.memo[self.name]):
-            found[:] = cycle.refuse(self.name, POD_CONFLICT)
+            codes[:] = cycle.refuse(self.name, POD_CONFLICT)
         disks = disks_of(cycle.needs)
         if disks:
             clashing = [self._clashes(disks, int(row)) for row in numbers_of(rows)]
-            found[np.array(clashing, dtype=np.bool_)] = cycle.refuse(self.name, DISK_CONFLICT)
-        return found
+            codes[np.array(clashing, dtype=np.bool_)] = cycle.refuse(self.name, DISK_CONFLICT)
+        return codes
 
     def events(self) -> Events:
         return [

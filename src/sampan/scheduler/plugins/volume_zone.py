@@ -53,11 +53,11 @@ class VolumeZone:
         if not named_claims(cycle.needs):
             return SKIP
         try:
-            found = self._places(cycle.info)
-        except Amiss as fault:
-            return Status(Code.UNRESOLVABLE, (str(fault),))
-        cycle.memo[self.name] = found
-        return None if found else SKIP
+            places = self._places(cycle.info)
+        except Amiss as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
+        cycle.memo[self.name] = places
+        return None if places else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         table = cycle.table
@@ -65,11 +65,11 @@ class VolumeZone:
         for label in _LABELS:
             says_where |= table.column(label).exists(rows)
         far = np.zeros(count_of(rows), dtype=np.bool_)
-        for place in cycle.memo[self.name]:
-            far |= ~_is_in(table, place, rows)
-        found = np.zeros(count_of(rows), dtype=np.int32)
-        found[says_where & far] = cycle.refuse(self.name, CONFLICT, is_final=True)
-        return found
+        for topology in cycle.memo[self.name]:
+            far |= ~_is_in(table, topology, rows)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
+        codes[says_where & far] = cycle.refuse(self.name, CONFLICT, is_final=True)
+        return codes
 
     def events(self) -> Events:
         return [
@@ -83,7 +83,7 @@ class VolumeZone:
         ]
 
     def _places(self, info: PodInfo) -> list[Place]:
-        found: list[Place] = []
+        places: list[Place] = []
         for name in named_claims(info.needs):
             claim = self._claims.get(name, info.namespace)
             if claim is None:
@@ -94,8 +94,8 @@ class VolumeZone:
             volume = self._volumes.get(claim.spec.volumeName)
             if volume is None:
                 raise Amiss(f'persistentvolume "{claim.spec.volumeName}" not found')
-            found += places_of(volume)
-        return found
+            places += places_of(volume)
+        return places
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
         """Raise Amiss for an unbound claim, unless its storage class uses WaitForFirstConsumer."""
@@ -113,17 +113,17 @@ class VolumeZone:
 
 def places_of(volume: PersistentVolume) -> list[Place]:
     labels = volume.metadata.labels
-    found = ((key, [part.strip() for part in labels[key].split(_BETWEEN)]) for key in _LABELS if key in labels)
-    return [Place(key, frozenset(values)) for key, values in found if all(values)]
+    pairs = ((key, [part.strip() for part in labels[key].split(_BETWEEN)]) for key in _LABELS if key in labels)
+    return [Place(key, frozenset(values)) for key, values in pairs if all(values)]
 
 
 def _is_in(table: NodeTable, place: Place, rows: Rows) -> Flags:
     own = table.column(place.label)
-    here = own.is_one_of(place.values, rows)
+    inside = own.is_one_of(place.values, rows)
     other = _LABELS[place.label]
     if other != place.label:
-        here |= ~own.exists(rows) & table.column(other).is_one_of(place.values, rows)
-    return here
+        inside |= ~own.exists(rows) & table.column(other).is_one_of(place.values, rows)
+    return inside
 
 
 def _moved(info: PodInfo, old: Any, new: Any) -> bool:

@@ -89,12 +89,12 @@ def parse_policy(text: str) -> Policy:
     except yaml.YAMLError as error:
         raise PolicyError(" ".join(str(error).split())) from error
     try:
-        found = msgspec.convert(value, Policy)
+        policy = msgspec.convert(value, Policy)
     except msgspec.ValidationError as error:
         raise PolicyError(_with_field(str(error))) from error
-    if (found.kind, found.apiVersion) != ("Policy", "v1"):
-        raise PolicyError(f"kind: want Policy of v1, not {found.kind} of {found.apiVersion}")
-    return found
+    if (policy.kind, policy.apiVersion) != ("Policy", "v1"):
+        raise PolicyError(f"kind: want Policy of v1, not {policy.kind} of {policy.apiVersion}")
+    return policy
 
 
 def _with_field(text: str) -> str:

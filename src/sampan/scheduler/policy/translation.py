@@ -51,31 +51,31 @@ def config_of(policy: Policy) -> SchedulerConfig:
 
 
 def profile_of(policy: Policy) -> ProfileConfig:
-    found = _Profile()
+    profile = _Profile()
     for name in MANDATORY:
-        found.filter(name)
+        profile.filter(name)
     if policy.predicates is None:
         for choice in DEFAULT_PLUGINS:
             if choice.name not in _ALWAYS:
-                found.filter(choice.name)
+                profile.filter(choice.name)
     for at, predicate in enumerate(policy.predicates or ()):
-        _take_predicate(found, predicate, f"predicates[{at}]")
+        _take_predicate(profile, predicate, f"predicates[{at}]")
     if policy.priorities is None:
         for choice in DEFAULT_PLUGINS:
             if choice.weight:
-                found.score(choice.name, choice.weight)
+                profile.score(choice.name, choice.weight)
     for at, priority in enumerate(policy.priorities or ()):
-        _take_priority(found, priority, f"priorities[{at}]")
-    _set_symmetric_weight(found, policy)
-    return found.made()
+        _take_priority(profile, priority, f"priorities[{at}]")
+    _set_symmetric_weight(profile, policy)
+    return profile.made()
 
 
 def _take_predicate(found: _Profile, given: Predicate, at: str) -> None:
     argument = given.argument
     if argument is None:
         if given.name in (LABELS_PRESENCE, SERVICE_AFFINITY):
-            wanted = "labelsPresence" if given.name == LABELS_PRESENCE else "serviceAffinity"
-            raise PolicyError(f"{at}.argument.{wanted}: Required value: {given.name} needs it")
+            field = "labelsPresence" if given.name == LABELS_PRESENCE else "serviceAffinity"
+            raise PolicyError(f"{at}.argument.{field}: Required value: {given.name} needs it")
         if given.name not in PREDICATES:
             raise PolicyError(f"{at}.name: there is no predicate {given.name!r}")
         for name in PREDICATES[given.name]:
@@ -92,14 +92,14 @@ def _take_predicate(found: _Profile, given: Predicate, at: str) -> None:
 
 def _take_priority(found: _Profile, given: Priority, at: str) -> None:
     if not 0 < given.weight < _HIGHEST_WEIGHT:
-        told = f"Priority {given.name} should have a positive weight applied to it or it has overflown"
-        raise PolicyError(f"{at}.weight: {told}")
+        detail = f"Priority {given.name} should have a positive weight applied to it or it has overflown"
+        raise PolicyError(f"{at}.weight: {detail}")
     if given.argument is not None:
         _take_priority_argument(found, given, at)
         return
     if given.name in (LABEL_PREFERENCE, CAPACITY_RATIO):
-        wanted = "labelPreference" if given.name == LABEL_PREFERENCE else "requestedToCapacityRatioArguments"
-        raise PolicyError(f"{at}.argument.{wanted}: Required value: {given.name} needs it")
+        field = "labelPreference" if given.name == LABEL_PREFERENCE else "requestedToCapacityRatioArguments"
+        raise PolicyError(f"{at}.argument.{field}: Required value: {given.name} needs it")
     if given.name not in PRIORITIES:
         raise PolicyError(f"{at}.name: there is no priority {given.name!r}")
     _take_meaning(found, given, PRIORITIES[given.name])
@@ -117,7 +117,7 @@ def _take_meaning(found: _Profile, given: Priority, meaning: Meaning | None) -> 
 def _take_priority_argument(found: _Profile, given: Priority, at: str) -> None:
     argument = given.argument
     assert argument is not None
-    given_ones = [one for one in msgspec.structs.asdict(argument).values() if one is not None]
+    given_ones = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
     if len(given_ones) != 1:
         named = ", ".join(argument.__struct_fields__)
         raise PolicyError(f"{at}.argument: want exactly one of {named}")
@@ -136,11 +136,11 @@ def _take_priority_argument(found: _Profile, given: Priority, at: str) -> None:
 
 
 def _ratio(given: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "RequestedToCapacityRatio"}
+    strategy: dict[str, Any] = {"type": "RequestedToCapacityRatio"}
     ratio: dict[str, Any] = msgspec.to_builtins(given)
     if given.resources:
-        found["resources"] = [msgspec.structs.asdict(one) for one in given.resources]
-    return found | {"requestedToCapacityRatio": {"shape": ratio["shape"]}}
+        strategy["resources"] = [msgspec.structs.asdict(resource) for resource in given.resources]
+    return strategy | {"requestedToCapacityRatio": {"shape": ratio["shape"]}}
 
 
 def _set_symmetric_weight(found: _Profile, policy: Policy) -> None:

@@ -38,13 +38,13 @@ class Assumed(Generic[T]):
         if not self._assumed:
             return real  # type: ignore[no-any-return]
         key = key_of(real)
-        found = self._assumed.get(key)
-        if found is None:
+        assumed = self._assumed.get(key)
+        if assumed is None:
             return real  # type: ignore[no-any-return]
-        if found[0] != real.metadata.resourceVersion:
+        if assumed[0] != real.metadata.resourceVersion:
             del self._assumed[key]
             return real  # type: ignore[no-any-return]
-        return found[1]
+        return assumed[1]
 
 
 __all__ = ["Assumed"]

@@ -39,9 +39,9 @@ class CsiVolumes:
     def of_pod(self, pod: Pod, volumes: Iterable[Any]) -> Iterator[Handle]:
         for volume in volumes:
             claim = self._claims.get(claim_name_of(pod, volume), pod.metadata.namespace)
-            found = self.of_claim(claim) if claim is not None else None
-            if found is not None:
-                yield found
+            handle = self.of_claim(claim) if claim is not None else None
+            if handle is not None:
+                yield handle
 
     def of_claim(self, claim: PersistentVolumeClaim) -> Handle | None:
         """Return the driver and volume handle; an unbound claim counts by the provisioner of its storage class."""
@@ -49,8 +49,8 @@ class CsiVolumes:
         if volume is not None:
             return (volume.spec.csi.driver, volume.spec.csi.volumeHandle) if volume.spec.csi is not None else None
         name = class_of_claim(claim)
-        found = self._classes.get(name) if name else None
-        return (found.provisioner, f"to be made for {key_of(claim)}") if found is not None else None
+        storage_class = self._classes.get(name) if name else None
+        return (storage_class.provisioner, f"to be made for {key_of(claim)}") if storage_class is not None else None
 
     def volume(self, name: str) -> PersistentVolume | None:
         return self._volumes.get(name)
@@ -79,10 +79,10 @@ class AttachedVolumes:
 
     def count(self, driver: str, rows: Rows) -> Ints:
         self._refresh()
-        found = self._counts.get(driver)
-        if found is None:
+        counts = self._counts.get(driver)
+        if counts is None:
             return np.zeros(len(numbers_of(rows)), dtype=np.int64)
-        counted: Ints = found[rows]
+        counted: Ints = counts[rows]
         return counted
 
     def having(self, handle: Handle, rows: Rows) -> Any:
@@ -129,10 +129,10 @@ class AttachedVolumes:
                 yield from self._csi.of_pod(info.pod, volumes)
 
     def _attached(self, row: int) -> Iterator[Handle]:
-        for found in self._attachments.find(by_node, self._table.names[row]):
-            volume = self._csi.volume(found.spec.source.persistentVolumeName or "")
-            if found.spec.attacher and volume is not None and volume.spec.csi is not None:
-                yield found.spec.attacher, volume.spec.csi.volumeHandle
+        for attachment in self._attachments.find(by_node, self._table.names[row]):
+            volume = self._csi.volume(attachment.spec.source.persistentVolumeName or "")
+            if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
+                yield attachment.spec.attacher, volume.spec.csi.volumeHandle
 
     def _claim_changed(self, old: Any, new: Any) -> None:
         self._stale.update(self._table.claims.rows(key_of(new or old)))

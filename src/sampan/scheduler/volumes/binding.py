@@ -73,12 +73,12 @@ class Bindings:
     async def carry_out(self, pod: Pod, plan: Plan, timeout_s: float) -> None:
         try:
             written = [await self._volume_client.update(volume) for volume in plan.volumes]
-            asked = [await self._claim_client.update(claim) for claim in plan.claims]
-        except (errors.ApiError, ConnectionFailed) as fault:
-            raise BindingFailed(str(fault)) from fault
+            claims = [await self._claim_client.update(claim) for claim in plan.claims]
+        except (errors.ApiError, ConnectionFailed) as error:
+            raise BindingFailed(str(error)) from error
         since = _Since(
             {volume.metadata.name: volume.metadata.resourceVersion for volume in written},
-            {claim.metadata.name: claim.metadata.resourceVersion for claim in asked},
+            {claim.metadata.name: claim.metadata.resourceVersion for claim in claims},
         )
         await self._wait(plan, since, timeout_s)
 
@@ -90,21 +90,21 @@ class Bindings:
             async with asyncio.TaskGroup() as group:
                 timer = group.create_task(self._clock.sleep(timeout_s))
                 timer.add_done_callback(lambda _: changed.set())
-                while (fault := self._judged(plan, since)) is None and not is_late:
+                while (message := self._judged(plan, since)) is None and not is_late:
                     changed.clear()
                     is_late = timer.done() or (await changed.wait() and timer.done())
                 timer.cancel()
         finally:
             self._waiting.discard(changed)
-        if fault or is_late:
-            raise BindingFailed(f"binding volumes: {fault or 'context deadline exceeded'}")
+        if message or is_late:
+            raise BindingFailed(f"binding volumes: {message or 'context deadline exceeded'}")
 
     def _judged(self, plan: Plan, since: _Since) -> str | None:
         """Return an error message, an empty string if everything is bound, or None while binding is in progress."""
         try:
             return "" if self._is_done(plan, since) else None
-        except BindingFailed as fault:
-            return str(fault)
+        except BindingFailed as error:
+            return str(error)
 
     def _is_done(self, plan: Plan, since: _Since) -> bool:
         return all(self._is_static_done(name, claim, plan, since) for name, claim in plan.pairs) and all(
@@ -123,24 +123,24 @@ class Bindings:
         return is_bound(self._claim(claim, "failed to check binding"))
 
     def _is_made(self, claim: PersistentVolumeClaim, plan: Plan, since: _Since) -> bool:
-        found = self._claim(claim, "failed to check provisioning pvc")
-        if _is_older(found, since.claims.get(claim.metadata.name)):
+        current = self._claim(claim, "failed to check provisioning pvc")
+        if _is_older(current, since.claims.get(claim.metadata.name)):
             return False
-        if found.metadata.annotations.get(SELECTED_NODE) != plan.node:
+        if current.metadata.annotations.get(SELECTED_NODE) != plan.node:
             raise BindingFailed(f'provisioning failed for PVC "{claim.metadata.name}"')
-        if found.spec.volumeName:
-            volume = self._volumes.get(found.spec.volumeName)
+        if current.spec.volumeName:
+            volume = self._volumes.get(current.spec.volumeName)
             if volume is None:
                 return False
             self._check_reach(volume, plan.node)
-        return is_bound(found)
+        return is_bound(current)
 
     def _claim(self, claim: PersistentVolumeClaim, doing: str) -> PersistentVolumeClaim:
-        found = self._claims.get(claim.metadata.name, claim.metadata.namespace)
-        if found is None:
+        current = self._claims.get(claim.metadata.name, claim.metadata.namespace)
+        if current is None:
             missing = f'persistentvolumeclaim "{claim.metadata.name}" not found'
             raise BindingFailed(f"{doing}: {missing}")
-        return found
+        return current
 
     def _check_reach(self, volume: PersistentVolume, node: str) -> None:
         row = self._table.rows.get(node)

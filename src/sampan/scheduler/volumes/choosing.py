@@ -52,21 +52,21 @@ def choose(
     rows: Rows,
 ) -> Choice:
     """Choose volumes for the claims on all rows; `volumes_of` returns the volumes of a storage class."""
-    found = Choice(everywhere(rows), everywhere(rows), [], [])
+    choice = Choice(everywhere(rows), everywhere(rows), [], [])
     decided = [claim for claim in claims if SELECTED_NODE in claim.metadata.annotations]
     for claim in decided:
         row = table.rows.get(claim.metadata.annotations[SELECTED_NODE], -1)
-        here = numbers_of(rows) == row
-        found.has_volumes &= here
-        found.made.append((claim, here))
-    taken: dict[str, Flags] = {}
+        selected = numbers_of(rows) == row
+        choice.has_volumes &= selected
+        choice.made.append((claim, selected))
+    used: dict[str, Flags] = {}
     free = [claim for claim in claims if SELECTED_NODE not in claim.metadata.annotations]
     for claim in sorted(free, key=requested):
-        chosen = _static(table, claim, volumes_of(class_of_claim(claim)), taken, rows)
-        found.static.append((claim, chosen))
-        found.made.append((claim, ~_any([flags for _, flags in chosen], rows)))
-    _provide(table, found, class_of, room, rows)
-    return found
+        chosen = _static(table, claim, volumes_of(class_of_claim(claim)), used, rows)
+        choice.static.append((claim, chosen))
+        choice.made.append((claim, ~_any([flags for _, flags in chosen], rows)))
+    _provide(table, choice, class_of, room, rows)
+    return choice
 
 
 def _static(
@@ -81,21 +81,23 @@ def _static(
     looking = everywhere(rows)
     for volume in _suiting(claim, volumes):
         name = volume.metadata.name
-        here = reached(table, volume, rows) & looking
+        usable = reached(table, volume, rows) & looking
         if name in taken:
-            here &= ~taken[name]
-        if here.any():
-            chosen.append((volume, here))
-            taken[name] = here | taken.get(name, here)
-            looking &= ~here
+            usable &= ~taken[name]
+        if usable.any():
+            chosen.append((volume, usable))
+            taken[name] = usable | taken.get(name, usable)
+            looking &= ~usable
         if is_bound_to(volume, claim) or not looking.any():
             break
     return chosen
 
 
 def _suiting(claim: PersistentVolumeClaim, volumes: Sequence[PersistentVolume]) -> list[PersistentVolume]:
-    found = [volume for volume in volumes if _suits(volume, claim)]
-    return sorted(found, key=lambda volume: (not is_bound_to(volume, claim), capacity(volume), volume.metadata.name))
+    candidates = [volume for volume in volumes if _suits(volume, claim)]
+    return sorted(
+        candidates, key=lambda volume: (not is_bound_to(volume, claim), capacity(volume), volume.metadata.name)
+    )
 
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
@@ -120,15 +122,15 @@ def _provide(
 ) -> None:
     """Check whether the volumes can be provisioned; a row that fails for one claim is not checked for the next."""
     going_on = found.has_volumes.copy()
-    for claim, wanted in found.made:
-        asked = wanted & going_on
-        if not asked.any():
+    for claim, flags in found.made:
+        pending = flags & going_on
+        if not pending.any():
             continue
         able = _is_made(table, class_of(class_of_claim(claim)), rows)
-        found.has_volumes &= ~asked | able
+        found.has_volumes &= ~pending | able
         has_room = room_for(claim, class_of(class_of_claim(claim)), room, rows)
-        found.has_room &= ~(asked & able) | has_room
-        going_on &= ~asked | (able & has_room)
+        found.has_room &= ~(pending & able) | has_room
+        going_on &= ~pending | (able & has_room)
 
 
 def _is_made(table: NodeTable, storage_class: StorageClass | None, rows: Rows) -> Flags:
@@ -145,10 +147,10 @@ def room_for(claim: PersistentVolumeClaim, storage_class: StorageClass | None, r
 
 
 def _any(flags: Sequence[Flags], rows: Rows) -> Flags:
-    found = np.zeros(count_of(rows), dtype=np.bool_)
-    for one in flags:
-        found |= one
-    return found
+    combined = np.zeros(count_of(rows), dtype=np.bool_)
+    for part in flags:
+        combined |= part
+    return combined
 
 
 __all__ = ["NO_PROVISIONER", "Choice", "choose"]

@@ -45,8 +45,8 @@ def named_claims(needs: Needs) -> Sequence[str]:
 
 
 def _named_claims(spec: PodSpec) -> Sequence[str]:
-    found = (volume.persistentVolumeClaim for volume in spec.volumes)
-    return tuple({claim.claimName: None for claim in found if claim is not None})
+    claims = (volume.persistentVolumeClaim for volume in spec.volumes)
+    return tuple({claim.claimName: None for claim in claims if claim is not None})
 
 
 def uses(info: PodInfo, claim: PersistentVolumeClaim) -> bool:
@@ -61,12 +61,12 @@ def not_found(name: str) -> str:
 
 def claims_of(pod: Pod, find: FindClaim) -> list[PersistentVolumeClaim]:
     """Return the claims in the order of the volumes; raise Amiss if one is missing, lost, terminating or foreign."""
-    found = []
+    claims = []
     for volume in pod.spec.volumes:
         name = claim_name_of(pod, volume)
         if name:
-            found.append(_claim(pod, name, find(name, pod.metadata.namespace), volume.ephemeral is not None))
-    return found
+            claims.append(_claim(pod, name, find(name, pod.metadata.namespace), volume.ephemeral is not None))
+    return claims
 
 
 def _claim(pod: Pod, name: str, claim: PersistentVolumeClaim | None, is_ephemeral: bool) -> PersistentVolumeClaim:
@@ -79,8 +79,8 @@ def _claim(pod: Pod, name: str, claim: PersistentVolumeClaim | None, is_ephemera
         raise Amiss(f'persistentvolumeclaim "{name}" is being deleted')
     if is_ephemeral and not is_made_for(claim, pod):
         space = pod.metadata.namespace
-        whose = f"PVC {space}/{name} was not created for pod {space}/{pod.metadata.name}"
-        raise Amiss(f"{whose} (pod is not owner)")
+        problem = f"PVC {space}/{name} was not created for pod {space}/{pod.metadata.name}"
+        raise Amiss(f"{problem} (pod is not owner)")
     return claim
 
 
@@ -89,15 +89,15 @@ def is_bound(claim: PersistentVolumeClaim) -> bool:
 
 
 def sorted_claims(claims: Sequence[PersistentVolumeClaim], find_class: FindClass) -> PodClaims:
-    found = PodClaims()
+    pod_claims = PodClaims()
     for claim in claims:
         if is_bound(claim):
-            found.bound.append(claim)
+            pod_claims.bound.append(claim)
         elif not claim.spec.volumeName and waits_for_consumer(find_class(class_of_claim(claim))):
-            found.delayed.append(claim)
+            pod_claims.delayed.append(claim)
         else:
-            found.immediate.append(claim)
-    return found
+            pod_claims.immediate.append(claim)
+    return pod_claims
 
 
 __all__ = [

@@ -44,25 +44,25 @@ def allowed(table: NodeTable, terms: Sequence[TopologySelectorTerm], rows: Rows)
     """Return whether each row satisfies the allowedTopologies of a storage class; an empty list allows every node."""
     if not terms:
         return everywhere(rows)
-    found = nowhere(rows)
+    satisfied = nowhere(rows)
     for term in terms:
         if term.matchLabelExpressions:
-            one = everywhere(rows)
-            for wanted in term.matchLabelExpressions:
-                one &= table.column(wanted.key).is_one_of(wanted.values or (), rows)
-            found |= one
-    return found
+            matching = everywhere(rows)
+            for expression in term.matchLabelExpressions:
+                matching &= table.column(expression.key).is_one_of(expression.values or (), rows)
+            satisfied |= matching
+    return satisfied
 
 
 def has_room(
     table: NodeTable, capacities: Iterable[CSIStorageCapacity], class_name: str, size: int, rows: Rows
 ) -> Flags:
     """Return whether each row has a CSIStorageCapacity of the class with at least `size` bytes."""
-    found = nowhere(rows)
+    flags = nowhere(rows)
     for capacity in capacities:
         if capacity.storageClassName == class_name and capacity.nodeTopology is not None and _limit(capacity) >= size:
-            found |= _matches(table, selector_of(capacity.nodeTopology).requirements, rows)
-    return found
+            flags |= _matches(table, selector_of(capacity.nodeTopology).requirements, rows)
+    return flags
 
 
 def _limit(capacity: CSIStorageCapacity) -> int:
@@ -76,11 +76,13 @@ def grew(old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
 
 
 def _matches(table: NodeTable, requirements: Iterable[Requirement], rows: Rows) -> Flags:
-    found = everywhere(rows)
-    for one in requirements:
-        wanted = NodeSelectorRequirement(key=one.key, operator=_OPERATORS[one.operator], values=list(one.values))
-        found &= matches_label(table, wanted, rows)
-    return found
+    flags = everywhere(rows)
+    for requirement in requirements:
+        node_requirement = NodeSelectorRequirement(
+            key=requirement.key, operator=_OPERATORS[requirement.operator], values=list(requirement.values)
+        )
+        flags &= matches_label(table, node_requirement, rows)
+    return flags
 
 
 __all__ = ["allowed", "everywhere", "grew", "has_room", "nowhere", "reached"]
