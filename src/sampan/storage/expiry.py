@@ -80,7 +80,7 @@ class Expiry:
         return due
 
     async def _remove_all(self, due: Iterable[tuple[float, int, str]]) -> None:
-        outcomes = await asyncio.gather(*(self._remove_one(*one) for one in due))
+        outcomes = await asyncio.gather(*(self._remove_one(*entry) for entry in due))
         if not all(outcomes):
             self._resting.set()
             await self._clock.sleep(_RETRY_S)

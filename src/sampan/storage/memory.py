@@ -63,9 +63,9 @@ class MemoryBackend:
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Page:
         shown = self._readable(revision)
-        found = list(self._entries(prefix, start, shown))
-        kept = found[:limit] if limit else found
-        return Page(kept, shown, len(found) - len(kept))
+        entries = list(self._entries(prefix, start, shown))
+        kept = entries[:limit] if limit else entries
+        return Page(kept, shown, len(entries) - len(kept))
 
     async def count(self, prefix: str) -> int:
         return sum(1 for _ in self._entries(prefix, "", self._readable(0)))

@@ -71,10 +71,10 @@ class WatchHub:
         return self._folders.setdefault(watch.prefix, []) if watch.prefix.endswith("/") else self._others
 
     def _concerned(self, key: str) -> "Sequence[LocalWatch]":
-        folder = key[: key.rfind("/") + 1]
-        routed = self._routes.get(folder)
+        directory = key[: key.rfind("/") + 1]
+        routed = self._routes.get(directory)
         if routed is None:
-            routed = self._route(folder)
+            routed = self._route(directory)
         if not self._others:
             return routed
         return [*routed, *(watch for watch in self._others if key.startswith(watch.prefix))]

@@ -62,11 +62,11 @@ class BookmarkSchedule:
             pass
 
     def _pop(self, now: float) -> list[Watcher]:
-        found: list[Watcher] = []
+        watchers: list[Watcher] = []
         if not self._due or self._due[0][0] > now:
-            return found
+            return watchers
         while self._due and self._due[0][0] <= now + _TOGETHER_S:
             watcher = heapq.heappop(self._due)[2]
             if not watcher.is_ended:
-                found.append(watcher)
-        return found
+                watchers.append(watcher)
+        return watchers

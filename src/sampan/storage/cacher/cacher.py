@@ -149,16 +149,16 @@ class Cacher:
         await self._state.fresh.wait_for(revision, timeout_s=timeout_s, ask=self._reflector.request_progress)
 
     async def get(self, namespace: str, name: str, resource_version: str = "") -> Item | None:
-        wanted = wanted_of_get(resource_version)
+        requirement = wanted_of_get(resource_version)
         key = self.shape.key(namespace, name)
-        if wanted.rule is not Rule.CONSISTENT:
+        if requirement.rule is not Rule.CONSISTENT:
             await self.wait_ready()
         elif not self.is_ready:
             return await self._stored(key)
-        if not await self._reached(wanted):
+        if not await self._reached(requirement):
             return await self._stored(key)
-        if fault := self._state.corrupt.get(key):
-            raise CorruptValue(key, fault.reason)
+        if error := self._state.corrupt.get(key):
+            raise CorruptValue(key, error.reason)
         return self._state.contents.items.get(key)
 
     def __len__(self) -> int:
@@ -183,16 +183,16 @@ class Cacher:
         return [contents.items[key] for block in contents.keys.blocks(namespace) for key in block]
 
     async def list(self, query: ListQuery) -> ListResult:
-        wanted, start = self._page(query)
+        requirement, start = self._page(query)
         await self.wait_ready()
-        is_reached = await self._reached(wanted)
+        is_reached = await self._reached(requirement)
         state = self._state
         if state.corrupt:
             self._refuse_undecipherable(query)
-        revision = wanted.revision if wanted.rule is Rule.EXACT else state.revision
+        revision = requirement.revision if requirement.rule is Rule.EXACT else state.revision
         if is_reached and revision >= state.history.floor:
             return reads.from_cache(state.contents, state.history, query, start, revision, state.revision)
-        revision = wanted.revision if wanted.rule is Rule.EXACT else 0
+        revision = requirement.revision if requirement.rule is Rule.EXACT else 0
         return await reads.from_store(self._backend, self._maker, self.shape, query, start, revision)
 
     def watch(self, query: WatchQuery) -> Watcher:
@@ -273,9 +273,9 @@ class Cacher:
 
     def _refuse_undecipherable(self, query: ListQuery) -> None:
         namespace = query.selection.namespace
-        for key, fault in self._state.corrupt.items():
-            if isinstance(fault, Undecipherable) and (not namespace or self.shape.namespace_of(key) == namespace):
-                raise Undecipherable(key, fault.reason)
+        for key, error in self._state.corrupt.items():
+            if isinstance(error, Undecipherable) and (not namespace or self.shape.namespace_of(key) == namespace):
+                raise Undecipherable(key, error.reason)
 
     async def _stored(self, key: str) -> Item | None:
         entry, _ = await self._backend.get(key)

@@ -55,10 +55,10 @@ class Contents:
         keys, is_exact = self._indexed(matcher)
         if keys is None:
             return _taken(self.keys.blocks(matcher.namespace, start), self.items, matcher, limit)
-        found = _taken([sorted([key for key in keys if key >= start])], self.items, matcher, limit)
-        if limit and not is_exact and not found.has_more and len(found.items) == limit:
-            return Found(found.items, self.keys.last(matcher.namespace) > found.items[-1].key)
-        return found
+        selected = _taken([sorted([key for key in keys if key >= start])], self.items, matcher, limit)
+        if limit and not is_exact and not selected.has_more and len(selected.items) == limit:
+            return Found(selected.items, self.keys.last(matcher.namespace) > selected.items[-1].key)
+        return selected
 
     def count(self, namespace: str, start: str) -> int:
         return self.keys.count(namespace, start)
@@ -139,14 +139,14 @@ def _taken(
 ) -> Found:
     if matcher.is_whole and not limit and type(items) is dict:
         return Found([items[key] for block in blocks for key in block], False)
-    found: list[Item] = []
+    selected: list[Item] = []
     matches, lookup = matcher.matches, items.__getitem__
     for block in blocks:
         for item in map(lookup, block):
             if item is None:
                 continue
-            if limit and len(found) >= limit:
-                return Found(found, True)
+            if limit and len(selected) >= limit:
+                return Found(selected, True)
             if matches(item):
-                found.append(item)
-    return Found(found, False)
+                selected.append(item)
+    return Found(selected, False)

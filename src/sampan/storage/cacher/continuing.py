@@ -61,15 +61,15 @@ def _unpacked(token: str) -> bytes:
         raise _invalid(f": illegal base64 data at input byte {at}")
     try:
         return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-    except binascii.Error as fault:
-        raise _invalid(f": {fault}") from fault
+    except binascii.Error as error:
+        raise _invalid(f": {error}") from error
 
 
 def _parsed(wire: bytes) -> _Wire:
     try:
         return msgspec.json.decode(wire, type=_Wire)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
-        raise _invalid(f": {_json_fault(wire, fault)}") from fault
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _invalid(f": {_json_fault(wire, error)}") from error
 
 
 def _json_fault(wire: bytes, fault: Exception) -> str:

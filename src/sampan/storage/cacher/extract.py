@@ -37,9 +37,9 @@ class Extract:
         for path, field in paths:
             _plant(tree, path.split("."), field.default if len(field.paths) == 1 else None)
         struct, names = _struct("Object", tree)
-        wanted = ["metadata.labels", "metadata.resourceVersion", *(path for path, _ in paths)]
+        all_paths = ["metadata.labels", "metadata.resourceVersion", *(path for path, _ in paths)]
         self._decode = msgspec.json.Decoder(struct).decode
-        self._get = attrgetter(*[_attribute(names, path) for path in wanted])
+        self._get = attrgetter(*[_attribute(names, path) for path in all_paths])
         self._plan = [(len(field.paths), field.default) for field in shape.fields]
         self._paths = [([path.split(".") for path in field.paths], field.default) for field in shape.fields]
         self._pool: dict[bytes, Labels] = {}
@@ -76,14 +76,14 @@ class Extract:
 
     def _slowly(self, value: bytes) -> tuple[Labels, tuple[str, ...], bool]:
         """Extract from an object with an unexpected type at a field path; such a field counts as not set."""
-        found = msgspec.json.decode(value)
-        if not isinstance(found, dict):
+        decoded = msgspec.json.decode(value)
+        if not isinstance(decoded, dict):
             raise msgspec.ValidationError("Expected `object`")
-        metadata = found.get("metadata")
+        metadata = decoded.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
         labels = metadata.get("labels")
         pairs = labels.items() if isinstance(labels, dict) else ()
-        fields = [_first([_dig(found, path) for path in paths], default) for paths, default in self._paths]
+        fields = [_first([_dig(decoded, path) for path in paths], default) for paths, default in self._paths]
         return {k: v for k, v in pairs if isinstance(v, str)}, tuple(fields), "resourceVersion" in metadata
 
 
@@ -126,11 +126,11 @@ def _struct(name: str, tree: dict[str, Any]) -> tuple[type[msgspec.Struct], Name
 
 
 def _attribute(names: Names, path: str) -> str:
-    found = []
+    attributes = []
     for part in path.split("."):
         attribute, names = names[part]
-        found.append(attribute)
-    return ".".join(found)
+        attributes.append(attribute)
+    return ".".join(attributes)
 
 
 def _dig(found: Any, path: list[str]) -> Scalar:

@@ -48,8 +48,8 @@ class SharedRevision:
         self._is_asking = True
         try:
             revision = await self._current_revision()
-        except StorageError as fault:
-            _settle(mine, fault)
+        except StorageError as error:
+            _settle(mine, error)
             raise
         except asyncio.CancelledError:
             self._waiting = mine + self._waiting
@@ -113,12 +113,12 @@ class Freshness:
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
         while self.revision < revision:
-            if (left := end - loop.time()) <= 0:
+            if (remaining_s := end - loop.time()) <= 0:
                 raise TooLargeVersion(revision, self.revision)
             if self._asked < revision or loop.time() - self._asked_at >= self.RETRY_S:
                 await self._ask(revision, ask)
             if self.revision < revision:
-                await self._reached(revision, min(left, self.RETRY_S))
+                await self._reached(revision, min(remaining_s, self.RETRY_S))
 
     async def _ask(self, revision: int, ask: Ask) -> None:
         self._asked, self._asked_at = max(self._asked, revision), asyncio.get_running_loop().time()

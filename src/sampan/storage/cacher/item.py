@@ -90,8 +90,8 @@ class ItemMaker:
                 namespace = sys.intern(self._shape.namespace_of(key))
             else:
                 key, namespace = like.key, like.namespace
-        except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as fault:
-            raise CorruptValue(key, str(fault)) from fault
+        except (msgspec.MsgspecError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptValue(key, str(error)) from error
         return Item(key, namespace, revision, head, body, labels, fields)
 
     def _parts(self, value: bytes, revision: int, like: Item | None) -> tuple[Labels, tuple[str, ...], bytes, bytes]:

@@ -31,36 +31,36 @@ def faults(options: Options) -> list[FieldError]:
 
 
 def _list_faults(options: Options) -> list[FieldError]:
-    found = []
+    errors = []
     if options.match:
         if not options.resource_version:
-            found.append(_forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+            errors.append(_forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
         if options.continue_token:
-            found.append(_with_continue())
+            errors.append(_with_continue())
         if options.match not in (EXACT, NOT_OLDER_THAN):
-            found.append(_unsupported(options.match, (EXACT, NOT_OLDER_THAN, "")))
+            errors.append(_unsupported(options.match, (EXACT, NOT_OLDER_THAN, "")))
         if options.match == EXACT and options.resource_version == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-            found.append(_forbidden(_MATCH, text))
+            errors.append(_forbidden(_MATCH, text))
     if options.send_initial_events is not None:
-        found.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    return found
+        errors.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return errors
 
 
 def _watch_faults(options: Options) -> list[FieldError]:
-    found = []
+    errors = []
     if options.send_initial_events is not None and options.match != NOT_OLDER_THAN:
         text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
-        found.append(_forbidden(_MATCH, text))
+        errors.append(_forbidden(_MATCH, text))
     if options.match:
         if options.send_initial_events is None:
             text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            found.append(_forbidden(_MATCH, text))
+            errors.append(_forbidden(_MATCH, text))
         if options.match != NOT_OLDER_THAN:
-            found.append(_unsupported(options.match, (NOT_OLDER_THAN,)))
+            errors.append(_unsupported(options.match, (NOT_OLDER_THAN,)))
         if options.continue_token:
-            found.append(_with_continue())
-    return found
+            errors.append(_with_continue())
+    return errors
 
 
 def _with_continue() -> FieldError:

@@ -21,11 +21,11 @@ def from_cache(
     """Return the page at `revision`, which must not be older than the history; `now` is that of the contents."""
     matcher = Matcher(query.selection, contents.shape)
     state: Contents | Past = contents if revision >= now else Past(contents, history.after(revision))
-    found = state.select(matcher, start=start, limit=query.page_size)
+    selected = state.select(matcher, start=start, limit=query.page_size)
     remaining = None
-    if found.has_more and matcher.is_whole:
+    if selected.has_more and matcher.is_whole:
         remaining = state.count(matcher.namespace, start) - query.page_size
-    return _page(contents.shape, query, found, revision, remaining)
+    return _page(contents.shape, query, selected, revision, remaining)
 
 
 async def from_store(
@@ -39,14 +39,14 @@ async def from_store(
     while True:
         got = await _range(backend, shape, query, start, at, revision)
         revision = got.revision
-        taken, is_full = _matching(got.entries, maker, matcher, limit - len(items) if limit else 0)
-        items += taken
+        matching, is_full = _matching(got.entries, maker, matcher, limit - len(items) if limit else 0)
+        items += matching
         if is_full or not got.remaining:
             break
         at = got.entries[-1].key + "\0"
     rest = got.remaining + sum([entry.key > items[-1].key for entry in got.entries]) if is_full else 0
-    found = Found(items, has_more=rest > 0)
-    return _page(shape, query, found, revision, rest if rest and matcher.is_whole else None)
+    selected = Found(items, has_more=rest > 0)
+    return _page(shape, query, selected, revision, rest if rest and matcher.is_whole else None)
 
 
 def _page(shape: Shape, query: ListQuery, found: Found, revision: int, remaining: int | None) -> ListResult:
@@ -64,8 +64,8 @@ async def _range(backend: Backend, shape: Shape, query: ListQuery, start: str, a
         if not query.continue_token:
             raise Expired.of_list() from None
         raise Expired.of_page(continuing.encode_start(start, scope, continuing.PRESENT)) from None
-    except FutureRevision as fault:
-        raise TooLargeVersion(fault.revision, fault.current) from None
+    except FutureRevision as error:
+        raise TooLargeVersion(error.revision, error.current) from None
 
 
 def _matching(entries: Sequence[Entry], maker: ItemMaker, matcher: Matcher, limit: int) -> tuple[list[Item], bool]:

@@ -52,8 +52,8 @@ class Reflector:
             try:
                 await self._read_everything()
                 return
-            except (Compacted, Unavailable) as fault:
-                await self._pause(fault)
+            except (Compacted, Unavailable) as error:
+                await self._pause(error)
 
     async def _read_everything(self) -> None:
         contents = Contents(self._state.shape)
@@ -65,15 +65,15 @@ class Reflector:
             for number, entry in enumerate(page.entries):
                 if number % _SLICE == _SLICE - 1:
                     await asyncio.sleep(0)  # let other tasks run in the middle of a page
-                known = self._state.contents.items.get(entry.key)
-                if known is not None and known.revision == entry.revision:
-                    contents.put(known, None)
+                cached = self._state.contents.items.get(entry.key)
+                if cached is not None and cached.revision == entry.revision:
+                    contents.put(cached, None)
                     continue
                 try:
                     contents.put(self._maker.make(entry.key, entry.value, entry.revision), None)
-                except CorruptValue as fault:
-                    log.error("%s", fault)
-                    corrupt[entry.key] = fault
+                except CorruptValue as error:
+                    log.error("%s", error)
+                    corrupt[entry.key] = error
             start = page.entries[-1].key + "\0" if page.entries else start
             if remaining:
                 await asyncio.sleep(0)  # a store in this process responds without yielding to the event loop
@@ -95,10 +95,10 @@ class Reflector:
         while True:
             try:
                 await self._follow_one()
-            except Unavailable as fault:
-                await self._pause(fault)
-            except Compacted as fault:
-                await self._pause(fault)
+            except Unavailable as error:
+                await self._pause(error)
+            except Compacted as error:
+                await self._pause(error)
                 return
 
     async def _follow_one(self) -> None:

@@ -138,19 +138,19 @@ class Routes:
         item = change.new or change.old
         if item is None or not self._groups:
             return []
-        found = list(self._everything.get("", ()))
+        groups = list(self._everything.get("", ()))
         if self._objects:
-            found += self._objects.get(item.key, ())
+            groups += self._objects.get(item.key, ())
         if self._names:
-            found += self._names.get(item.name, ())
+            groups += self._names.get(item.name, ())
         if self._namespaces:
-            found += self._namespaces.get(item.namespace, ())
+            groups += self._namespaces.get(item.namespace, ())
         other = change.old if item is change.new else None
         if self._fields:
-            self._add_by_field(item, other, found)
+            self._add_by_field(item, other, groups)
         if self._labels:
-            self._add_by_label(item, other, found)
-        return found
+            self._add_by_label(item, other, groups)
+        return groups
 
     def _add_by_field(self, item: Item, other: Item | None, found: list[Group]) -> None:
         for position, table in self._fields.items():

@@ -45,5 +45,5 @@ def _rearranged(value: bytes, revision: int, head: bytes) -> tuple[bytes, bytes]
     metadata.pop("resourceVersion", None)
     inner = {"resourceVersion": msgspec.Raw(b'"%d"' % revision), **metadata}
     body = msgspec.json.encode({"metadata": inner, **fields})[1:]
-    found = b'{"kind":%b,"apiVersion":%b,' % (kind, version)
-    return (head if found == head else found), body
+    own_head = b'{"kind":%b,"apiVersion":%b,' % (kind, version)
+    return (head if own_head == head else own_head), body

@@ -80,7 +80,7 @@ class State:
             return None
         try:
             return self._maker.make(key, value, revision, old)
-        except CorruptValue as fault:
-            log.error("%s", fault)
-            self.corrupt[key] = fault
+        except CorruptValue as error:
+            log.error("%s", error)
+            self.corrupt[key] = error
             return None

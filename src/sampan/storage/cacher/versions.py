@@ -52,8 +52,8 @@ def wanted_of_list(resource_version: str, match: str, limit: int) -> Wanted:
         return Wanted(Rule.CONSISTENT)
     try:
         revision = parse_version(resource_version)
-    except InvalidVersion as fault:
-        raise InvalidVersion(f"invalid resource version: {fault}") from None
+    except InvalidVersion as error:
+        raise InvalidVersion(f"invalid resource version: {error}") from None
     if revision == 0:
         return Wanted(Rule.ANY)
     if match == EXACT or (not match and limit > 0):

@@ -50,10 +50,10 @@ class ChangingEncryption(Encryption):
         self._given: dict[tuple[str, str], Values] = {}
 
     def of(self, group: str, plural: str) -> Values:
-        found = self._given.get((group, plural))
-        if found is None:
-            found = self._given[group, plural] = Values(self._keys(group, plural))
-        return found
+        values = self._given.get((group, plural))
+        if values is None:
+            values = self._given[group, plural] = Values(self._keys(group, plural))
+        return values
 
     def replace(self, other: Encryption) -> None:
         self._rules = other._rules
@@ -80,7 +80,7 @@ def parse(value: Any) -> Encryption:
     if not isinstance(value, Mapping) or (value.get("apiVersion"), value.get("kind")) != (_VERSION, _KIND):
         raise EncryptionConfigError(f"want kind {_KIND} of apiVersion {_VERSION}")
     _known(value, ("apiVersion", "kind", "resources"), "")
-    return Encryption([_rule(each, f"resources[{at}]") for at, each in enumerate(_list(value, "resources", ""))])
+    return Encryption([_rule(rule, f"resources[{at}]") for at, rule in enumerate(_list(value, "resources", ""))])
 
 
 def _rule(value: Any, path: str) -> _Rule:
@@ -89,7 +89,7 @@ def _rule(value: Any, path: str) -> _Rule:
     resources = tuple(_resource(name, f"{path}.resources[{at}]") for at, name in enumerate(names))
     _check_overlap(resources, f"{path}.resources")
     providers = _list(value, "providers", path)
-    keys = [key for at, each in enumerate(providers) for key in _provider(each, f"{path}.providers[{at}]")]
+    keys = [key for at, provider in enumerate(providers) for key in _provider(provider, f"{path}.providers[{at}]")]
     return _Rule(resources, Values(keys))
 
 
@@ -129,7 +129,7 @@ def _provider(value: Any, path: str) -> list[Key]:
         raise EncryptionConfigError(f"{path}.kms: not supported; want identity, {', '.join(CIPHERS)}")
     path = f"{path}.{name}"
     _known(settings, ("keys",), path)
-    return [_key(name, each, f"{path}.keys[{at}]") for at, each in enumerate(_list(settings, "keys", path))]
+    return [_key(name, entry, f"{path}.keys[{at}]") for at, entry in enumerate(_list(settings, "keys", path))]
 
 
 def _key(provider: str, value: Any, path: str) -> Key:
@@ -145,8 +145,8 @@ def _key(provider: str, value: Any, path: str) -> Key:
     except (binascii.Error, ValueError):
         raise EncryptionConfigError(f"{path}.secret: secrets must be base64 encoded") from None
     if len(secret) not in sizes:
-        wanted = " or ".join(map(str, sizes))
-        raise EncryptionConfigError(f"{path}.secret: has {len(secret)} bytes, want {wanted}")
+        expected = " or ".join(map(str, sizes))
+        raise EncryptionConfigError(f"{path}.secret: has {len(secret)} bytes, want {expected}")
     return key(provider, name, make(secret))
 
 
@@ -159,10 +159,10 @@ def _known(value: Any, names: Sequence[str], path: str) -> None:
 
 
 def _list(value: Mapping[str, Any], name: str, path: str) -> list[Any]:
-    found = value.get(name)
-    if not isinstance(found, list) or not found:
+    items = value.get(name)
+    if not isinstance(items, list) or not items:
         raise EncryptionConfigError(f"{path}.{name}: at least one is required".removeprefix("."))
-    return found
+    return items
 
 
 __all__ = ["ChangingEncryption", "Encryption", "EncryptionConfigError", "parse", "read_encryption_config"]

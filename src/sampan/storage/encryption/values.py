@@ -54,13 +54,13 @@ class Values:
 
     def _opened(self, place: str, value: bytes) -> tuple[bytes, Key | None]:
         is_plain = not value.startswith(ENCRYPTED)
-        for each in self.keys:
-            if each.cipher is None:
+        for cipher_key in self.keys:
+            if cipher_key.cipher is None:
                 if is_plain:
-                    return value, each
-            elif value.startswith(each.prefix):
+                    return value, cipher_key
+            elif value.startswith(cipher_key.prefix):
                 try:
-                    return each.cipher.open(value[len(each.prefix) :], place.encode()), each
+                    return cipher_key.cipher.open(value[len(cipher_key.prefix) :], place.encode()), cipher_key
                 except CannotDecrypt:
                     continue
         return value, None

@@ -148,9 +148,9 @@ class EtcdBackend:
         self._check_open()
         try:
             await self._client.call(self._client.compact, self._client.compact.request(revision=revision))
-        except Fault as fault:
-            if fault.kind is Kind.FUTURE:
-                raise FutureRevision(revision, await self.current_revision()) from fault
+        except Fault as error:
+            if error.kind is Kind.FUTURE:
+                raise FutureRevision(revision, await self.current_revision()) from error
         self._feed.forget_before(revision)
 
     async def size(self) -> int:

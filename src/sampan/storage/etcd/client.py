@@ -39,10 +39,10 @@ class Client:
         while (timeout_s := await attempts.next()) is not None:
             try:
                 return await self.attempt(method, request, timeout_s)
-            except Fault as fault:
-                if not fault.is_passing:
-                    raise translated(fault) from fault
-                last = fault
+            except Fault as error:
+                if not error.is_passing:
+                    raise translated(error) from error
+                last = error
         raise Unavailable(f"etcd: {last.text}") from last
 
     def attempts(self) -> Attempts:
@@ -61,10 +61,10 @@ class Client:
             raise Closed("the etcd backend was closed") from error
 
     def fault(self, endpoint: Endpoint, error: aio.AioRpcError) -> Fault:
-        fault = Fault(classify(error.code(), error.details() or ""), f"{endpoint.url}: {reason(error)}")
-        if fault.is_passing:
+        failure = Fault(classify(error.code(), error.details() or ""), f"{endpoint.url}: {reason(error)}")
+        if failure.is_passing:
             endpoint.shun()
-        return fault
+        return failure
 
 
 def reason(error: aio.AioRpcError) -> str:

@@ -132,7 +132,7 @@ class Endpoints:
         refused, certificate, name resolution).
         """
         ready = self._ready() or await self._connected()
-        return self._in_turn([each for each in ready if each.is_well()] or ready)
+        return self._in_turn([endpoint for endpoint in ready if endpoint.is_well()] or ready)
 
     def _ready(self) -> list[Endpoint]:
         return [endpoint for endpoint in self._all if endpoint.is_ready()]

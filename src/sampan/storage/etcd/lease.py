@@ -45,7 +45,7 @@ class Leases:
 
     def drop(self, lease: int) -> None:
         """Forget a lease that etcd does not know."""
-        self._by_ttl = {ttl_s: each for ttl_s, each in self._by_ttl.items() if each.id != lease}
+        self._by_ttl = {ttl_s: granted for ttl_s, granted in self._by_ttl.items() if granted.id != lease}
 
     async def _renewed(self, ttl_s: float) -> _Lease:
         async with self._granting.setdefault(ttl_s, asyncio.Lock()):

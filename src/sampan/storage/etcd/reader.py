@@ -66,8 +66,8 @@ class Reader:
         revision: int = fields.get("revision", 0)
         try:
             return await self._client.call(self._client.range, self._client.range.request(**fields))
-        except Fault as fault:
+        except Fault as error:
             current = await self._current_revision()
-            if fault.kind is Kind.FUTURE:
-                raise FutureRevision(revision, current) from fault
-            raise await self._gone(revision, current) from fault
+            if error.kind is Kind.FUTURE:
+                raise FutureRevision(revision, current) from error
+            raise await self._gone(revision, current) from error

@@ -199,8 +199,8 @@ class _Connection:
         before = position = subscriber.position
         is_complete = not self._is_narrowed(subscriber)
         events: list[Event] = []
-        for each in raw:
-            kv = each.kv
+        for event in raw:
+            kv = event.kv
             revision = kv.mod_revision
             if revision <= before:
                 continue
@@ -208,7 +208,7 @@ class _Connection:
                 return self._lost(number, Compacted(revision - 1, raw[-1].kv.mod_revision))
             position = revision
             if self._keys.owns(kv.key):
-                events.append(self._keys.event(each))
+                events.append(self._keys.event(event))
         if position > before:
             subscriber.on_revisions(events, position)
 

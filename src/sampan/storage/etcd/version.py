@@ -20,10 +20,10 @@ async def sends_progress_in_order(client: Client, endpoint: Endpoint) -> bool:
 
 
 def has_ordered_progress(version: str) -> bool:
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if not found:
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if not match:
         return False
-    major, minor, patch = (int(part) for part in found.groups())
+    major, minor, patch = (int(part) for part in match.groups())
     for first in ORDERED_PROGRESS:
         if (major, minor) == first[:2]:
             return patch >= first[2]

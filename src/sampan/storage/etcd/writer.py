@@ -55,16 +55,16 @@ class Writer:
                 return await self._settle(write, before, lost, conflict)
             except StorageError as error:
                 raise _final(error, lost) from error
-            except Fault as fault:
-                last = fault
-                if fault.kind is Kind.UNKNOWN:
-                    lost = fault
+            except Fault as failure:
+                last = failure
+                if failure.kind is Kind.UNKNOWN:
+                    lost = failure
                     if not write.is_safe_twice:
                         return await self._settle(write, before, lost, None)
-                elif fault.kind is Kind.FULL:
-                    return await self._settle_full(write, before, fault, lost)
-                elif fault.kind not in (Kind.NOT_DONE, Kind.LEASE_GONE):
-                    raise _final(translated(fault), lost) from fault
+                elif failure.kind is Kind.FULL:
+                    return await self._settle_full(write, before, failure, lost)
+                elif failure.kind not in (Kind.NOT_DONE, Kind.LEASE_GONE):
+                    raise _final(translated(failure), lost) from failure
         raise Unavailable(f"etcd: {last and last.text}", may_have_happened=lost is not None) from last
 
     async def _attempt(self, write: Write, ttl_s: float | None, timeout_s: float) -> Any:
@@ -76,8 +76,8 @@ class Writer:
         request = wire.put(key, write.value, expected=write.expected, lease=lease)
         try:
             return await self._client.attempt(self._client.txn, request, timeout_s)
-        except Fault as fault:
-            if fault.kind is Kind.LEASE_GONE:
+        except Fault as error:
+            if error.kind is Kind.LEASE_GONE:
                 self._leases.drop(lease)
             raise
 

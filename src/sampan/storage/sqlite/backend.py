@@ -143,8 +143,8 @@ class SqliteBackend:
         running.push_async_callback(worker.stop)
         log = Log(driver=self._driver, path=self._path, max_bytes=self._config.max_bytes)
         running.push_async_callback(worker.call, log.close)
-        found = await worker.call(log.open)
-        for key, expires, revision in found.expiring:
+        opened = await worker.call(log.open)
+        for key, expires, revision in opened.expiring:
             self._expiry.note(key, expires, revision)
         self._hub.revision = log.revision
         readers = Readers(driver=self._driver, path=self._path, threads=self._config.reader_threads)
@@ -154,7 +154,7 @@ class SqliteBackend:
             clock=self._clock,
             log=log,
             commits=commits,
-            mark=found.mark,
+            mark=opened.mark,
             history_s=self._config.history_s,
             history_revisions=self._config.history_revisions,
         )

@@ -230,10 +230,10 @@ class Log:
         code = self._driver.code(error)
         if code == FULL:
             return _NO_SPACE
-        found = failure_of(self._path.parent) if code in DISK_FAULTS else None
-        if found is None or found.errno is None:
+        disk_error = failure_of(self._path.parent) if code in DISK_FAULTS else None
+        if disk_error is None or disk_error.errno is None:
             return f"cannot write: {error}"
-        return os.strerror(found.errno).lower()
+        return os.strerror(disk_error.errno).lower()
 
     def _store(self, connection: Connection, writes: Sequence[Write]) -> list[Outcome]:
         plan = Plan(self.revision)

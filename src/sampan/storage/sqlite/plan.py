@@ -26,9 +26,9 @@ class Plan(Struct):
 def decide(connection: Connection, plan: Plan, write: Write, refusal: StorageError | None = None) -> Outcome:
     """Add a write to the plan unless it conflicts; `refusal` is the error for a write that is otherwise valid."""
     current = _live(connection, plan, write.key)
-    found, created = current or (0, 0)
-    if not is_allowed(write, found):
-        return Conflict(write.key, _entry(connection, plan, write.key, found, created))
+    previous, created = current or (0, 0)
+    if not is_allowed(write, previous):
+        return Conflict(write.key, _entry(connection, plan, write.key, previous, created))
     if refusal is not None:
         return refusal
     plan.revision = revision = plan.revision + 1
@@ -38,7 +38,7 @@ def decide(connection: Connection, plan: Plan, write: Write, refusal: StorageErr
         created = created or revision
         plan.live[write.key] = (revision, created, write.expires)
         plan.bodies[revision] = write.value
-    plan.revisions.append((revision, write.key, created, found))
+    plan.revisions.append((revision, write.key, created, previous))
     return Event(revision, write.key, write.value, created)
 
 
@@ -47,10 +47,10 @@ def _live(connection: Connection, plan: Plan, key: str) -> tuple[int, int] | Non
     if key in plan.live:
         planned = plan.live[key]
         return None if planned is None else (planned[0], planned[1])
-    found: tuple[int, int] | None = connection.execute(
+    row: tuple[int, int] | None = connection.execute(
         "SELECT revision, created FROM live WHERE key = ?", (key,)
     ).fetchone()
-    return found
+    return row
 
 
 def _entry(connection: Connection, plan: Plan, key: str, revision: int, created: int) -> Entry | None:
