@@ -33,28 +33,28 @@ def in_range(path: str, value: int, low: int, high: int | None) -> list[FieldErr
 
 def preemption(percentage: int, absolute: int) -> list[FieldError]:
     shares, count = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
-    faults = in_range(shares, percentage, 0, 100) + in_range(count, absolute, 0, None)
+    errors = in_range(shares, percentage, 0, 100) + in_range(count, absolute, 0, None)
     if percentage == absolute == 0:
         for field, other in ((shares, count), (count, shares)):
-            faults.append(FieldError.invalid(field, 0, f"cannot be zero at the same time as {other}"))
-    return faults
+            errors.append(FieldError.invalid(field, 0, f"cannot be zero at the same time as {other}"))
+    return errors
 
 
 def balanced(resources: Iterable[Any]) -> list[FieldError]:
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     resource_names: set[str] = set()
     for at, resource in enumerate(resources):
         path = Path("resources")[at]
         if resource.name in resource_names:
-            faults.append(FieldError.duplicate(path / "name", resource.name))
+            errors.append(FieldError.duplicate(path / "name", resource.name))
         resource_names.add(resource.name)
         if resource.weight != 1:
-            faults.append(FieldError.invalid(path / "weight", resource.weight, "must be 1"))
-    return faults
+            errors.append(FieldError.invalid(path / "weight", resource.weight, "must be 1"))
+    return errors
 
 
 def fit(args: Any) -> list[FieldError]:
-    faults = [
+    errors = [
         FieldError.invalid(Path("ignoredResources")[at], name, message)
         for at, name in enumerate(args.ignoredResources)
         for message in names.label_key(name)
@@ -62,77 +62,77 @@ def fit(args: Any) -> list[FieldError]:
     for at, group in enumerate(args.ignoredResourceGroups):
         path = Path("ignoredResourceGroups")[at]
         if "/" in group:
-            faults.append(FieldError.invalid(path, group, "resource group name can't contain '/'"))
-        faults += [FieldError.invalid(path, group, message) for message in names.label_key(group)]
-    return faults + _strategy(args.scoringStrategy, Path("scoringStrategy"))
+            errors.append(FieldError.invalid(path, group, "resource group name can't contain '/'"))
+        errors += [FieldError.invalid(path, group, message) for message in names.label_key(group)]
+    return errors + _strategy(args.scoringStrategy, Path("scoringStrategy"))
 
 
 def _strategy(given: Any, path: Path) -> list[FieldError]:
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     if given.type not in _STRATEGIES:
-        faults.append(FieldError.not_supported(path / "type", given.type, _STRATEGIES))
+        errors.append(FieldError.not_supported(path / "type", given.type, _STRATEGIES))
     for at, resource in enumerate(given.resources):
         if not 0 < resource.weight <= 100:
             detail = f"resource weight of {resource.name} not in valid range (0, 100]"
-            faults.append(FieldError.invalid((path / "resources")[at] / "weight", resource.weight, detail))
+            errors.append(FieldError.invalid((path / "resources")[at] / "weight", resource.weight, detail))
     ratio = path / "requestedToCapacityRatio"
     if given.type == _STRATEGIES[2]:
         if given.requestedToCapacityRatio is None:
-            faults.append(FieldError.required(ratio, "must be specified when type is RequestedToCapacityRatio"))
+            errors.append(FieldError.required(ratio, "must be specified when type is RequestedToCapacityRatio"))
         else:
-            faults += shape(given.requestedToCapacityRatio.shape, ratio / "shape")
+            errors += shape(given.requestedToCapacityRatio.shape, ratio / "shape")
     elif given.requestedToCapacityRatio is not None:
-        faults.append(FieldError.forbidden(ratio, "must be nil when type is not RequestedToCapacityRatio"))
-    return faults
+        errors.append(FieldError.forbidden(ratio, "must be nil when type is not RequestedToCapacityRatio"))
+    return errors
 
 
 def shape(points: Sequence[Any], path: Path) -> list[FieldError]:
     if not points:
         return [FieldError.required(path, "at least one point must be specified")]
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     for at in range(1, len(points)):
         if points[at - 1].utilization >= points[at].utilization:
             detail = "values must be sorted in increasing order"
-            faults.append(FieldError.invalid(path[at] / "utilization", points[at].utilization, detail))
+            errors.append(FieldError.invalid(path[at] / "utilization", points[at].utilization, detail))
             break
     for at, point in enumerate(points):
-        faults += in_range(str(path[at] / "utilization"), point.utilization, 0, 100)
-        faults += in_range(str(path[at] / "score"), point.score, 0, _HIGHEST_SCORE)
-    return faults
+        errors += in_range(str(path[at] / "utilization"), point.utilization, 0, 100)
+        errors += in_range(str(path[at] / "score"), point.score, 0, _HIGHEST_SCORE)
+    return errors
 
 
 def spread(defaulting: str, constraints: Sequence[Any]) -> list[FieldError]:
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     if defaulting not in ("System", "List"):
-        faults.append(FieldError.not_supported("defaultingType", defaulting, ("System", "List")))
+        errors.append(FieldError.not_supported("defaultingType", defaulting, ("System", "List")))
     elif defaulting == "System" and constraints:
-        faults.append(FieldError.invalid("defaultingType", defaulting, "when .defaultConstraints are not empty"))
+        errors.append(FieldError.invalid("defaultingType", defaulting, "when .defaultConstraints are not empty"))
     keys: set[tuple[str, str]] = set()
     for at, constraint in enumerate(constraints):
         path = Path("defaultConstraints")[at]
-        faults += _constraint(constraint, path)
+        errors += _constraint(constraint, path)
         key = (constraint.topologyKey, constraint.whenUnsatisfiable)
         if key in keys:
-            faults.append(FieldError.duplicate(path, f"{{{key[0]}, {key[1]}}}"))
+            errors.append(FieldError.duplicate(path, f"{{{key[0]}, {key[1]}}}"))
         keys.add(key)
-    return faults
+    return errors
 
 
 def binding(timeout_s: int, points: Sequence[Any] | None) -> list[FieldError]:
     """Validate the arguments of the VolumeBinding plug-in."""
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     if timeout_s < 0:
         detail = "invalid BindTimeoutSeconds, should not be a negative value"
-        faults.append(FieldError.invalid("bindTimeoutSeconds", timeout_s, detail))
+        errors.append(FieldError.invalid("bindTimeoutSeconds", timeout_s, detail))
     if points is not None:
         detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-        faults.append(FieldError.invalid("shape", points, detail))
-    return faults
+        errors.append(FieldError.invalid("shape", points, detail))
+    return errors
 
 
 def timeouts(filtering: str | None, binding_: str | None) -> list[FieldError]:
     """Validate the arguments of the DynamicResources plug-in."""
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     for path, duration, least_s, detail in (
         ("filterTimeout", filtering, 0, "must be zero or positive"),
         ("bindingTimeout", binding_, 1, "must be at least 1 second"),
@@ -140,60 +140,60 @@ def timeouts(filtering: str | None, binding_: str | None) -> list[FieldError]:
         try:
             is_short = duration is not None and durations.parse_duration(duration) < least_s * 1e9
         except ValueError as error:
-            faults.append(FieldError.invalid(path, duration, str(error)))
+            errors.append(FieldError.invalid(path, duration, str(error)))
         else:
-            faults += [FieldError.invalid(path, duration, detail)] * is_short
-    return faults
+            errors += [FieldError.invalid(path, duration, detail)] * is_short
+    return errors
 
 
 def added_affinity(given: Any) -> list[FieldError]:
     """Validate the `addedAffinity` argument of the NodeAffinity plug-in."""
-    path, faults = Path("addedAffinity"), list[FieldError]()
+    path, errors = Path("addedAffinity"), list[FieldError]()
     required = given.requiredDuringSchedulingIgnoredDuringExecution
     if required is not None:
         where = path / "requiredDuringSchedulingIgnoredDuringExecution" / "nodeSelectorTerms"
         for at, term in enumerate(required.nodeSelectorTerms or ()):
-            faults += _term(term, where[at])
+            errors += _term(term, where[at])
     for at, preferred in enumerate(given.preferredDuringSchedulingIgnoredDuringExecution):
-        faults += _term(preferred.preference, (path / "preferredDuringSchedulingIgnoredDuringExecution")[at])
-    return faults
+        errors += _term(preferred.preference, (path / "preferredDuringSchedulingIgnoredDuringExecution")[at])
+    return errors
 
 
 def _term(term: Any, path: Path) -> list[FieldError]:
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     for at, requirement in enumerate(term.matchExpressions):
         where = (path / "matchExpressions")[at]
         if requirement.operator not in _OPERATORS:
-            faults.append(FieldError.not_supported(where / "operator", requirement.operator, _OPERATORS))
-        faults += [
+            errors.append(FieldError.not_supported(where / "operator", requirement.operator, _OPERATORS))
+        errors += [
             FieldError.invalid(where / "key", requirement.key, message) for message in names.label_key(requirement.key)
         ]
     for at, requirement in enumerate(term.matchFields):
         where = (path / "matchFields")[at]
         if requirement.operator not in _FIELD_OPERATORS:
-            faults.append(FieldError.not_supported(where / "operator", requirement.operator, _FIELD_OPERATORS))
+            errors.append(FieldError.not_supported(where / "operator", requirement.operator, _FIELD_OPERATORS))
         elif len(requirement.values) != 1:
-            faults.append(FieldError.invalid(where / "values", requirement.values, "must have one element"))
-    return faults
+            errors.append(FieldError.invalid(where / "values", requirement.values, "must have one element"))
+    return errors
 
 
 def _constraint(one: Any, path: Path) -> list[FieldError]:
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     if one.maxSkew <= 0:
-        faults.append(FieldError.invalid(path / "maxSkew", one.maxSkew, "not in valid range (0, inf)"))
+        errors.append(FieldError.invalid(path / "maxSkew", one.maxSkew, "not in valid range (0, inf)"))
     if not one.topologyKey:
-        faults.append(FieldError.required(path / "topologyKey", "can not be empty"))
+        errors.append(FieldError.required(path / "topologyKey", "can not be empty"))
     else:
         messages = names.label_key(one.topologyKey)
-        faults += [FieldError.invalid(path / "topologyKey", one.topologyKey, text) for text in messages]
+        errors += [FieldError.invalid(path / "topologyKey", one.topologyKey, text) for text in messages]
     if not one.whenUnsatisfiable:
-        faults.append(FieldError.required(path / "whenUnsatisfiable", "can not be empty"))
+        errors.append(FieldError.required(path / "whenUnsatisfiable", "can not be empty"))
     elif one.whenUnsatisfiable not in _ACTIONS:
-        faults.append(FieldError.not_supported(path / "whenUnsatisfiable", one.whenUnsatisfiable, _ACTIONS))
+        errors.append(FieldError.not_supported(path / "whenUnsatisfiable", one.whenUnsatisfiable, _ACTIONS))
     if one.labelSelector is not None:
-        told_why = "constraint must not define a selector, as they deduced for each pod"
-        faults.append(FieldError.forbidden(path / "labelSelector", told_why))
-    return faults
+        detail = "constraint must not define a selector, as they deduced for each pod"
+        errors.append(FieldError.forbidden(path / "labelSelector", detail))
+    return errors
 
 
 __all__ = [

@@ -109,9 +109,9 @@ def parse_config(value: Any) -> SchedulerConfig:
     except msgspec.ValidationError as error:
         what, at, field = str(error).rpartition(" - at `$.")
         raise ConfigError(f"{field.rstrip('`')}: {what}" if at else str(error)) from error
-    faults = _faults(file)
-    if faults:
-        raise ConfigError(joined([str(field_error) for field_error in faults]))
+    errors = _faults(file)
+    if errors:
+        raise ConfigError(joined([str(field_error) for field_error in errors]))
     _note_idle(file)
     return SchedulerConfig(
         profiles=[_profile(profile) for profile in file.profiles] or [ProfileConfig()],
@@ -155,58 +155,58 @@ def _note_idle(found: _File) -> None:
 
 
 def _faults(found: _File) -> list[FieldError]:
-    faults = _connection_faults(found)
+    errors = _connection_faults(found)
     if found.parallelism <= 0:
         detail = "should be an integer value greater than zero"
-        faults.append(FieldError.invalid("parallelism", found.parallelism, detail))
-    faults += _profiles_faults(found.profiles)
-    faults += _percentage_faults(Path("percentageOfNodesToScore"), found.percentageOfNodesToScore)
+        errors.append(FieldError.invalid("parallelism", found.parallelism, detail))
+    errors += _profiles_faults(found.profiles)
+    errors += _percentage_faults(Path("percentageOfNodesToScore"), found.percentageOfNodesToScore)
     first, most = found.podInitialBackoffSeconds, found.podMaxBackoffSeconds
     if first <= 0:
-        faults.append(FieldError.invalid("podInitialBackoffSeconds", first, "must be greater than 0"))
+        errors.append(FieldError.invalid("podInitialBackoffSeconds", first, "must be greater than 0"))
     if most < first:
         detail = "must be greater than or equal to PodInitialBackoffSeconds"
-        faults.append(FieldError.invalid("podMaxBackoffSeconds", most, detail))
-    return faults
+        errors.append(FieldError.invalid("podMaxBackoffSeconds", most, detail))
+    return errors
 
 
 def _connection_faults(found: _File) -> list[FieldError]:
-    faults = []
+    errors = []
     burst = found.clientConnection.burst
     if burst < 0:
-        faults.append(FieldError.invalid("clientConnection.burst", burst, "must be non-negative"))
+        errors.append(FieldError.invalid("clientConnection.burst", burst, "must be non-negative"))
     election = found.leaderElection
     if election.leaderElect and election.resourceLock != "leases":
         detail = 'resourceLock value must be "leases"'
-        faults.append(FieldError.invalid("leaderElection.resourceLock", election.resourceLock, detail))
-    return faults
+        errors.append(FieldError.invalid("leaderElection.resourceLock", election.resourceLock, detail))
+    return errors
 
 
 def _profiles_faults(profiles: Sequence[_Profile]) -> list[FieldError]:
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     path, indexes = Path("profiles"), dict[str, int]()
     for at, profile in enumerate(profiles):
-        faults += _profile_faults(path[at], profile)
+        errors += _profile_faults(path[at], profile)
         if profile.schedulerName in indexes:
-            faults.append(
+            errors.append(
                 FieldError.duplicate(
                     path[at] / "schedulerName", str(path[indexes[profile.schedulerName]] / "schedulerName")
                 )
             )
         indexes[profile.schedulerName] = at
     if profiles:
-        faults += _sorting_faults(path, profiles)
-    return faults
+        errors += _sorting_faults(path, profiles)
+    return errors
 
 
 def _profile_faults(path: Path, one: _Profile) -> list[FieldError]:
-    faults = [] if one.schedulerName else [FieldError.required(path / "schedulerName")]
-    faults += _percentage_faults(path / "percentageOfNodesToScore", one.percentageOfNodesToScore)
+    errors = [] if one.schedulerName else [FieldError.required(path / "schedulerName")]
+    errors += _percentage_faults(path / "percentageOfNodesToScore", one.percentageOfNodesToScore)
     for point, chosen in one.plugins.items():
         where = path / "plugins" / point
         if point not in POINTS and point != "multiPoint":
-            faults.append(FieldError.not_supported(where, point, [*POINTS, "multiPoint"]))
-        faults += [
+            errors.append(FieldError.not_supported(where, point, [*POINTS, "multiPoint"]))
+        errors += [
             _gone(where / "enabled", at, plugin.name)
             for at, plugin in enumerate(chosen.enabled)
             if plugin.name in _GONE
@@ -214,11 +214,11 @@ def _profile_faults(path: Path, one: _Profile) -> list[FieldError]:
     names: set[str] = set()
     for at, config in enumerate(one.pluginConfig):
         if config.name in names:
-            faults.append(FieldError.duplicate(path / "pluginConfig", config.name))
+            errors.append(FieldError.duplicate(path / "pluginConfig", config.name))
         names.add(config.name)
         if config.name in _GONE:
-            faults.append(_gone(path / "pluginConfig", at, config.name))
-    return faults
+            errors.append(_gone(path / "pluginConfig", at, config.name))
+    return errors
 
 
 def _gone(path: Path, at: int, name: str) -> FieldError:
@@ -234,18 +234,18 @@ def _percentage_faults(path: Path, given: int | None) -> list[FieldError]:
 
 def _sorting_faults(path: Path, profiles: Sequence[_Profile]) -> list[FieldError]:
     """Validate the queueSort plug-ins, which all profiles share because there is only one queue."""
-    faults = []
+    errors = []
     first = profiles[0].plugins.get("queueSort", _PluginSet())
     if len(first.enabled) > 1:
         detail = "only one queue sort plugin can be enabled"
-        faults.append(FieldError.invalid(path[0] / "plugins" / "queueSort" / "Enabled", len(first.enabled), detail))
+        errors.append(FieldError.invalid(path[0] / "plugins" / "queueSort" / "Enabled", len(first.enabled), detail))
     for at, profile in enumerate(profiles[1:], 1):
         other = profile.plugins.get("queueSort", _PluginSet())
         if other != first:
             value = msgspec.to_builtins(other)
             detail = "must be the same for all profiles"
-            faults.append(FieldError.invalid(path[at] / "plugins" / "queueSort", value, detail))
-    return faults
+            errors.append(FieldError.invalid(path[at] / "plugins" / "queueSort", value, detail))
+    return errors
 
 
 # -- conversion ------------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ class Evictions:
         try:
             for other in lower:
                 await self._writes.nominate(other.pod, "")
-            going = [pod for pod in victims if pod.pod.metadata.deletionTimestamp is None]
+            going = [candidate for candidate in victims if candidate.pod.metadata.deletionTimestamp is None]
             for victim in going:
                 if not await self._evict(info, node, victim):
                     return False

@@ -76,9 +76,9 @@ def read_extenders(given: Sequence[Any], error: Callable[[str], Exception]) -> l
     """Parse the extenders; raise `error` with the name of the invalid field."""
     path = Path("extenders")
     read = [_read(extender, path[at], error) for at, extender in enumerate(given)]
-    faults = _faults(read, path)
-    if faults:
-        raise error("; ".join(map(str, faults)))
+    errors = _faults(read, path)
+    if errors:
+        raise error("; ".join(map(str, errors)))
     return [_made(extender, path[at], error) for at, extender in enumerate(read)]
 
 
@@ -91,31 +91,31 @@ def _read(given: Any, path: Path, error: Callable[[str], Exception]) -> _Extende
 
 
 def _faults(given: Sequence[_Extender], path: Path) -> list[FieldError]:
-    faults: list[FieldError] = []
+    errors: list[FieldError] = []
     managed: set[str] = set()
     for at, extender in enumerate(given):
         if extender.prioritizeVerb and extender.weight <= 0:
-            faults.append(
+            errors.append(
                 FieldError.invalid(path[at] / "weight", extender.weight, "must have a positive weight applied to it")
             )
         for number, resource in enumerate(extender.managedResources):
-            faults += _resource_faults(resource.name, path[at] / "managedResources", number, managed)
+            errors += _resource_faults(resource.name, path[at] / "managedResources", number, managed)
             managed.add(resource.name)
     binders = sum(bool(extender.bindVerb) for extender in given)
     if binders > 1:
         summary = f"found {binders} extenders implementing bind"
-        faults.append(FieldError.invalid(path, summary, "only one extender can implement bind"))
-    return faults
+        errors.append(FieldError.invalid(path, summary, "only one extender can implement bind"))
+    return errors
 
 
 def _resource_faults(name: str, path: Path, number: int, seen: set[str]) -> list[FieldError]:
     where = path[number] / "name"
-    faults = [FieldError.invalid(where, name, message) for message in names.label_key(name)]
-    if not faults and not resource_names.is_extended(name):
-        faults.append(FieldError.invalid(where, name, "is an invalid extended resource name"))
+    errors = [FieldError.invalid(where, name, message) for message in names.label_key(name)]
+    if not errors and not resource_names.is_extended(name):
+        errors.append(FieldError.invalid(where, name, "is an invalid extended resource name"))
     if name in seen:
-        faults.append(FieldError.invalid(where, name, "duplicate extender managed resource name"))
-    return faults
+        errors.append(FieldError.invalid(where, name, "duplicate extender managed resource name"))
+    return errors
 
 
 def _made(given: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:

@@ -117,8 +117,8 @@ def _take_meaning(found: _Profile, given: Priority, meaning: Meaning | None) -> 
 def _take_priority_argument(found: _Profile, given: Priority, at: str) -> None:
     argument = given.argument
     assert argument is not None
-    given_ones = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
-    if len(given_ones) != 1:
+    values = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
+    if len(values) != 1:
         named = ", ".join(argument.__struct_fields__)
         raise PolicyError(f"{at}.argument: want exactly one of {named}")
     if given.name in PRIORITIES or given.name in found.scores:
