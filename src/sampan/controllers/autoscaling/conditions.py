@@ -10,17 +10,17 @@ def set_condition(
     status: HorizontalPodAutoscalerStatus, type: str, is_true: bool, reason: str, message: str, now: float
 ) -> None:
     value = "True" if is_true else "False"
-    found = next((each for each in status.conditions if each.type == type), None)
-    if found is None:
-        found = HorizontalPodAutoscalerCondition(type=type)
-        status.conditions.append(found)
-    if found.status != value:
-        found.lastTransitionTime = format_time(now)
-    found.status, found.reason, found.message = value, reason, message
+    condition = next((candidate for candidate in status.conditions if candidate.type == type), None)
+    if condition is None:
+        condition = HorizontalPodAutoscalerCondition(type=type)
+        status.conditions.append(condition)
+    if condition.status != value:
+        condition.lastTransitionTime = format_time(now)
+    condition.status, condition.reason, condition.message = value, reason, message
 
 
 def remove_condition(status: HorizontalPodAutoscalerStatus, type: str) -> None:
-    status.conditions = [each for each in status.conditions if each.type != type]
+    status.conditions = [condition for condition in status.conditions if condition.type != type]
 
 
 __all__ = ["ABLE", "ACTIVE", "LIMITED", "SCALED_TO_ZERO", "remove_condition", "set_condition"]

@@ -77,11 +77,11 @@ class HorizontalPodAutoscalers:
 
     def _selecting(self, namespace: str, selector: Selector) -> list[Key]:
         """Return the autoscalers that share pods with the specified selector."""
-        rivals = {key: known.selector for key, known in self._memories.items() if key.namespace == namespace}
+        rivals = {key: entry.selector for key, entry in self._memories.items() if key.namespace == namespace}
         if len(rivals) < 2:
             return list(rivals)
         pods = self._pods.list(namespace, selector)
-        return sorted(key for key, known in rivals.items() if any(known.matches(pod.metadata.labels) for pod in pods))
+        return sorted(key for key, entry in rivals.items() if any(entry.matches(pod.metadata.labels) for pod in pods))
 
     async def _write(self, hpa: HorizontalPodAutoscaler) -> None:
         try:
@@ -91,29 +91,29 @@ class HorizontalPodAutoscalers:
             log.debug("%s: %s", key_of(hpa), error)
 
     def _memory(self, key: Key) -> Memory:
-        found = self._memories.get(key)
-        if found is None:
-            found = self._memories[key] = Memory(Recommendations(self._config.downscale_window_s))
-            found.due = self._clock.monotonic() + self._config.period_s
-        return found
+        memory = self._memories.get(key)
+        if memory is None:
+            memory = self._memories[key] = Memory(Recommendations(self._config.downscale_window_s))
+            memory.due = self._clock.monotonic() + self._config.period_s
+        return memory
 
 
 def make(parts: Parts) -> HorizontalPodAutoscalers:
-    name, said = HorizontalPodAutoscalers.name, parts.config
+    name, config = HorizontalPodAutoscalers.name, parts.config
     client = parts.client_for(name)
     return HorizontalPodAutoscalers(
         client=client,
         informers=parts.informers,
         clock=parts.clock,
         events=parts.events_for(name, "horizontal-pod-autoscaler"),
-        source=said.metrics or ApiMetrics(client),
+        source=config.metrics or ApiMetrics(client),
         config=AutoscalerConfig(
-            period_s=said.horizontal_pod_autoscaler_sync_period_s,
-            downscale_window_s=said.horizontal_pod_autoscaler_downscale_stabilization_s,
-            tolerance=said.horizontal_pod_autoscaler_tolerance,
+            period_s=config.horizontal_pod_autoscaler_sync_period_s,
+            downscale_window_s=config.horizontal_pod_autoscaler_downscale_stabilization_s,
+            tolerance=config.horizontal_pod_autoscaler_tolerance,
             warmup=Warmup(
-                said.horizontal_pod_autoscaler_cpu_initialization_period_s,
-                said.horizontal_pod_autoscaler_initial_readiness_delay_s,
+                config.horizontal_pod_autoscaler_cpu_initialization_period_s,
+                config.horizontal_pod_autoscaler_initial_readiness_delay_s,
             ),
         ),
     )

@@ -119,21 +119,21 @@ class Autoscaling:
             self._tell(WARNING, "FailedGetScale", str(error))
             self._condition(ABLE, False, "FailedGetScale", _NO_SCALE.format(error))
             raise _Stop from None
-        told = "the HPA controller was able to get the target's current scale"
-        self._condition(ABLE, True, "SucceededGetScale", told)
+        message = "the HPA controller was able to get the target's current scale"
+        self._condition(ABLE, True, "SucceededGetScale", message)
         return target, copy_of(scale)
 
     def _scaled(self, current: int, desired: int, reason: str) -> None:
-        told = f"the HPA controller was able to update the target scale to {desired}"
-        self._condition(ABLE, True, "SucceededRescale", told)
+        message = f"the HPA controller was able to update the target scale to {desired}"
+        self._condition(ABLE, True, "SucceededRescale", message)
         self._tell(NORMAL, "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
         self._memory.changes.note(self._hpa.spec.behavior, current, desired, self._monotonic)
         remove_condition(self._hpa.status, SCALED_TO_ZERO)
 
     def _not_scaled(self, current: int, desired: int, reason: str, error: Exception) -> None:
         self._tell(WARNING, "FailedRescale", f"New size: {desired}; reason: {reason}; error: {error}")
-        told = f"the HPA controller was unable to update the target scale: {error}"
-        self._condition(ABLE, False, "FailedUpdateScale", told)
+        message = f"the HPA controller was unable to update the target scale: {error}"
+        self._condition(ABLE, False, "FailedUpdateScale", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
 
     # -- number of replicas ------------------------------------------------------------------------------------------
@@ -143,8 +143,8 @@ class Autoscaling:
         spec, current = self._hpa.spec, scale.spec.replicas
         least = 1 if spec.minReplicas is None else spec.minReplicas
         if current == 0:
-            told = "scaling is disabled since the replica count of the target is zero"
-            self._condition(ACTIVE, False, "ScalingDisabled", told)
+            message = "scaling is disabled since the replica count of the target is zero"
+            self._condition(ACTIVE, False, "ScalingDisabled", message)
             remove_condition(self._hpa.status, SCALED_TO_ZERO)
             return 0, ""
         if current > spec.maxReplicas:
@@ -156,11 +156,11 @@ class Autoscaling:
     async def _by_metrics(self, scale: Scale, least: int) -> tuple[int, str]:
         current = scale.spec.replicas
         proposal = await self._proposal(scale)
-        wanted = max(proposal.replicas, 0)
-        reason = f"{proposal.metric if wanted else ''} above target" if wanted > current else ""
-        if wanted < current:
+        desired = max(proposal.replicas, 0)
+        reason = f"{proposal.metric if desired else ''} above target" if desired > current else ""
+        if desired < current:
             reason = "All metrics below target"
-        return self._followed(current, wanted, least), reason
+        return self._followed(current, desired, least), reason
 
     def _followed(self, current: int, wanted: int, least: int) -> int:
         """Return the recommendation after stabilization and limits, and set the conditions that explain it."""
@@ -184,28 +184,28 @@ class Autoscaling:
         self._metrics = [MetricStatus() for _ in specs]
         failures: list[MetricFailure] = []
         best: Proposal | None = None
-        for place, spec in enumerate(specs):
+        for index, spec in enumerate(specs):
             try:
-                found = await asking.propose(spec)
+                proposal = await asking.propose(spec)
             except MetricFailure as failure:
                 failures.append(failure)
                 self._tell(WARNING, failure.reason, failure.told)
                 continue
-            self._metrics[place] = found.status
-            if best is None or best.replicas == 0 or found.replicas > best.replicas:
-                best = found
+            self._metrics[index] = proposal.status
+            if best is None or best.replicas == 0 or proposal.replicas > best.replicas:
+                best = proposal
         if best is None or (failures and best.replicas < current):
             self._fail(current, failures, len(specs))
-        told = f"the HPA was able to successfully calculate a replica count from {best.metric}"
-        self._condition(ACTIVE, True, "ValidMetricFound", told)
+        message = f"the HPA was able to successfully calculate a replica count from {best.metric}"
+        self._condition(ACTIVE, True, "ValidMetricFound", message)
         return best
 
     def _fail(self, current: int, failures: Sequence[MetricFailure], metrics: int) -> NoReturn:
         if failures:
             first = failures[0]
             self._condition(ACTIVE, False, first.reason, _NO_COUNT.format(first.told))
-            told = f"invalid metrics ({len(failures)} invalid out of {metrics}), first error is: {first}"
-            self._tell(WARNING, "FailedComputeMetricsReplicas", told)
+            message = f"invalid metrics ({len(failures)} invalid out of {metrics}), first error is: {first}"
+            self._tell(WARNING, "FailedComputeMetricsReplicas", message)
         self._set_status(current, self._hpa.status.desiredReplicas)
         raise _Stop
 
@@ -235,19 +235,19 @@ class Autoscaling:
     def _selector(self, scale: Scale) -> Selector:
         text = scale.status.selector
         if not text:
-            told, missing = "selector is required", "the HPA target's scale is missing a selector"
-            return self._refuse_selector(scale, "SelectorRequired", told, "InvalidSelector", missing)
+            message, missing = "selector is required", "the HPA target's scale is missing a selector"
+            return self._refuse_selector(scale, "SelectorRequired", message, "InvalidSelector", missing)
         try:
-            found = labels.parse(text)
+            selector = labels.parse(text)
         except SelectorError as error:
-            told = f"couldn't convert selector into a corresponding internal selector object: {error}"
-            return self._refuse_selector(scale, "InvalidSelector", told, "InvalidSelector", told)
-        self._memory.selector = found
-        if len(rivals := self._of.rivals(self._hpa.metadata.namespace, found)) > 1:
+            message = f"couldn't convert selector into a corresponding internal selector object: {error}"
+            return self._refuse_selector(scale, "InvalidSelector", message, "InvalidSelector", message)
+        self._memory.selector = selector
+        if len(rivals := self._of.rivals(self._hpa.metadata.namespace, selector)) > 1:
             named = " ".join(f"{{{key.name} {key.namespace}}}" for key in rivals)
-            told = f"pods by selector {text} are controlled by multiple HPAs: [{named}]"
-            return self._refuse_selector(scale, "AmbiguousSelector", told, "AmbiguousSelector", told)
-        return found
+            message = f"pods by selector {text} are controlled by multiple HPAs: [{named}]"
+            return self._refuse_selector(scale, "AmbiguousSelector", message, "AmbiguousSelector", message)
+        return selector
 
     def _refuse_selector(self, scale: Scale, event: str, told: str, reason: str, message: str) -> Selector:
         self._tell(WARNING, event, told)

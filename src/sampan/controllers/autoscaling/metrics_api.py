@@ -30,12 +30,12 @@ class ApiMetrics:
     async def resource(self, resource: str, namespace: str, pods: Selector, container: str) -> PodMetrics:
         path = f"/apis/{_RESOURCE}/v1beta1/namespaces/{namespace}/pods"
         items = await self._items("resource", path, f"pods.{_RESOURCE}", labelSelector=str(pods))
-        found = {item["metadata"]["name"]: _use(item, resource, container) for item in items}
-        return {name: metric for name, metric in found.items() if metric is not None}
+        metrics = {item["metadata"]["name"]: _use(item, resource, container) for item in items}
+        return {name: metric for name, metric in metrics.items() if metric is not None}
 
     async def of_pods(self, metric: str, namespace: str, pods: Selector, selector: Selector) -> PodMetrics:
-        said = {"labelSelector": str(pods), "metricLabelSelector": str(selector)}
-        items = await self._custom(f"namespaces/{namespace}/pods/*/{metric}", f"pods.{_CUSTOM}", **said)
+        query = {"labelSelector": str(pods), "metricLabelSelector": str(selector)}
+        items = await self._custom(f"namespaces/{namespace}/pods/*/{metric}", f"pods.{_CUSTOM}", **query)
         return {item["describedObject"]["name"]: _custom_metric(item) for item in items}
 
     async def of_object(
@@ -44,8 +44,8 @@ class ApiMetrics:
         where = await self._where(namespace, described)
         items = await self._custom(f"{where}/{metric}", f"{metric}.{_CUSTOM}", metricLabelSelector=str(selector))
         if len(items) != 1:
-            told = f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
-            raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {told}")
+            message = f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
+            raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}")
         return _milli(items[0]["value"])
 
     async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]:
@@ -61,8 +61,8 @@ class ApiMetrics:
             resource = await self._kinds.resource(group, described.kind)
         except UnknownKind as error:
             kind = f"{described.kind}.{group}" if group else described.kind
-            told = f"unable to map kind {kind} to resource: {error}"
-            raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {told}") from None
+            message = f"unable to map kind {kind} to resource: {error}"
+            raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}") from None
         return f"namespaces/{namespace}/{resource.qualified}/{described.name}"
 
     async def _custom(self, rest: str, about: str, **said: str) -> list[Mapping[str, Any]]:
@@ -73,8 +73,8 @@ class ApiMetrics:
         try:
             group = await self._read(f"/apis/{_CUSTOM}", _CUSTOM)
         except errors.NotFound:
-            told = f"no custom metrics API ({_CUSTOM}) registered"
-            raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {told}") from None
+            message = f"no custom metrics API ({_CUSTOM}) registered"
+            raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}") from None
         except (errors.ApiError, ConnectionFailed) as error:
             raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {error}") from error
         served = [version["version"] for version in group.get("versions") or ()]
@@ -103,14 +103,14 @@ class ApiMetrics:
             if "(get " in str(error) or error.details.get("name"):
                 raise
             raise errors.NotFound(f"the server could not find the requested resource (get {about})") from None
-        found: Mapping[str, Any] = json.read_any(response.body())
-        return found
+        document: Mapping[str, Any] = json.read_any(response.body())
+        return document
 
 
 def _use(item: Mapping[str, Any], resource: str, container: str) -> PodMetric | None:
     """Return the usage in one PodMetrics item, or None if a container lacks the resource."""
-    containers = [each for each in item.get("containers") or () if container in ("", each["name"])]
-    values = [each.get("usage", {}).get(resource) for each in containers]
+    containers = [entry for entry in item.get("containers") or () if container in ("", entry["name"])]
+    values = [entry.get("usage", {}).get(resource) for entry in containers]
     if not values or any(value is None for value in values):
         return None
     window_s = durations.parse_duration(item.get("window", "0s")) / 1e9

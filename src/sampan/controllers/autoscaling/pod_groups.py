@@ -73,27 +73,27 @@ def requests_of(pods: Sequence[Pod], resource: str, container: str) -> dict[str,
 def _request(pod: Pod, resource: str, container: str) -> int:
     name = pod.metadata.name
     if not container and pod.spec.resources is not None and pod.spec.resources.requests:
-        asked = pod_requests(pod.spec).get(resource)
-        if asked is None:
+        request = pod_requests(pod.spec).get(resource)
+        if request is None:
             raise MetricsUnavailable(f"missing pod-level request for {resource} in Pod {name}")
-        return asked.milli_value()
-    containers = [each for each in _lasting(pod) if container in ("", each.name)]
+        return request.milli_value()
+    containers = [candidate for candidate in _lasting(pod) if container in ("", candidate.name)]
     if container and not containers:
         raise MetricsUnavailable(f"container {container} not found in Pod {name}")
-    return sum(_of_container(each, resource, name) for each in containers)
+    return sum(_of_container(candidate, resource, name) for candidate in containers)
 
 
 def _lasting(pod: Pod) -> list[Container]:
     """Return the app containers and the sidecars."""
-    sidecars = [each for each in pod.spec.initContainers if each.restartPolicy == "Always"]
+    sidecars = [container for container in pod.spec.initContainers if container.restartPolicy == "Always"]
     return [*(pod.spec.containers or ()), *sidecars]
 
 
 def _of_container(container: Container, resource: str, pod: str) -> int:
-    asked = container.resources.requests.get(resource)
-    if asked is None:
+    request = container.resources.requests.get(resource)
+    if request is None:
         raise MetricsUnavailable(f"missing request for {resource} in container {container.name} of Pod {pod}")
-    return quantity.parse(asked).milli_value()
+    return quantity.parse(request).milli_value()
 
 
 __all__ = ["CPU", "MEMORY", "PodGroups", "Warmup", "grouped", "requests_of"]

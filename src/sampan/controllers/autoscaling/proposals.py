@@ -73,8 +73,8 @@ class Asking:
         try:
             return await question
         except MetricsUnavailable as error:
-            told = error.told if isinstance(error, _Wrapped) else str(error)
-            raise MetricFailure(f"{prefix}: {error}", reason=reason, told=told) from error
+            message = error.told if isinstance(error, _Wrapped) else str(error)
+            raise MetricFailure(f"{prefix}: {error}", reason=reason, told=message) from error
 
     def _question(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
         """Return the awaitable evaluation, and the reason and message prefix in case it fails."""
@@ -91,28 +91,28 @@ class Asking:
         if (external := spec.external) is not None:
             what = f"failed to get {external.metric.name} external metric value"
             return self._external(external), "FailedGetExternalMetric", what
-        told = f'unknown metric source type "{spec.type}"'
-        raise MetricFailure(told, reason="InvalidMetricSourceType", told=told)
+        message = f'unknown metric source type "{spec.type}"'
+        raise MetricFailure(message, reason="InvalidMetricSourceType", told=message)
 
     # -- resource metrics --------------------------------------------------------------------------------------------
 
     async def _resource(self, source: ResourceMetricSource) -> Proposal:
         answer = await self._use(source.name, source.target, "")
-        told = f"{source.name} resource"
+        description = f"{source.name} resource"
         if answer.utilization is not None:
-            told += " utilization (percentage of request)"
+            description += " utilization (percentage of request)"
         status = ResourceMetricStatus(name=source.name, current=_current(answer, source.name))
-        return Proposal(answer.replicas, told, MetricStatus(type="Resource", resource=status))
+        return Proposal(answer.replicas, description, MetricStatus(type="Resource", resource=status))
 
     async def _container(self, source: ContainerResourceMetricSource) -> Proposal:
         answer = await self._use(source.name, source.target, source.container)
-        told = f"{source.name} resource"
+        description = f"{source.name} resource"
         if answer.utilization is not None:
-            told = f"{source.name} container resource utilization (percentage of request)"
+            description = f"{source.name} container resource utilization (percentage of request)"
         status = ContainerResourceMetricStatus(
             name=source.name, container=source.container, current=_current(answer, source.name)
         )
-        return Proposal(answer.replicas, told, MetricStatus(type="ContainerResource", containerResource=status))
+        return Proposal(answer.replicas, description, MetricStatus(type="ContainerResource", containerResource=status))
 
     async def _use(self, resource: str, target: MetricTarget, container: str) -> Answer:
         if target.averageValue is None and target.averageUtilization is None:
@@ -158,16 +158,16 @@ class Asking:
             usage = await self.source.of_object(name, self.namespace, described, _selector(source.metric))
         except MetricsUnavailable as error:
             where = f"{described.kind} on {self.namespace} {described.name}"
-            told = f"unable to get metric {name}: {where}/{error}"
-            raise _Wrapped(f"failed to get {name} object metric" if per_pod else "", told) from None
+            message = f"unable to get metric {name}: {where}/{error}"
+            raise _Wrapped(f"failed to get {name} object metric" if per_pod else "", message) from None
         if per_pod:
             answer = r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
-            told_of, current = f"external metric {_named(source.metric)}", _average(answer)
+            description, current = f"external metric {_named(source.metric)}", _average(answer)
         else:
             answer = r.by_value(self.situation, usage, _milli(target.value))
-            told_of, current = f"{described.kind} metric {name}", _value(answer)
+            description, current = f"{described.kind} metric {name}", _value(answer)
         status = ObjectMetricStatus(metric=source.metric, describedObject=described, current=current)
-        return Proposal(answer.replicas, told_of, MetricStatus(type="Object", object=status))
+        return Proposal(answer.replicas, description, MetricStatus(type="Object", object=status))
 
     async def _external(self, source: ExternalMetricSource) -> Proposal:
         target, name = source.target, source.metric.name
@@ -182,8 +182,8 @@ class Asking:
             raise _Wrapped(f"failed to get {what}", str(error)) from error
         current = _average(answer) if target.averageValue is not None else _value(answer)
         status = ExternalMetricStatus(metric=source.metric, current=current)
-        told = f"external metric {_named(source.metric)}"
-        return Proposal(answer.replicas, told, MetricStatus(type="External", external=status))
+        description = f"external metric {_named(source.metric)}"
+        return Proposal(answer.replicas, description, MetricStatus(type="External", external=status))
 
     async def _measured_external(self, metric: MetricIdentifier, target: MetricTarget) -> Answer:
         try:
@@ -232,8 +232,8 @@ def _go_selector(selector: LabelSelector | None) -> str:
         return "nil"
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
     terms = "".join(
-        f"LabelSelectorRequirement{{Key:{each.key},Operator:{each.operator},Values:[{' '.join(each.values)}],}},"
-        for each in selector.matchExpressions
+        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:[{' '.join(term.values)}],}},"
+        for term in selector.matchExpressions
     )
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"

@@ -143,11 +143,11 @@ def _replicas(
 
 def _utilization(values: Mapping[str, int], requests: Mapping[str, int]) -> tuple[int, int]:
     """Return the usage as a percentage of the requests, and the mean usage."""
-    known = [name for name in values if name in requests]
-    used, asked = sum(values[name] for name in known), sum(requests[name] for name in known)
-    if asked == 0:
+    names = [name for name in values if name in requests]
+    used, requested = sum(values[name] for name in names), sum(requests[name] for name in names)
+    if requested == 0:
         raise MetricsUnavailable(_NO_MATCH)
-    return _quotient(used * 100, asked), _quotient(used, len(known))
+    return _quotient(used * 100, requested), _quotient(used, len(names))
 
 
 def _mean(values: Mapping[str, int]) -> int:
@@ -156,8 +156,8 @@ def _mean(values: Mapping[str, int]) -> int:
 
 def _quotient(number: int, by: int) -> int:
     """Divide and round toward zero, as integer division does in Go."""
-    found = abs(number) // abs(by)
-    return found if (number < 0) == (by < 0) else -found
+    quotient = abs(number) // abs(by)
+    return quotient if (number < 0) == (by < 0) else -quotient
 
 
 def _up(replicas: float) -> int:

@@ -42,30 +42,36 @@ class Recommendations:
     def highest(self, desired: int, now: float) -> Stabilized:
         """Stabilize without a behavior: return the highest recommendation in the window."""
         cutoff = now - self.window_s
-        found = max((desired, *(each.replicas for each in self.recent if each.time >= cutoff)))
+        replicas = max(
+            (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time >= cutoff))
+        )
         self._keep(desired, now, cutoff)
-        return Stabilized(found, *(_READY if found == desired else _HIGHEST))
+        return Stabilized(replicas, *(_READY if replicas == desired else _HIGHEST))
 
     def settled(self, behavior: HorizontalPodAutoscalerBehavior, current: int, desired: int, now: float) -> Stabilized:
         """Stabilize with a behavior: at most the lowest of the scale-up window, at least the highest of the scale-down
         one."""
         up, down = now - _window_s(behavior.scaleUp, 0), now - _window_s(behavior.scaleDown, self.window_s)
-        lowest = min((desired, *(each.replicas for each in self.recent if each.time > up)))
-        highest = max((desired, *(each.replicas for each in self.recent if each.time > down)))
+        lowest = min(
+            (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time > up))
+        )
+        highest = max(
+            (desired, *(recommendation.replicas for recommendation in self.recent if recommendation.time > down))
+        )
         self._keep(desired, now, min(up, down))
-        found = min(max(current, lowest), highest)
-        if found == desired:
-            return Stabilized(found, *_READY)
-        return Stabilized(found, *(_LOWEST if desired >= current else _HIGHEST))
+        replicas = min(max(current, lowest), highest)
+        if replicas == desired:
+            return Stabilized(replicas, *_READY)
+        return Stabilized(replicas, *(_LOWEST if desired >= current else _HIGHEST))
 
     def _keep(self, desired: int, now: float, cutoff: float) -> None:
-        self.recent = [each for each in self.recent if each.time >= cutoff]
+        self.recent = [recommendation for recommendation in self.recent if recommendation.time >= cutoff]
         self.recent.append(_Recommendation(now, desired))
 
 
 def _window_s(rules: HPAScalingRules | None, otherwise: float) -> float:
-    given = rules.stabilizationWindowSeconds if rules is not None else None
-    return otherwise if given is None else given
+    window_s = rules.stabilizationWindowSeconds if rules is not None else None
+    return otherwise if window_s is None else window_s
 
 
 __all__ = ["Recommendations", "Stabilized"]

@@ -28,8 +28,8 @@ class Kinds:
 
     async def resource(self, group: str, kind: str) -> Resource:
         if (group, kind) not in self._known:
-            found, _ = await self._discovery.preferred()
-            self._known = {(row.group, row.kind): row for row in found}
+            resources, _ = await self._discovery.preferred()
+            self._known = {(row.group, row.kind): row for row in resources}
         try:
             return self._known[group, kind]
         except KeyError:
@@ -45,8 +45,8 @@ class Target:
 
     async def scale(self) -> Scale:
         request = Request(method="GET", path=self._path, headers={"Accept": "application/json"})
-        found: Scale = (await self._client.send(request)).object(_SCALE)
-        return found
+        scale: Scale = (await self._client.send(request)).object(_SCALE)
+        return scale
 
     async def set_replicas(self, scale: Scale, replicas: int) -> None:
         """Set the replicas, retrying on conflict with a fresh copy of the scale."""
