@@ -73,8 +73,11 @@ class ServiceCidrController:
         near = [
             other.metadata.name
             for other in self._cidrs
-            for one in networks(found)
-            if any(one.version == each.version and one.overlaps(each) for each in networks(other))
+            for network in networks(found)
+            if any(
+                network.version == other_network.version and network.overlaps(other_network)
+                for other_network in networks(other)
+            )
         ]
         return [found.metadata.name, *near]
 
@@ -87,18 +90,18 @@ class ServiceCidrController:
         return [cidr.metadata.name for cidr in going if any(ip in network for network in networks(cidr))]
 
     async def reconcile(self, key: str) -> float | None:
-        found = self._cidrs.get(key)
-        if found is None:
+        service_cidr = self._cidrs.get(key)
+        if service_cidr is None:
             return None
-        if found.metadata.deletionTimestamp:
-            return await self._end(found, times.parse_time(found.metadata.deletionTimestamp))
-        if FINALIZER not in found.metadata.finalizers:
-            await self._patch(found, {"finalizers": [FINALIZER]})
+        if service_cidr.metadata.deletionTimestamp:
+            return await self._end(service_cidr, times.parse_time(service_cidr.metadata.deletionTimestamp))
+        if FINALIZER not in service_cidr.metadata.finalizers:
+            await self._patch(service_cidr, {"finalizers": [FINALIZER]})
         try:
-            await self._say(found, READY)
+            await self._say(service_cidr, READY)
         except errors.ApiError:
             message = "The ServiceCIDR Status can not be set to Ready=True"
-            self._events.event(found, WARNING, "KubernetesServiceCIDRError", message)
+            self._events.event(service_cidr, WARNING, "KubernetesServiceCIDRError", message)
             raise
         return None
 
@@ -106,7 +109,9 @@ class ServiceCidrController:
         if FINALIZER not in found.metadata.finalizers:
             return None
         others = [other for other in self._cidrs if other.metadata.name != found.metadata.name]
-        ours = [one.metadata.name for one in self._addresses if one.metadata.labels.get(MANAGED_BY) == ALLOCATOR]
+        ours = [
+            address.metadata.name for address in self._addresses if address.metadata.labels.get(MANAGED_BY) == ALLOCATOR
+        ]
         if is_needed(found, others, ours):
             await self._say(found, BLOCKED)
             return None
@@ -122,7 +127,7 @@ class ServiceCidrController:
             return
 
     async def _say(self, found: ServiceCIDR, wanted: Condition) -> None:
-        now = next((one for one in found.status.conditions if one.type == wanted.type), None)
+        now = next((present for present in found.status.conditions if present.type == wanted.type), None)
         if now is not None and (now.status, now.reason, now.message) == (wanted.status, wanted.reason, wanted.message):
             return
         condition = {

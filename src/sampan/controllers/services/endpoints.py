@@ -46,14 +46,14 @@ def desired(service: Service, pods: Sequence[Pod], found: Endpoints | None, chan
     if found is not None and _is_right(found, subsets, labels, is_cut=is_cut):
         return None
     meta = service.metadata
-    made = (
+    endpoints = (
         copy_of(found)
         if found is not None
         else Endpoints(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace))
     )
-    made.subsets, made.metadata.labels = subsets, labels
-    _annotate(made.metadata.annotations, {LAST_CHANGE: changed_at, OVER_CAPACITY: "truncated" if is_cut else ""})
-    return made
+    endpoints.subsets, endpoints.metadata.labels = subsets, labels
+    _annotate(endpoints.metadata.annotations, {LAST_CHANGE: changed_at, OVER_CAPACITY: "truncated" if is_cut else ""})
+    return endpoints
 
 
 def _is_right(found: Endpoints, subsets: Sequence[object], labels: Mapping[str, str], *, is_cut: bool) -> bool:
@@ -108,10 +108,10 @@ class EndpointsController:
             return None
         if wait_s := self._feed.wait_s(key):
             return wait_s
-        pods, found = pods_of(service, self._pods), self._informer.lister.by_key(key)
-        made = desired(service, pods, found, self._times.next(service, pods))
-        if made is not None:
-            await self._write(made, is_new=found is None)
+        pods, present = pods_of(service, self._pods), self._informer.lister.by_key(key)
+        endpoints = desired(service, pods, present, self._times.next(service, pods))
+        if endpoints is not None:
+            await self._write(endpoints, is_new=present is None)
         return None
 
     async def _remove(self, key: Key) -> None:

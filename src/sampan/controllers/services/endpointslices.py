@@ -52,18 +52,18 @@ def by_service(found: Any) -> Iterable[Hashable]:
 
 def plan(service: Service, existing: Sequence[EndpointSlice], packings: dict[str, Packing], changed_at: str) -> Plan:
     """Return the writes that make the slices match the packing of each address family and the service's labels."""
-    made, labels = Plan(), labels_of(service)
+    changes, labels = Plan(), labels_of(service)
     for family, packing in packings.items():
         contents = [*packing.changed, *packing.new]
         contents += [
-            Content(found, found.ports or [], found.endpoints or [])
-            for found in packing.same
-            if found.metadata.labels != labels
+            Content(endpoint_slice, endpoint_slice.ports or [], endpoint_slice.endpoints or [])
+            for endpoint_slice in packing.same
+            if endpoint_slice.metadata.labels != labels
         ]
-        made.write += [slice_of(service, family, content, labels, changed_at) for content in contents]
-        made.delete += packing.unneeded
-    made.delete += [found for found in existing if found.addressType not in packings]
-    return made
+        changes.write += [slice_of(service, family, content, labels, changed_at) for content in contents]
+        changes.delete += packing.unneeded
+    changes.delete += [endpoint_slice for endpoint_slice in existing if endpoint_slice.addressType not in packings]
+    return changes
 
 
 class EndpointSliceController:
@@ -138,17 +138,17 @@ class EndpointSliceController:
     def _plan(self, key: Key, service: Service) -> Plan:
         pods = pods_of(service, self._pods)
         existing = [
-            found
-            for found in self._slices.find(by_service, key)
-            if found.metadata.deletionTimestamp is None and not belongs_to_another(found, service)
+            endpoint_slice
+            for endpoint_slice in self._slices.find(by_service, key)
+            if endpoint_slice.metadata.deletionTimestamp is None and not belongs_to_another(endpoint_slice, service)
         ]
         packings: dict[str, Packing] = {}
         for family in families_of(service):
-            wanted = wanted_endpoints(service, pods, family, self._nodes.get)
-            for name in wanted.missing_nodes:
+            desired = wanted_endpoints(service, pods, family, self._nodes.get)
+            for name in desired.missing_nodes:
                 self._awaiting.setdefault(name, set()).add(key)
-            ours = [found for found in existing if found.addressType == family]
-            packings[family] = pack(ours, wanted.groups, self._most)
+            ours = [endpoint_slice for endpoint_slice in existing if endpoint_slice.addressType == family]
+            packings[family] = pack(ours, desired.groups, self._most)
         return plan(service, existing, packings, self._times.next(service, pods))
 
     async def _carry_out(self, key: Key, made: Plan, service: Service) -> None:

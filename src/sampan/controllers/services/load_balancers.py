@@ -59,7 +59,7 @@ def spec_of(service: Service) -> bytes:
 
 def changes(old: Service | None, new: Service | None) -> Iterable[tuple[str, str]]:
     """Yield reason and message of the events for changes that matter to load balancers."""
-    if old is None or new is None or not any(one.spec.type == "LoadBalancer" for one in (old, new)):
+    if old is None or new is None or not any(value.spec.type == "LoadBalancer" for value in (old, new)):
         return
     before, now = old.spec, new.spec
     pairs: list[tuple[str, Any, Any]] = [
@@ -69,9 +69,9 @@ def changes(old: Service | None, new: Service | None) -> Iterable[tuple[str, str
         ("ExternalTrafficPolicy", before.externalTrafficPolicy, now.externalTrafficPolicy),
         ("HealthCheckNodePort", before.healthCheckNodePort, now.healthCheckNodePort),
     ]
-    for reason, one, other in pairs:
-        if one != other:
-            yield reason, f"{_shown(one)} -> {_shown(other)}"
+    for reason, value, other in pairs:
+        if value != other:
+            yield reason, f"{_shown(value)} -> {_shown(other)}"
 
 
 def _shown(value: Any) -> str:
@@ -131,15 +131,15 @@ class LoadBalancerController:
 
     async def _keep(self, key: Key, service: Service) -> None:
         nodes = [node for node in self._nodes if is_host(node)]
-        wanted = Asked(service.metadata.uid, spec_of(service), frozenset(node.metadata.name for node in nodes))
-        asked = self._asked.get(key)
-        if asked == wanted:
+        desired = Asked(service.metadata.uid, spec_of(service), frozenset(node.metadata.name for node in nodes))
+        current = self._asked.get(key)
+        if current == desired:
             return
-        if asked is None or (asked.uid, asked.spec) != (wanted.uid, wanted.spec):
-            await self._ensure(service, nodes, is_resumed=asked is None and _is_served(service))
+        if current is None or (current.uid, current.spec) != (desired.uid, desired.spec):
+            await self._ensure(service, nodes, is_resumed=current is None and _is_served(service))
         else:
             await self._update(service, nodes)
-        self._asked[key] = wanted
+        self._asked[key] = desired
 
     async def _ensure(self, service: Service, nodes: Sequence[Node], *, is_resumed: bool) -> None:
         """Ensure the load balancer and update the status.
@@ -186,7 +186,9 @@ class LoadBalancerController:
         self._asked.pop(key, None)
         if service.status.loadBalancer.ingress:
             service = await self._write_status(service, LoadBalancerStatus())
-        await self._finalizers(service, [one for one in service.metadata.finalizers if one != FINALIZER])
+        await self._finalizers(
+            service, [finalizer for finalizer in service.metadata.finalizers if finalizer != FINALIZER]
+        )
         self._say(service, NORMAL, "DeletedLoadBalancer", "Deleted load balancer")
 
     async def _write_status(self, service: Service, status: LoadBalancerStatus) -> Service:

@@ -25,7 +25,7 @@ def may_serve(pod: Pod, *, with_terminating: bool) -> bool:
 
 
 def addresses_of(pod: Pod, family: str) -> list[str]:
-    return [_plain(one.ip) for one in pod.status.podIPs if (":" in one.ip) == (family == IPV6)]
+    return [_plain(pod_ip.ip) for pod_ip in pod.status.podIPs if (":" in pod_ip.ip) == (family == IPV6)]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -42,9 +42,9 @@ def port_number(pod: Pod, port: ServicePort) -> int | None:
     target = port.targetPort
     if isinstance(target, int):
         return target
-    for found in _ports(pod):
-        if found.name == target and (found.protocol or "TCP") == (port.protocol or "TCP"):
-            return found.containerPort
+    for container_port in _ports(pod):
+        if container_port.name == target and (container_port.protocol or "TCP") == (port.protocol or "TCP"):
+            return container_port.containerPort
     return None
 
 
@@ -75,7 +75,7 @@ def signature(pod: Pod) -> tuple[Any, ...]:
         meta.deletionTimestamp is not None,
         status.phase in ("Succeeded", "Failed"),
         is_ready(pod),
-        [one.ip for one in status.podIPs],
+        [pod_ip.ip for pod_ip in status.podIPs],
         spec.nodeName,
         spec.hostname,
         spec.subdomain,

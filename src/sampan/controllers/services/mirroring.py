@@ -62,55 +62,57 @@ def is_mirrored(endpoints: Endpoints | None) -> bool:
 
 
 def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
-    made = Mirrored()
+    result = Mirrored()
     for subset in repacked(endpoints.subsets):
         ports = [_port(port) for port in subset.ports]
         added = 0
-        both = [(one, True) for one in subset.addresses] + [(one, False) for one in subset.notReadyAddresses]
+        both = [(source, True) for source in subset.addresses] + [
+            (source, False) for source in subset.notReadyAddresses
+        ]
         for address, is_ready in both:
             if added >= most:
-                made.skipped += 1
+                result.skipped += 1
                 continue
             family = _family(address.ip)
             if family is None:
-                made.invalid += 1
+                result.invalid += 1
                 continue
             key = (family, ports_key(ports))
-            made.ports[key] = ports
-            made.endpoints.setdefault(key, []).append(_endpoint(address, is_ready=is_ready))
+            result.ports[key] = ports
+            result.endpoints.setdefault(key, []).append(_endpoint(address, is_ready=is_ready))
             added += 1
-    return made
+    return result
 
 
 def plan(endpoints: Endpoints, existing: Sequence[EndpointSlice], wanted: Mirrored) -> Plan:
     """Return the writes for one slice per address family and set of ports, reusing slices to be deleted."""
-    made, spare = Plan(), dict[str, list[EndpointSlice]]()
+    changes, spare = Plan(), dict[str, list[EndpointSlice]]()
     first: dict[tuple[str, PortsKey], EndpointSlice] = {}
-    for found in existing:
-        key = (found.addressType, ports_key(found.ports or ()))
+    for endpoint_slice in existing:
+        key = (endpoint_slice.addressType, ports_key(endpoint_slice.ports or ()))
         if key in first or key not in wanted.endpoints:
-            spare.setdefault(found.addressType, []).append(found)
+            spare.setdefault(endpoint_slice.addressType, []).append(endpoint_slice)
         else:
-            first[key] = found
+            first[key] = endpoint_slice
     for key, content in wanted.endpoints.items():
         kept = first.get(key)
         if kept is not None and _is_right(kept, endpoints, content):
             continue
         if kept is None and spare.get(key[0]):
             kept = spare[key[0]].pop(0)
-        made.write.append(_slice(endpoints, kept, key[0], wanted.ports[key], content))
-    made.delete = [found for left in spare.values() for found in left]
-    return made
+        changes.write.append(_slice(endpoints, kept, key[0], wanted.ports[key], content))
+    changes.delete = [endpoint_slice for spares in spare.values() for endpoint_slice in spares]
+    return changes
 
 
 def _is_right(found: EndpointSlice, endpoints: Endpoints, content: Sequence[Endpoint]) -> bool:
     meta = _meta(endpoints, found)
-    present = {identity(one): one for one in found.endpoints or ()}
+    present = {identity(endpoint): endpoint for endpoint in found.endpoints or ()}
     return (
         found.metadata.labels == meta.labels
         and found.metadata.annotations == meta.annotations
         and not any(owner.uid != endpoints.metadata.uid for owner in found.metadata.ownerReferences)
-        and present == {identity(one): one for one in content}
+        and present == {identity(endpoint): endpoint for endpoint in content}
     )
 
 
@@ -195,18 +197,22 @@ class MirroringController:
         self._informer.subscribe(changed)
 
     async def reconcile(self, key: Key) -> float | None:
-        existing = [one for one in self._slices.find(by_mirrored, key) if one.metadata.deletionTimestamp is None]
+        existing = [
+            endpoint_slice
+            for endpoint_slice in self._slices.find(by_mirrored, key)
+            if endpoint_slice.metadata.deletionTimestamp is None
+        ]
         source, service = self._endpoints.by_key(key), self._services.by_key(key)
         if source is None or not is_mirrored(source) or service is None or service.spec.selector:
             raise_first(await for_each(existing, self._delete))
             return None
         if wait_s := self._pending.wait_s(key):
             return wait_s
-        wanted = mirrored(source, self._most)
-        made = plan(source, existing, wanted)
-        if made.write or made.delete:
-            self._tell(source, wanted)
-        await self._carry_out(key, made)
+        desired = mirrored(source, self._most)
+        changes = plan(source, existing, desired)
+        if changes.write or changes.delete:
+            self._tell(source, desired)
+        await self._carry_out(key, changes)
         return None
 
     def _tell(self, source: Endpoints, wanted: Mirrored) -> None:

@@ -40,24 +40,26 @@ class Packing:
 def pack(existing: Sequence[EndpointSlice], wanted: Mapping[PortsKey, Group], most: int) -> Packing:
     """Pack the slices of one address family. Without endpoints, one slice without endpoints and ports remains."""
     by_ports: dict[PortsKey, list[EndpointSlice]] = {}
-    for found in existing:
-        by_ports.setdefault(ports_key(found.ports or ()), []).append(found)
-    made = Packing()
+    for endpoint_slice in existing:
+        by_ports.setdefault(ports_key(endpoint_slice.ports or ()), []).append(endpoint_slice)
+    packing = Packing()
     for key, group in wanted.items():
-        made += _pack_group(by_ports.pop(key, ()), group, most)
-    made.unneeded += [found for left in by_ports.values() for found in left]
-    if not (made.same or made.changed or made.new):
-        _keep_a_place(made)
-    return _recycled(made)
+        packing += _pack_group(by_ports.pop(key, ()), group, most)
+    packing.unneeded += [endpoint_slice for slices in by_ports.values() for endpoint_slice in slices]
+    if not (packing.same or packing.changed or packing.new):
+        _keep_a_place(packing)
+    return _recycled(packing)
 
 
 def _keep_a_place(made: Packing) -> None:
-    place = next((found for found in made.unneeded if not found.endpoints and not found.ports), None)
-    if place is None:
+    placeholder = next(
+        (candidate for candidate in made.unneeded if not candidate.endpoints and not candidate.ports), None
+    )
+    if placeholder is None:
         made.new.append(Content(None, [], []))
     else:
-        made.unneeded.remove(place)
-        made.same.append(place)
+        made.unneeded.remove(placeholder)
+        made.same.append(placeholder)
 
 
 def _recycled(made: Packing) -> Packing:
@@ -70,26 +72,26 @@ def _recycled(made: Packing) -> Packing:
 
 
 def _pack_group(existing: Sequence[EndpointSlice], group: Group, most: int) -> Packing:
-    waiting, made = dict(group.endpoints), Packing()
-    for found in existing:
-        kept = _kept(found, waiting)
+    waiting, packing = dict(group.endpoints), Packing()
+    for endpoint_slice in existing:
+        kept = _kept(endpoint_slice, waiting)
         if not kept:
-            made.unneeded.append(found)
-        elif kept == found.endpoints:
-            made.same.append(found)
+            packing.unneeded.append(endpoint_slice)
+        elif kept == endpoint_slice.endpoints:
+            packing.same.append(endpoint_slice)
         else:
-            made.changed.append(Content(found, found.ports or [], kept))
-    for content in made.changed:
+            packing.changed.append(Content(endpoint_slice, endpoint_slice.ports or [], kept))
+    for content in packing.changed:
         _fill(content, waiting, most)
     while waiting:
-        content = _roomiest(made, len(waiting), most) or _added(made, group.ports)
+        content = _roomiest(packing, len(waiting), most) or _added(packing, group.ports)
         _fill(content, waiting, most)
-    return made
+    return packing
 
 
 def _kept(found: EndpointSlice, waiting: dict[Identity, Endpoint]) -> list[Endpoint]:
     """Return the slice's endpoints that are still desired, in their new state, and remove them from `waiting`."""
-    return [now for one in found.endpoints or () if (now := waiting.pop(identity(one), None)) is not None]
+    return [now for endpoint in found.endpoints or () if (now := waiting.pop(identity(endpoint), None)) is not None]
 
 
 def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> None:
@@ -99,10 +101,10 @@ def _fill(content: Content, waiting: dict[Identity, Endpoint], most: int) -> Non
 
 def _roomiest(made: Packing, needed: int, most: int) -> Content | None:
     """Move the fullest unchanged slice with room for all remaining endpoints to the changed ones and return it."""
-    fitting = [found for found in made.same if len(found.endpoints or ()) + needed <= most]
+    fitting = [endpoint_slice for endpoint_slice in made.same if len(endpoint_slice.endpoints or ()) + needed <= most]
     if not fitting:
         return None
-    best = max(fitting, key=lambda found: len(found.endpoints or ()))
+    best = max(fitting, key=lambda endpoint_slice: len(endpoint_slice.endpoints or ()))
     made.same.remove(best)
     made.changed.append(Content(best, best.ports or [], list(best.endpoints or ())))
     return made.changed[-1]

@@ -40,7 +40,7 @@ class PodFeed:
 
     def _concerned(self, old: Pod | None, new: Pod | None) -> list[Key]:
         then, now = self._services_of(old), self._services_of(new)
-        if not (then or now) or not any(one and may_serve(one, with_terminating=True) for one in (old, new)):
+        if not (then or now) or not any(pod and may_serve(pod, with_terminating=True) for pod in (old, new)):
             return []
         if old is not None and new is not None and signature(old) == signature(new):
             return list(set(now) ^ set(then))

@@ -22,11 +22,15 @@ def by_first_required(service: Any) -> Iterable[Hashable]:
 
 def pods_of(service: Service, pods: Lister[Pod]) -> Sequence[Pod]:
     """Return the pods in the service's namespace that its selector matches; none if it has no selector."""
-    wanted, namespace = service.spec.selector, service.metadata.namespace
-    if not wanted:
+    selector, namespace = service.spec.selector, service.metadata.namespace
+    if not selector:
         return []
-    found = min((pods.find(by_label_pair, (namespace, *pair)) for pair in wanted.items()), key=len)
-    return found if len(wanted) == 1 else [pod for pod in found if wanted.items() <= pod.metadata.labels.items()]
+    candidates = min((pods.find(by_label_pair, (namespace, *pair)) for pair in selector.items()), key=len)
+    return (
+        candidates
+        if len(selector) == 1
+        else [pod for pod in candidates if selector.items() <= pod.metadata.labels.items()]
+    )
 
 
 def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Service]) -> list[Key]:

@@ -50,19 +50,19 @@ def families_of(service: Service) -> Sequence[str]:
 def wanted_endpoints(
     service: Service, pods: Iterable[Pod], family: str, node_of: Callable[[str], Node | None]
 ) -> Wanted:
-    made = Wanted()
+    desired = Wanted()
     for pod in pods:
         if not may_serve(pod, with_terminating=True) or not (addresses := addresses_of(pod, family)):
             continue
         node = node_of(pod.spec.nodeName)
         if node is None and not service.spec.publishNotReadyAddresses:
-            made.missing_nodes.add(pod.spec.nodeName)
+            desired.missing_nodes.add(pod.spec.nodeName)
             continue
         ports = _ports(service, pod)
-        group = made.groups.setdefault(ports_key(ports), Group(ports))
+        group = desired.groups.setdefault(ports_key(ports), Group(ports))
         endpoint = _endpoint(service, pod, addresses, node)
         group.endpoints[identity(endpoint)] = endpoint
-    return made
+    return desired
 
 
 def ports_key(ports: Iterable[EndpointPort]) -> PortsKey:
@@ -88,7 +88,7 @@ def _endpoint(service: Service, pod: Pod, addresses: list[str], node: Node | Non
     is_serving, is_terminating = is_ready(pod), pod.metadata.deletionTimestamp is not None
     is_usable = service.spec.publishNotReadyAddresses or (is_serving and not is_terminating)
     meta = pod.metadata
-    made = Endpoint(
+    endpoint = Endpoint(
         addresses=addresses,
         conditions=EndpointConditions(ready=is_usable, serving=is_serving, terminating=is_terminating),
         targetRef=ObjectReference(kind="Pod", namespace=meta.namespace, name=meta.name, uid=meta.uid),
@@ -96,8 +96,8 @@ def _endpoint(service: Service, pod: Pod, addresses: list[str], node: Node | Non
         zone=(node.metadata.labels.get(ZONE) or None) if node is not None else None,
         hostname=hostname_of(pod, service) or None,
     )
-    made.hints = _hints(service.spec.trafficDistribution, made)
-    return made
+    endpoint.hints = _hints(service.spec.trafficDistribution, endpoint)
+    return endpoint
 
 
 _NEAR: Final[Mapping[str, bool]] = {"PreferClose": False, "PreferSameZone": False, "PreferSameNode": True}

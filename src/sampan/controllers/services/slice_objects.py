@@ -34,15 +34,15 @@ def slice_of(
     service: Service, family: str, content: Content, labels: Mapping[str, str], changed_at: str
 ) -> EndpointSlice:
     """Return the object to write: a new slice, or the existing one with new content."""
-    found = content.found
-    if found is None:
+    existing = content.found
+    if existing is None:
         meta = ObjectMeta(
             generateName=name_prefix(service.metadata.name),
             namespace=service.metadata.namespace,
             ownerReferences=[_owner(service)],
         )
     else:
-        meta = msgspec.structs.replace(found.metadata, managedFields=[])
+        meta = msgspec.structs.replace(existing.metadata, managedFields=[])
     annotations = {key: value for key, value in meta.annotations.items() if key != LAST_CHANGE}
     if changed_at:
         annotations[LAST_CHANGE] = changed_at

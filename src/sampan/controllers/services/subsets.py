@@ -25,14 +25,14 @@ class _Found:
 def subsets_of(service: Service, pods: Iterable[Pod]) -> list[EndpointSubset]:
     """Return the subsets of a service. With publishNotReadyAddresses, unready and terminating pods count as ready."""
     publishes = service.spec.publishNotReadyAddresses
-    found: list[_Found] = []
+    entries: list[_Found] = []
     for pod in pods:
         if not may_serve(pod, with_terminating=publishes):
             continue
         address = _address(service, pod)
         if address is not None and (ports := _ports(service, pod)) is not None:
-            found.append(_Found(address, publishes or is_ready(pod), ports))
-    return _packed(found)
+            entries.append(_Found(address, publishes or is_ready(pod), ports))
+    return _packed(entries)
 
 
 def _address(service: Service, pod: Pod) -> EndpointAddress | None:
@@ -49,32 +49,32 @@ def _ports(service: Service, pod: Pod) -> list[EndpointPort] | None:
     """Return the ports of the pod, or None if it has none of the service's; a headless service may have no ports."""
     if not service.spec.ports:
         return [] if service.spec.clusterIP == "None" else None
-    found = [
+    ports = [
         EndpointPort(name=port.name, port=number, protocol=port.protocol, appProtocol=port.appProtocol)
         for port in service.spec.ports
         if (number := port_number(pod, port)) is not None
     ]
-    return found or None
+    return ports or None
 
 
 def repacked(subsets: Iterable[EndpointSubset]) -> list[EndpointSubset]:
     """Return the subsets in canonical form: each address is in one subset only, with all its ports."""
-    found: dict[tuple[str, str, bool], _Found] = {}
+    entries: dict[tuple[str, str, bool], _Found] = {}
     for subset in subsets:
         for is_usable, addresses in ((True, subset.addresses), (False, subset.notReadyAddresses)):
             for address in addresses:
-                one = found.setdefault((*_ip_and_uid(address), is_usable), _Found(address, is_usable, []))
-                one.ports += [port for port in subset.ports if port not in one.ports]
-    return _packed(found.values())
+                entry = entries.setdefault((*_ip_and_uid(address), is_usable), _Found(address, is_usable, []))
+                entry.ports += [port for port in subset.ports if port not in entry.ports]
+    return _packed(entries.values())
 
 
 def _packed(found: Iterable[_Found]) -> list[EndpointSubset]:
     groups: dict[tuple[_Port, ...], EndpointSubset] = {}
-    for one in found:
-        ports = sorted(one.ports, key=_order)
+    for entry in found:
+        ports = sorted(entry.ports, key=_order)
         key = tuple(_order(port) for port in ports)
         subset = groups.setdefault(key, EndpointSubset(ports=ports))
-        (subset.addresses if one.is_ready else subset.notReadyAddresses).append(one.address)
+        (subset.addresses if entry.is_ready else subset.notReadyAddresses).append(entry.address)
     for subset in groups.values():
         subset.addresses.sort(key=_ip_and_uid)
         subset.notReadyAddresses.sort(key=_ip_and_uid)
@@ -100,17 +100,17 @@ def truncated(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[E
         return None
     cuts_ready = ready > most
     room, total = (most, ready) if cuts_ready else (most - ready, unready)
-    left, made = room, []
+    remaining, result = room, []
     for subset in subsets:
         source = subset.addresses if cuts_ready else subset.notReadyAddresses
-        kept = source[: min(ceil(len(source) / total * room), left)]
-        left -= len(kept)
-        made.append(
+        kept = source[: min(ceil(len(source) / total * room), remaining)]
+        remaining -= len(kept)
+        result.append(
             msgspec.structs.replace(subset, addresses=kept, notReadyAddresses=[])
             if cuts_ready
             else msgspec.structs.replace(subset, notReadyAddresses=kept)
         )
-    return made
+    return result
 
 
 __all__ = ["CAPACITY", "repacked", "subsets_of", "truncated"]

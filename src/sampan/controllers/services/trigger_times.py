@@ -26,12 +26,12 @@ class TriggerTimes:
         """
         key, created = key_of(service), service.metadata.creationTimestamp or ""
         times = {pod.metadata.name: time for pod in pods if (time := _ready_since(pod))}
-        known = self._known.get(key)
+        previous = self._known.get(key)
         self._known[key] = _Known(created, times)
-        if known is None:
+        if previous is None:
             return created
-        changed = [time for name, time in times.items() if time > known.pods.get(name, "")]
-        if created > known.service:
+        changed = [time for name, time in times.items() if time > previous.pods.get(name, "")]
+        if created > previous.service:
             changed.append(created)
         return min(changed, default="")
 
