@@ -23,7 +23,7 @@ async def slow_start(count: int, first: int, step: Callable[[int], Awaitable[Any
     """
     done, size = 0, min(first, count)
     while size > 0:
-        failures = [found for found in await _together(done, size, step) if found is not None]
+        failures = [error for error in await _together(done, size, step) if error is not None]
         if failures:
             return Outcome(done + size - len(failures), failures[0])
         done += size
@@ -41,7 +41,7 @@ async def all_at_once(count: int, step: Callable[[int], Awaitable[Any]]) -> Exce
     """Call `step(0)` to `step(count - 1)` concurrently. All of them run; the first error is returned."""
     if not count:
         return None
-    return next((found for found in await _together(0, count, step) if found is not None), None)
+    return next((error for error in await _together(0, count, step) if error is not None), None)
 
 
 async def _failure(call: Awaitable[Any]) -> Exception | None:

@@ -64,11 +64,11 @@ class OwnerIndex(Generic[T]):
         meta = obj.metadata
         if not meta.labels:
             return []
-        found: list[T] = []
+        owners: list[T] = []
         for demand in (None, *meta.labels.items()):
             demanding = self._owners.find(self._by_demand, (meta.namespace, demand))
-            found += [owner for owner in demanding if self._selector(owner).matches(meta.labels)]
-        return found
+            owners += [owner for owner in demanding if self._selector(owner).matches(meta.labels)]
+        return owners
 
     def _by_demand(self, owner: Any) -> Iterable[Hashable]:
         selector = self._selector(owner)

@@ -82,10 +82,10 @@ async def claim(
     for obj in objects:
         meta: Any = obj.metadata  # type: ignore[attr-defined]
         is_match = selector.matches(meta.labels) and (also is None or also(obj))
-        found = verdict(owner, obj, is_match)
-        if found is Verdict.KEEP or (found is Verdict.ADOPT and await claiming.adopted(obj)):
+        decision = verdict(owner, obj, is_match)
+        if decision is Verdict.KEEP or (decision is Verdict.ADOPT and await claiming.adopted(obj)):
             owned.append(obj)
-        elif found is Verdict.RELEASE:
+        elif decision is Verdict.RELEASE:
             await claiming.release(obj)
     if claiming.failure is not None:
         raise claiming.failure
@@ -143,8 +143,8 @@ class _Claiming:
             return
         name = f"{meta.namespace}/{meta.name}"
         if fresh.uid != meta.uid:
-            told = f"original {self._owner.kind} {name} is gone: got uid {fresh.uid}, wanted {meta.uid}"
-            self._refusal = errors.Conflict(told)
+            message = f"original {self._owner.kind} {name} is gone: got uid {fresh.uid}, wanted {meta.uid}"
+            self._refusal = errors.Conflict(message)
         elif fresh.deletionTimestamp is not None:
             self._refusal = errors.Conflict(f"{name} has just been deleted at {fresh.deletionTimestamp}")
 

@@ -41,31 +41,31 @@ class Expectations:
 
     def created(self, key: Hashable, count: int = 1) -> None:
         """Lower the expected creations because one was observed, or has failed."""
-        found = self._expected.get(key)
-        if found is not None:
-            found.creations -= count
+        expected = self._expected.get(key)
+        if expected is not None:
+            expected.creations -= count
 
     def deleted(self, key: Hashable, uid: str) -> None:
         """Drop an expected deletion because it was observed, or has failed."""
-        found = self._expected.get(key)
-        if found is not None:
-            found.deletions.discard(uid)
+        expected = self._expected.get(key)
+        if expected is not None:
+            expected.deletions.discard(uid)
 
     def satisfied(self, key: Hashable) -> bool:
-        found = self._expected.get(key)
-        if found is None:
+        expected = self._expected.get(key)
+        if expected is None:
             return True
-        if found.is_met or self._clock.monotonic() - found.since > EXPIRY_S:
+        if expected.is_met or self._clock.monotonic() - expected.since > EXPIRY_S:
             del self._expected[key]
             return True
         return False
 
     def expires_in(self, key: Hashable) -> float | None:
         """Return the seconds until the expectations expire, or None if none are left."""
-        found = self._expected.get(key)
-        if found is None or found.is_met:
+        expected = self._expected.get(key)
+        if expected is None or expected.is_met:
             return None
-        return max(found.since + EXPIRY_S - self._clock.monotonic(), 0) + 0.001
+        return max(expected.since + EXPIRY_S - self._clock.monotonic(), 0) + 0.001
 
     def forget(self, key: Hashable) -> None:
         self._expected.pop(key, None)
@@ -79,8 +79,8 @@ class Expectations:
         stops = (objects.subscribe(self.observe), owners.subscribe(self._observe_owner))
 
         def stop() -> None:
-            for each in stops:
-                each()
+            for unsubscribe in stops:
+                unsubscribe()
 
         return stop
 

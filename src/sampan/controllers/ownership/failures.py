@@ -24,23 +24,23 @@ class FailureBackoff:
 
     def held_s(self, key: str, now: float) -> float:
         """Return the seconds for which a failure must still be left alone."""
-        found = self._failures.get(key)
-        if found is None or now - found.at > self._forgotten_s:
+        failure = self._failures.get(key)
+        if failure is None or now - failure.at > self._forgotten_s:
             return 0.0
-        return max(found.at + found.pause_s - now, 0.0)
+        return max(failure.at + failure.pause_s - now, 0.0)
 
     def note(self, key: str, now: float) -> None:
         """Record that a failure was handled, which doubles the wait after the next one."""
-        found = self._failures.get(key)
-        if found is None or now - found.at > self._forgotten_s:
+        failure = self._failures.get(key)
+        if failure is None or now - failure.at > self._forgotten_s:
             self._forget(now)
             self._failures[key] = _Failure(FIRST_S, now)
         else:
-            found.pause_s, found.at = min(2 * found.pause_s, self._most_s), now
+            failure.pause_s, failure.at = min(2 * failure.pause_s, self._most_s), now
 
     def _forget(self, now: float) -> None:
         if len(self._failures) >= _MANY:
-            kept = {key: found for key, found in self._failures.items() if now - found.at <= self._forgotten_s}
+            kept = {key: failure for key, failure in self._failures.items() if now - failure.at <= self._forgotten_s}
             self._failures = kept
 
 

@@ -8,16 +8,16 @@ READY = "Ready"
 
 
 def condition(pod: Pod, type: str) -> PodCondition | None:
-    for found in pod.status.conditions:
-        if found.type == type:
-            return found
+    for candidate in pod.status.conditions:
+        if candidate.type == type:
+            return candidate
     return None
 
 
 def is_true(pod: Pod, type: str) -> bool:
     """Whether the pod has the condition with status True."""
-    found = condition(pod, type)
-    return found is not None and found.status == "True"
+    pod_condition = condition(pod, type)
+    return pod_condition is not None and pod_condition.status == "True"
 
 
 def is_terminal(pod: Pod) -> bool:
@@ -41,10 +41,10 @@ def is_ready(pod: Pod) -> bool:
 
 def ready_since(pod: Pod) -> float | None:
     """Return since when the pod is ready, or None if it is not or the time is unknown."""
-    found = condition(pod, READY)
-    if found is None or found.status != "True" or found.lastTransitionTime is None:
+    ready = condition(pod, READY)
+    if ready is None or ready.status != "True" or ready.lastTransitionTime is None:
         return None
-    return parse_time(found.lastTransitionTime)
+    return parse_time(ready.lastTransitionTime)
 
 
 def is_available(pod: Pod, min_ready_seconds: int, now: float) -> bool:
@@ -62,16 +62,20 @@ def available_in_s(pod: Pod, min_ready_seconds: int, now: float) -> float | None
     since = ready_since(pod) if min_ready_seconds > 0 else None
     if since is None:
         return None
-    left = since + min_ready_seconds - now
-    return left if left > 0 else None
+    remaining_s = since + min_ready_seconds - now
+    return remaining_s if remaining_s > 0 else None
 
 
 def restarts(pod: Pod) -> tuple[int, int]:
     """Return the highest restart counts among the containers and among the sidecars."""
     status = pod.status
-    plain = max((found.restartCount for found in status.containerStatuses), default=0)
+    plain = max((container_status.restartCount for container_status in status.containerStatuses), default=0)
     sidecars = {container.name for container in pod.spec.initContainers if container.restartPolicy == "Always"}
-    of_sidecars = (found.restartCount for found in status.initContainerStatuses if found.name in sidecars)
+    of_sidecars = (
+        container_status.restartCount
+        for container_status in status.initContainerStatuses
+        if container_status.name in sidecars
+    )
     return plain, max(of_sidecars, default=0)
 
 

@@ -70,13 +70,13 @@ class PodControl:
         if not pod.metadata.labels:
             raise errors.BadRequest("unable to create pods, no labels")
         try:
-            made = await self._pods.create(pod, namespace)
+            created = await self._pods.create(pod, namespace)
         except errors.ApiError as error:
             if not is_namespace_ending(error):
                 self._events.event(owner, WARNING, FAILED_CREATE, f"Error creating: {error}")
             raise
-        self._events.event(owner, NORMAL, SUCCESSFUL_CREATE, f"Created pod: {made.metadata.name}")
-        return made
+        self._events.event(owner, NORMAL, SUCCESSFUL_CREATE, f"Created pod: {created.metadata.name}")
+        return created
 
     async def delete(self, pod: Pod, owner: Any) -> None:
         """Delete the pod and record an event; raise NotFound, without an event, if it does not exist."""

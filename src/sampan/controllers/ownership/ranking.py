@@ -44,8 +44,8 @@ def deletion_order(pods: Iterable[Pod], *, related: Iterable[Pod] = (), now: flo
     a logarithmic scale, and by UID if equal on it.
     """
     on_node = Counter(pod.spec.nodeName for pod in related if pod_facts.is_active(pod))
-    found = [_facts(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
-    return _sorted(found, now)
+    facts = [_facts(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
+    return _sorted(facts, now)
 
 
 def plain_order(pods: Iterable[Pod]) -> list[Pod]:

@@ -22,8 +22,8 @@ def controller_of(obj: Any) -> OwnerReference | None:
     """Return the reference to the controller of the object, or None for an orphan."""
     for reference in obj.metadata.ownerReferences:
         if reference.controller:
-            found: OwnerReference = reference
-            return found
+            controller: OwnerReference = reference
+            return controller
     return None
 
 

@@ -54,16 +54,18 @@ def is_alike(revision: ControllerRevision, template: PodTemplateSpec) -> bool:
 
 def in_order(revisions: Iterable[ControllerRevision]) -> list[ControllerRevision]:
     """Return the revisions from oldest to newest."""
-    return sorted(revisions, key=lambda found: (found.revision, found.metadata.creationTimestamp or "", _name(found)))
+    return sorted(
+        revisions, key=lambda revision: (revision.revision, revision.metadata.creationTimestamp or "", _name(revision))
+    )
 
 
 def next_number(revisions: Iterable[ControllerRevision]) -> int:
-    return max((found.revision for found in revisions), default=0) + 1
+    return max((revision.revision for revision in revisions), default=0) + 1
 
 
 def surplus(old: Sequence[ControllerRevision], limit: int, live: Collection[str]) -> list[ControllerRevision]:
     """Return the oldest of `old` (sorted) to delete so that `limit` remain, except those named in `live`."""
-    dead = [found for found in old if _name(found) not in live]
+    dead = [revision for revision in old if _name(revision) not in live]
     return dead[: max(len(dead) - limit, 0)] if limit >= 0 else []
 
 
@@ -75,19 +77,19 @@ def safe_text(number: int) -> str:
 def data_hash(data: Any, probe: int | None) -> str:
     """Return the hash of a revision's data; a different `probe` yields a different hash."""
     suffix = b"" if probe is None else str(probe).encode()
-    found = _FNV_START
+    value = _FNV_START
     for byte in _encode_sorted(data) + suffix:
-        found = found * _FNV_PRIME & _32_BITS ^ byte
-    return safe_text(found)
+        value = value * _FNV_PRIME & _32_BITS ^ byte
+    return safe_text(value)
 
 
 def template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
     """Return the hash of a template; a different collision count yields a different hash."""
     suffix = b"" if collisions is None else collisions.to_bytes(8, "little")
-    found = _FNV_START
+    value = _FNV_START
     for byte in _encode_sorted(template) + suffix:
-        found = (found ^ byte) * _FNV_PRIME & _32_BITS
-    return safe_text(found)
+        value = (value ^ byte) * _FNV_PRIME & _32_BITS
+    return safe_text(value)
 
 
 def revision_name(owner: str, hash: str) -> str:
@@ -144,9 +146,9 @@ class History:
         return await self._revisions.update(revision)
 
     async def delete(self, revisions: Iterable[ControllerRevision]) -> None:
-        for found in revisions:
+        for revision in revisions:
             try:
-                await self._revisions.delete(_name(found), found.metadata.namespace)
+                await self._revisions.delete(_name(revision), revision.metadata.namespace)
             except errors.NotFound:
                 continue
 

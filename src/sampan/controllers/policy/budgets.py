@@ -56,18 +56,18 @@ class Disrupted:
 def disrupted(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> Disrupted:
     granted = budget.status.disruptedPods
     since: dict[str, str] = {}
-    expired, left_s = [], []
+    expired, waits_s = [], []
     for pod in pods if granted else ():
         when = granted.get(pod.metadata.name)
         if when is None or pod.metadata.deletionTimestamp is not None:
             continue
-        left = times.parse_time(when) + EXPIRY_S - now
-        if left < 0:
+        remaining_s = times.parse_time(when) + EXPIRY_S - now
+        if remaining_s < 0:
             expired.append(pod)
         else:
             since[pod.metadata.name] = when
-            left_s.append(left)
-    return Disrupted(since, expired, min(left_s) + 0.001 if left_s else None)
+            waits_s.append(remaining_s)
+    return Disrupted(since, expired, min(waits_s) + 0.001 if waits_s else None)
 
 
 def healthy(pods: Sequence[Pod], since: Mapping[str, str], now: float) -> int:
@@ -103,11 +103,11 @@ def status(
 
 def failed(budget: PodDisruptionBudget, why: str, now: str) -> PodDisruptionBudgetStatus:
     """Return the status after a failed sync, which allows no disruption."""
-    found = copy_of(budget).status
-    found.disruptionsAllowed = 0
+    result = copy_of(budget).status
+    result.disruptionsAllowed = 0
     condition = _condition(False, SYNC_FAILED, why, budget.status.observedGeneration)
-    found.conditions = _with(budget.status.conditions, condition, now)
-    return found
+    result.conditions = _with(budget.status.conditions, condition, now)
+    return result
 
 
 def _condition(value: bool, reason: str, message: str, generation: int) -> Condition:
@@ -117,21 +117,21 @@ def _condition(value: bool, reason: str, message: str, generation: int) -> Condi
 
 def _with(conditions: Sequence[Condition], wanted: Condition, now: str) -> list[Condition]:
     """Replace the condition of the same type. lastTransitionTime changes only with the status."""
-    found = next((one for one in conditions if one.type == wanted.type), None)
-    wanted.lastTransitionTime = found.lastTransitionTime if found and found.status == wanted.status else now
-    if found is None:
+    present = next((condition for condition in conditions if condition.type == wanted.type), None)
+    wanted.lastTransitionTime = present.lastTransitionTime if present and present.status == wanted.status else now
+    if present is None:
         return [*conditions, wanted]
-    return [wanted if one is found else one for one in conditions]
+    return [wanted if condition is present else condition for condition in conditions]
 
 
 def stale_in_s(pod: Pod, now: float) -> float | None:
     """Return the seconds until the pod's DisruptionTarget condition must be reset: 0 for now, None for never."""
     if pod.metadata.deletionTimestamp is not None or pod.status.phase in _ENDED:
         return None
-    found = next((one for one in pod.status.conditions if one.type == TARGET), None)
-    if found is None or found.status != "True" or found.reason == _BY_KUBELET:
+    target = next((condition for condition in pod.status.conditions if condition.type == TARGET), None)
+    if target is None or target.status != "True" or target.reason == _BY_KUBELET:
         return None
-    since = times.parse_time(found.lastTransitionTime) if found.lastTransitionTime else 0.0
+    since = times.parse_time(target.lastTransitionTime) if target.lastTransitionTime else 0.0
     return max(0.0, since + EXPIRY_S - now)
 
 
@@ -139,7 +139,9 @@ def taken_back(pod: Pod, now: str) -> Pod:
     changed = copy_of(pod)
     generation = pod.metadata.generation
     gone = PodCondition(type=TARGET, status="False", lastTransitionTime=now, observedGeneration=generation)
-    changed.status.conditions = [gone if one.type == TARGET else one for one in changed.status.conditions]
+    changed.status.conditions = [
+        gone if condition.type == TARGET else condition for condition in changed.status.conditions
+    ]
     return changed
 
 
@@ -149,8 +151,8 @@ def as_text(selector: LabelSelector | None) -> str:
         return "nil"
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.matchLabels.items()))
     terms = "".join(
-        f"LabelSelectorRequirement{{Key:{one.key},Operator:{one.operator},Values:[{' '.join(one.values)}],}},"
-        for one in selector.matchExpressions
+        f"LabelSelectorRequirement{{Key:{term.key},Operator:{term.operator},Values:[{' '.join(term.values)}],}},"
+        for term in selector.matchExpressions
     )
     matches = f"MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{terms}}},"
     return f"&LabelSelector{{{matches}}}"

@@ -54,14 +54,14 @@ class DisruptionController:
         )
 
     def _concerned(self, pod: Pod) -> Iterable[Hashable]:
-        found: list[Hashable] = [key_of(budget) for budget in self._selecting(pod)]
-        if len(found) > 1 or budgets.stale_in_s(pod, 0) is not None:
-            found.append(PodKey(key_of(pod)))
-        return found
+        keys: list[Hashable] = [key_of(budget) for budget in self._selecting(pod)]
+        if len(keys) > 1 or budgets.stale_in_s(pod, 0) is not None:
+            keys.append(PodKey(key_of(pod)))
+        return keys
 
     def _selecting(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
-        found = self._known.find(by_namespace, pod.metadata.namespace)
-        return [budget for budget in found if _selects(budget, pod)] if found else ()
+        candidates = self._known.find(by_namespace, pod.metadata.namespace)
+        return [budget for budget in candidates if _selects(budget, pod)] if candidates else ()
 
     async def reconcile(self, key: Any) -> float | None:
         if isinstance(key, PodKey):
@@ -90,16 +90,16 @@ class DisruptionController:
             text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
             self._events.event(pod, WARNING, "NotDeleted", text)
         current = budgets.healthy(pods, gone.since, now)
-        wanted = budgets.status(budget, expected, current, gone.since, times.format_time(now))
-        if wanted != budget.status:
-            await self._write(budget, wanted)
+        desired = budgets.status(budget, expected, current, gone.since, times.format_time(now))
+        if desired != budget.status:
+            await self._write(budget, desired)
         return gone.again_s
 
     def _selected(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
         try:
             selector = label_selector.selector_of(budget.spec.selector)
-        except SelectorError as fault:
-            self._events.event(budget, WARNING, "NoPods", f"Failed to get pods: {fault}")
+        except SelectorError as error:
+            self._events.event(budget, WARNING, "NoPods", f"Failed to get pods: {error}")
             raise
         pods = self._known_pods.list(budget.metadata.namespace, selector)
         if not pods:
@@ -122,9 +122,9 @@ class DisruptionController:
         return budgets.expectation(spec, len(pods), total.scale)
 
     async def _fail(self, budget: PodDisruptionBudget, why: str) -> None:
-        wanted = budgets.failed(budget, why, times.format_time(self._clock.now()))
-        if wanted != budget.status:
-            await self._write(budget, wanted)
+        desired = budgets.failed(budget, why, times.format_time(self._clock.now()))
+        if desired != budget.status:
+            await self._write(budget, desired)
 
     async def _write(self, budget: PodDisruptionBudget, wanted: Any) -> None:
         changed = copy_of(budget)
@@ -140,10 +140,10 @@ class DisruptionController:
         pod = self._known_pods.by_key(key)
         if pod is None:
             return None
-        found = self._selecting(pod)
-        if len(found) > 1:
+        selecting = self._selecting(pod)
+        if len(selecting) > 1:
             named = f'"{key.namespace}"/"{key.name}"'
-            chosen = f'Chose "{found[0].metadata.name}" arbitrarily.'
+            chosen = f'Chose "{selecting[0].metadata.name}" arbitrarily.'
             text = f"Pod {named} matches multiple PodDisruptionBudgets.  {chosen}"
             self._events.event(pod, WARNING, "MultiplePodDisruptionBudgets", text)
         stale_in_s = budgets.stale_in_s(pod, self._clock.now())

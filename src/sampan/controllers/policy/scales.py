@@ -50,25 +50,25 @@ class Scales:
         }
 
     async def total(self, pods: Iterable[Pod]) -> Total:
-        known: dict[str, int] = {}
+        scales: dict[str, int] = {}
         unmanaged = []
-        asked: set[str] = set()
+        owners: set[str] = set()
         for pod in pods:
             ref = controller_of(pod.metadata)
             if ref is None:
                 unmanaged.append(pod.metadata.name)
-            elif ref.uid not in asked:
-                asked.add(ref.uid)
+            elif ref.uid not in owners:
+                owners.add(ref.uid)
                 uid, scale = await self._scale(ref, pod)
-                known[uid] = scale
-        return Total(sum(known.values()), unmanaged)
+                scales[uid] = scale
+        return Total(sum(scales.values()), unmanaged)
 
     async def _scale(self, ref: OwnerReference, pod: Pod) -> Found:
         namespace = pod.metadata.namespace
-        found = self._from_caches(ref, namespace) or await self._from_subresource(ref, namespace)
-        if found is None:
+        scale = self._from_caches(ref, namespace) or await self._from_subresource(ref, namespace)
+        if scale is None:
             raise ScaleError(f'found no controllers for pod "{pod.metadata.name}"')
-        return found
+        return scale
 
     def _from_caches(self, ref: OwnerReference, namespace: str) -> Found | None:
         group = ref.apiVersion.rpartition("/")[0]
@@ -101,9 +101,9 @@ class Scales:
 
     async def _meant(self, ref: OwnerReference) -> Resource:
         served, _ = await self._discover()
-        for found in served:
-            if (found.api_version, found.kind) == (ref.apiVersion, ref.kind):
-                return found
+        for resource in served:
+            if (resource.api_version, resource.kind) == (ref.apiVersion, ref.kind):
+                return resource
         raise ScaleError(f'no matches for kind "{ref.kind}" in version "{ref.apiVersion}"')
 
 
