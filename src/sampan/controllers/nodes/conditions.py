@@ -30,13 +30,13 @@ def pod_condition_patch(pod: Pod, type: str, now: float, **fields: str | int) ->
     lastTransitionTime is set if the status changes. The API server rejects the patch if the pod has been replaced
     (other UID).
     """
-    found = next((condition for condition in pod.status.conditions if condition.type == type), None)
-    if found is not None and all(getattr(found, key) == value for key, value in fields.items()):
+    present = next((condition for condition in pod.status.conditions if condition.type == type), None)
+    if present is not None and all(getattr(present, key) == value for key, value in fields.items()):
         return None
-    wanted: dict[str, Any] = {"type": type, **fields}
-    if found is None or found.status != fields["status"]:
-        wanted["lastTransitionTime"] = times.format_time(now)
-    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [wanted]}}
+    desired: dict[str, Any] = {"type": type, **fields}
+    if present is None or present.status != fields["status"]:
+        desired["lastTransitionTime"] = times.format_time(now)
+    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [desired]}}
 
 
 __all__ = [

@@ -57,12 +57,12 @@ def marked_unknown(node: Node, now: float) -> Node | None:
         return None
     marked, stamp = copy_of(node), times.format_time(now)
     for type in _TOLD_BY_KUBELETS:
-        found = condition_of(marked, type)
-        if found is None:
+        condition = condition_of(marked, type)
+        if condition is None:
             marked.status.conditions.append(_never_told(type, node, stamp))
-        elif found.status != UNKNOWN:
-            found.status, found.lastTransitionTime = UNKNOWN, stamp
-            found.reason, found.message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+        elif condition.status != UNKNOWN:
+            condition.status, condition.lastTransitionTime = UNKNOWN, stamp
+            condition.reason, condition.message = "NodeStatusUnknown", "Kubelet stopped posting node status."
     return marked
 
 

@@ -50,17 +50,17 @@ class Allocation:
         held_by, held = self._of.get(name, ("", ()))
         if held and held_by == uid:
             return held
-        taken: list[Network] = []
+        networks: list[Network] = []
         try:
             for ranges in self.ranges:
-                taken.append(ranges.take())  # noqa: PERF401 - the networks taken before RangeFull must be known
+                networks.append(ranges.take())  # noqa: PERF401 - the networks taken before RangeFull must be known
         except RangeFull:
-            for network in taken:
+            for network in networks:
                 self._each("release", network)
             raise
         self.forget(name)
-        self._of[name] = (uid, tuple(taken))
-        return tuple(taken)
+        self._of[name] = (uid, tuple(networks))
+        return tuple(networks)
 
     def names(self) -> Sequence[str]:
         return list(self._of)
@@ -111,11 +111,11 @@ class NodeIpamController:
         if node.spec.podCIDRs or node.metadata.deletionTimestamp:
             return None
         try:
-            given = [str(network) for network in self._allocation.give(key, node.metadata.uid)]
+            cidrs = [str(network) for network in self._allocation.give(key, node.metadata.uid)]
         except RangeFull:
             self._events.event(node, NORMAL, "CIDRNotAvailable", f"Node {key} status is now: CIDRNotAvailable")
             return _FULL_S
-        await self._write(node, given)
+        await self._write(node, cidrs)
         return None
 
     def _read_all(self) -> None:
@@ -148,11 +148,11 @@ def ranges_of(config: ControllerConfig) -> list[Ranges]:
         raise RangeError(f"length of clusterCIDRs is:{len(clusters)} more than max allowed of 2")
     if len(clusters) == 2 and clusters[0].version == clusters[1].version:
         raise RangeError("the two ranges of --cluster-cidr are of one family")
-    made = [Ranges(network, _mask_size(network, config)) for network in clusters]
-    for ranges in made:
+    result = [Ranges(network, _mask_size(network, config)) for network in clusters]
+    for ranges in result:
         for text in config.service_cluster_ip_range:
             ranges.occupy(network_of(text))
-    return made
+    return result
 
 
 def _mask_size(network: Network, config: ControllerConfig) -> int:

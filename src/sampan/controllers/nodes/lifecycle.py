@@ -109,18 +109,18 @@ class NodeLifecycleController:
     async def _look(self, now: float) -> None:
         nodes = list(self._nodes)
         self._note_comings_and_goings(nodes)
-        found: list[_Seen] = []
+        observations: list[_Seen] = []
         for node in nodes:
             if not self._is_silent(node, now):
                 status = ready_status(node)
-                found.append(_Seen(node, status, status))
+                observations.append(_Seen(node, status, status))
             elif (marked := await self._mark(node, now)) is not None:
-                found.append(marked)
+                observations.append(marked)
         tally: dict[tuple[str, str], list[bool]] = {}
-        for one in found:
-            if EXCLUDED not in one.node.metadata.labels:
-                tally.setdefault(zone_of(one.node), []).append(one.status == TRUE)
-        for error in await for_each(filter(self._concerns_us, found), self._judge):
+        for observation in observations:
+            if EXCLUDED not in observation.node.metadata.labels:
+                tally.setdefault(zone_of(observation.node), []).append(observation.status == TRUE)
+        for error in await for_each(filter(self._concerns_us, observations), self._judge):
             log.warning("%s: %s; retrying at the next sync", self.name, error)
         await self._heed(self._zones.judge(tally, now), nodes, now)
 
@@ -167,10 +167,10 @@ class NodeLifecycleController:
     def _is_silent(self, node: Node, now: float) -> bool:
         name, config = node.metadata.name, self._config
         lease = self._leases.get(name, _NODE_LEASES.namespace)
-        known = health.observe(self._health.get(name), node, lease, now=now, wall_offset=wall_offset(self._clock))
-        self._health[name] = known
-        grace_s = config.node_monitor_grace_period_s if known.has_ready else config.node_startup_grace_period_s
-        return now > known.seen_at + grace_s
+        node_health = health.observe(self._health.get(name), node, lease, now=now, wall_offset=wall_offset(self._clock))
+        self._health[name] = node_health
+        grace_s = config.node_monitor_grace_period_s if node_health.has_ready else config.node_startup_grace_period_s
+        return now > node_health.seen_at + grace_s
 
     async def _fresh(self, name: str) -> Node | None:
         """Return the node from the server, as it may have just posted its status."""
@@ -205,10 +205,10 @@ class NodeLifecycleController:
             queue.remove(name)
             await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))
             return
-        wanted, other = _evicting(status)
+        taint, other = _evicting(status)
         if taints.has_taint(node.spec.taints, other, taints.NO_EXECUTE):
-            await self._tainting.change(node, taints.NO_EXECUTE, add=(wanted,), remove=(other,))
-        elif taints.has_taint(node.spec.taints, wanted, taints.NO_EXECUTE):
+            await self._tainting.change(node, taints.NO_EXECUTE, add=(taint,), remove=(other,))
+        elif taints.has_taint(node.spec.taints, taint, taints.NO_EXECUTE):
             queue.remove(name)
         else:
             queue.again(name)
@@ -247,8 +247,8 @@ class NodeLifecycleController:
                 await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))
         elif change is Change.FOUND_SOME:
             log.info("a node is Ready again: resumed evictions")
-            for name, known in self._health.items():
-                self._health[name] = health.seen_now(known, now)
+            for name, node_health in self._health.items():
+                self._health[name] = health.seen_now(node_health, now)
 
     async def _taint_next(self, queue: ZoneQueue, now: float) -> float | None:
         """Taint the nodes that the rate limit allows; return the seconds until the next one."""
@@ -256,9 +256,9 @@ class NodeLifecycleController:
             node = self._nodes.get(name)
             if node is None or (status := ready_status(node)) not in (FALSE, UNKNOWN):
                 continue
-            wanted, other = _evicting(status)
+            taint, other = _evicting(status)
             try:
-                await self._tainting.change(node, taints.NO_EXECUTE, add=(wanted,), remove=(other,))
+                await self._tainting.change(node, taints.NO_EXECUTE, add=(taint,), remove=(other,))
             except errors.ApiError as error:
                 log.warning("%s: cannot taint node %s: %s", self.name, name, error)
                 queue.again(name)

@@ -80,7 +80,7 @@ class PodGarbageCollector:
         doomed = [Doomed(pod) for pod in (*excess(pods, self._threshold), *out_of_service(pods, nodes))]
         doomed += [Doomed(pod) for pod in never_scheduled(pods)]
         doomed += [Doomed(pod, is_orphan=True) for pod in await self._orphans(nodes)]
-        raise_first(await for_each({one.pod.metadata.uid: one for one in doomed}.values(), self._remove))
+        raise_first(await for_each({removal.pod.metadata.uid: removal for removal in doomed}.values(), self._remove))
         return PERIOD_S
 
     async def _orphans(self, nodes: Mapping[str, Node]) -> Sequence[Pod]:

@@ -91,8 +91,8 @@ class Ranges:
         return max((last for first, last in self._wide if first <= index <= last), default=None)
 
     def _part(self, index: int) -> Network:
-        made: Network = type(self.cluster)((self._base + index * self._step, self.mask_size))
-        return made
+        network: Network = type(self.cluster)((self._base + index * self._step, self.mask_size))
+        return network
 
     def _touched(self, network: Network) -> range:
         if network.version != self.cluster.version or not network.overlaps(self.cluster):
@@ -103,9 +103,9 @@ class Ranges:
 
 
 def _let_go(holders: dict[K, int], key: K) -> None:
-    left = holders.get(key, 0) - 1
-    if left > 0:
-        holders[key] = left
+    remaining = holders.get(key, 0) - 1
+    if remaining > 0:
+        holders[key] = remaining
     else:
         holders.pop(key, None)
 
@@ -113,8 +113,8 @@ def _let_go(holders: dict[K, int], key: K) -> None:
 def network_of(text: str) -> Network:
     try:
         return ip_network(text, strict=False)
-    except ValueError as fault:
-        raise RangeError(f"invalid CIDR address: {text}") from fault
+    except ValueError as error:
+        raise RangeError(f"invalid CIDR address: {text}") from error
 
 
 __all__ = ["Network", "RangeError", "RangeFull", "Ranges", "network_of"]

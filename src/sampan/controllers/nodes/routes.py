@@ -33,20 +33,20 @@ class Plan:
 
 def plan(nodes: Iterable[Node], routes: Sequence[Route], cluster: Sequence[Network]) -> Plan:
     """Return the missing routes and the obsolete ones. Routes outside the cluster CIDRs are left alone."""
-    wanted = {(node.metadata.name, cidr) for node in nodes for cidr in node.spec.podCIDRs}
-    there = {(route.node, route.cidr) for route in routes if not route.is_blackhole}
-    made = Plan([Route(node=node, cidr=cidr) for node, cidr in sorted(wanted - there)])
-    made.delete = [
+    desired = {(node.metadata.name, cidr) for node in nodes for cidr in node.spec.podCIDRs}
+    present = {(route.node, route.cidr) for route in routes if not route.is_blackhole}
+    result = Plan([Route(node=node, cidr=cidr) for node, cidr in sorted(desired - present)])
+    result.delete = [
         route
         for route in routes
-        if _is_ours(route, cluster) and (route.is_blackhole or (route.node, route.cidr) not in wanted)
+        if _is_ours(route, cluster) and (route.is_blackhole or (route.node, route.cidr) not in desired)
     ]
-    return made
+    return result
 
 
 def _is_ours(route: Route, cluster: Sequence[Network]) -> bool:
     network = network_of(route.cidr)
-    return any(network.version == one.version and network.subnet_of(one) for one in cluster)  # type: ignore[arg-type]
+    return any(network.version == cidr.version and network.subnet_of(cidr) for cidr in cluster)  # type: ignore[arg-type]
 
 
 class RouteController:
@@ -71,7 +71,7 @@ class RouteController:
 
     async def reconcile(self, key: str) -> float:
         nodes = list(self._nodes)
-        made = plan(nodes, await self._routes.list(), self._cluster)
+        changes = plan(nodes, await self._routes.list(), self._cluster)
         failed: set[str] = set()
 
         async def create(route: Route) -> None:
@@ -81,7 +81,7 @@ class RouteController:
                 failed.add(route.node)
                 raise
 
-        failures = await for_each(made.delete, self._routes.delete) + await for_each(made.create, create)
+        failures = await for_each(changes.delete, self._routes.delete) + await for_each(changes.create, create)
         failures += await for_each(nodes, lambda node: self._tell(node, has_routes=node.metadata.name not in failed))
         for error in failures:
             log.warning("%s: %s; retrying in %g s", self.name, error, self._period_s)
@@ -104,8 +104,8 @@ class RouteController:
         if not node.spec.podCIDRs:
             has_routes = False
         status = FALSE if has_routes else TRUE
-        found = condition_of(node, NETWORK_UNAVAILABLE)
-        if found is not None and found.status == status:
+        present = condition_of(node, NETWORK_UNAVAILABLE)
+        if present is not None and present.status == status:
             return
         stamp = times.format_time(self._clock.now())
         condition = {

@@ -55,19 +55,19 @@ def plan(taints: Sequence[Taint], pods: Sequence[Pod], known: Evictions, now: fl
     A scheduled eviction keeps its time while the pod tolerates the taints temporarily. Cancellations are reported
     unless the eviction was due or done.
     """
-    made = Plan()
+    result = Plan()
     for pod in pods:
         key = key_of(pod)
         old, seconds = known.get(key), toleration_s(taints, pod.spec.tolerations)
         if not taints:
             continue
         if old is not None and old.uid == pod.metadata.uid and (old.is_done or seconds):
-            made.evictions[key] = old
+            result.evictions[key] = old
         elif seconds is not None:
-            made.evictions[key] = Eviction(pod.metadata.uid, now + seconds)
-    stays = {key for key, eviction in made.evictions.items() if eviction == known.get(key)}
-    made.cancelled = [key for key, old in known.items() if key not in stays and not old.is_done and old.at > now]
-    return made
+            result.evictions[key] = Eviction(pod.metadata.uid, now + seconds)
+    stays = {key for key, eviction in result.evictions.items() if eviction == known.get(key)}
+    result.cancelled = [key for key, old in known.items() if key not in stays and not old.is_done and old.at > now]
+    return result
 
 
 class TaintEvictionController:
@@ -94,17 +94,17 @@ class TaintEvictionController:
 
     async def reconcile(self, key: str) -> float | None:
         node, now = self._nodes.get(key), self._clock.now()
-        known = self._known.get(key, {})
-        made = self._plan(key, node, known, now)
-        for cancelled in made.cancelled:
+        previous = self._known.get(key, {})
+        changes = self._plan(key, node, previous, now)
+        for cancelled in changes.cancelled:
             self._say(cancelled, f"Cancelling deletion of Pod {cancelled}")
         is_tainted = node is not None and any(taint.effect == NO_EXECUTE for taint in node.spec.taints)
-        if is_tainted or made.evictions:
-            self._known[key] = made.evictions
+        if is_tainted or changes.evictions:
+            self._known[key] = changes.evictions
         else:
             self._known.pop(key, None)
-        raise_first(await for_each(made.due(now), lambda pod: self._evict(pod, made.evictions)))
-        return made.next_in_s(now)
+        raise_first(await for_each(changes.due(now), lambda pod: self._evict(pod, changes.evictions)))
+        return changes.next_in_s(now)
 
     def _plan(self, name: str, node: Node | None, known: Evictions, now: float) -> Plan:
         pods = self._pods.find(by_node, name)

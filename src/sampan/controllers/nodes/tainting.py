@@ -21,11 +21,11 @@ class Tainting:
         Nothing is written if nothing changes or the node does not exist.
         """
         for attempt in range(_ATTEMPTS):
-            wanted = taints.changed(node.spec.taints, effect, add=add, remove=remove, now=self._clock.now())
-            if wanted == node.spec.taints:
+            desired = taints.changed(node.spec.taints, effect, add=add, remove=remove, now=self._clock.now())
+            if desired == node.spec.taints:
                 return
             try:
-                patch = taints.taint_patch(node, wanted)
+                patch = taints.taint_patch(node, desired)
                 await self._nodes.patch(node.metadata.name, patch, type=PatchType.MERGE)
                 return
             except errors.NotFound:

@@ -34,11 +34,11 @@ def has_taint(taints: Iterable[Taint], key: str, effect: str) -> bool:
 def scheduling_taints(node: Node) -> tuple[list[str], list[str]]:
     """Return the keys of the NoSchedule taints to add according to the node's conditions, and of those to remove."""
     conditions = ((condition.type, condition.status) for condition in node.status.conditions)
-    wanted = [_BY_CONDITION[pair] for pair in conditions if pair in _BY_CONDITION]
+    desired = [_BY_CONDITION[pair] for pair in conditions if pair in _BY_CONDITION]
     if node.spec.unschedulable:
-        wanted.append(UNSCHEDULABLE)
+        desired.append(UNSCHEDULABLE)
     present = [taint.key for taint in node.spec.taints if taint.effect == NO_SCHEDULE and taint.key in _OURS]
-    return [key for key in wanted if key not in present], [key for key in present if key not in wanted]
+    return [key for key in desired if key not in present], [key for key in present if key not in desired]
 
 
 def changed(
@@ -76,11 +76,11 @@ def toleration_s(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> 
     """
     shortest: float | None = None
     for taint in taints:
-        found = next((one for one in tolerations if tolerates(one, taint)), None)
-        if found is None:
+        toleration = next((candidate for candidate in tolerations if tolerates(candidate, taint)), None)
+        if toleration is None:
             return 0
-        if found.tolerationSeconds is not None:
-            seconds = max(found.tolerationSeconds, 0)
+        if toleration.tolerationSeconds is not None:
+            seconds = max(toleration.tolerationSeconds, 0)
             shortest = seconds if shortest is None else min(shortest, seconds)
     return shortest
 

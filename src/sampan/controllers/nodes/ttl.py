@@ -41,11 +41,11 @@ class Ttl:
     async def reconcile(self, key: str) -> None:
         """Update the annotation of one node. After a change of step, other nodes follow on their next status update."""
         self._step = next_step(self._step, len(self._nodes))
-        node, wanted = self._nodes.get(key), str(_STEPS[self._step][2])
-        if node is None or node.metadata.annotations.get(ANNOTATION) == wanted:
+        node, ttl = self._nodes.get(key), str(_STEPS[self._step][2])
+        if node is None or node.metadata.annotations.get(ANNOTATION) == ttl:
             return
         try:
-            await self._client.patch(key, {"metadata": {"annotations": {ANNOTATION: wanted}}})
+            await self._client.patch(key, {"metadata": {"annotations": {ANNOTATION: ttl}}})
         except errors.NotFound:
             return
 

@@ -124,14 +124,14 @@ class Zones:
 
     def queue(self, node: Node, now: float) -> ZoneQueue:
         key = zone_of(node)
-        found = self._zones.get(key)
-        if found is None:
-            found = self._zones[key] = Zone(ZoneState.INITIAL, ZoneQueue(self._rates.normal, now))
-        return found.queue
+        zone = self._zones.get(key)
+        if zone is None:
+            zone = self._zones[key] = Zone(ZoneState.INITIAL, ZoneQueue(self._rates.normal, now))
+        return zone.queue
 
     def state(self, zone: tuple[str, str]) -> ZoneState | None:
-        found = self._zones.get(zone)
-        return found.state if found is not None else None
+        record = self._zones.get(zone)
+        return record.state if record is not None else None
 
     def remove(self, name: str) -> None:
         """Remove the node from all queues: it was deleted, or may have moved to another zone."""
@@ -147,19 +147,19 @@ class Zones:
         If all zones are fully disrupted, the cause is more likely on the side of the control plane, and evictions stop.
         """
         new = {zone: state_of(ready, self._rates) for zone, ready in health.items()}
-        known = {zone: found for zone, found in self._zones.items() if zone in new}
+        known = {zone: record for zone, record in self._zones.items() if zone in new}
         if not new:
             return Change.NONE
         all_are = all(state is ZoneState.FULL for state in new.values())
-        all_were = bool(known) and all(found.state is ZoneState.FULL for found in known.values())
+        all_were = bool(known) and all(record.state is ZoneState.FULL for record in known.values())
         if all_are and all_were:
             return Change.NONE
-        for zone, found in known.items():
+        for zone, record in known.items():
             if all_are:
-                found.queue.set_rate(0.0, now)
-            elif all_were or found.state is not new[zone]:
-                found.queue.set_rate(self._rates.of(new[zone], len(health[zone])), now)
-            found.state = new[zone]
+                record.queue.set_rate(0.0, now)
+            elif all_were or record.state is not new[zone]:
+                record.queue.set_rate(self._rates.of(new[zone], len(health[zone])), now)
+            record.state = new[zone]
         if all_are:
             return Change.LOST_ALL
         return Change.FOUND_SOME if all_were else Change.NONE
