@@ -82,8 +82,8 @@ class DaemonSetController:
             return None
         selector = _selector(daemon_set)
         if selector.is_everything:
-            told = "This daemon set is selecting all pods. A non-empty selector is required."
-            self._events.event(daemon_set, WARNING, "SelectingAll", told)
+            message = "This daemon set is selecting all pods. A non-empty selector is required."
+            self._events.event(daemon_set, WARNING, "SelectingAll", message)
             return None
         return await self._sync(daemon_set, selector)
 
@@ -134,11 +134,11 @@ class DaemonSetController:
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
             if pod.status.phase == pod_facts.FAILED:
                 self._failures.note(_failure_key(view, node), self._clock.monotonic())
-                told = f"Found failed daemon pod {name} on node {node}, will try to kill it"
-                self._events.event(view.daemon_set, WARNING, "FailedDaemonPod", told)
+                message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
+                self._events.event(view.daemon_set, WARNING, "FailedDaemonPod", message)
             else:
-                told = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
-                self._events.event(view.daemon_set, NORMAL, "SucceededDaemonPod", told)
+                message = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
+                self._events.event(view.daemon_set, NORMAL, "SucceededDaemonPod", message)
 
     async def _carry_out(self, view: View, changes: Changes) -> Exception | None:
         self._tell_ended(view, changes)
@@ -182,7 +182,7 @@ class DaemonSetController:
                 return None
         if not (least := daemon_set.spec.minReadySeconds):
             return None
-        pods = (pod for found in view.pods.values() for pod in found)
+        pods = (pod for on_node in view.pods.values() for pod in on_node)
         return _soonest(*(pod_facts.available_in_s(pod, least, view.now) for pod in pods))
 
 

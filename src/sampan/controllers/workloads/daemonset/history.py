@@ -75,8 +75,8 @@ class DaemonHistory:
 
     async def find(self, daemon_set: DaemonSet, selector: Selector, pods: Sequence[Pod]) -> Revisions:
         """Return the revisions, after adopting orphans and recording the template if it is new."""
-        found = [await self._labelled(one) for one in await self._history.claimed(daemon_set, selector)]
-        current, old = split(found, daemon_set)
+        history = [await self._labelled(revision) for revision in await self._history.claimed(daemon_set, selector)]
+        current, old = split(history, daemon_set)
         number = revisions.next_number(old)
         if not current:
             return Revisions(await self._record(daemon_set, number), old)
@@ -103,7 +103,10 @@ class DaemonHistory:
         """Return the newest of several equal revisions, after relabeling the pods of the others and deleting those."""
         kept, others = current[-1], current[:-1]
         if others:
-            hash, dropped = kept.metadata.labels[HASH_LABEL], {one.metadata.labels[HASH_LABEL] for one in others}
+            hash, dropped = (
+                kept.metadata.labels[HASH_LABEL],
+                {revision.metadata.labels[HASH_LABEL] for revision in others},
+            )
             for pod in pods:
                 if pod.metadata.labels.get(HASH_LABEL) in dropped:
                     await self._relabel(pod, hash)
@@ -118,11 +121,11 @@ class DaemonHistory:
         template = daemon_set.spec.template
         patch = revisions.template_patch(template)
         hash = revisions.template_hash(template, daemon_set.status.collisionCount)
-        made = revisions.new_revision(daemon_set, template, number, hash=hash, hash_label=HASH_LABEL, patch=patch)
+        revision = revisions.new_revision(daemon_set, template, number, hash=hash, hash_label=HASH_LABEL, patch=patch)
         try:
-            return await self._history.create(made)
+            return await self._history.create(revision)
         except errors.AlreadyExists:
-            present = await self._history.get(made.metadata.name, made.metadata.namespace)
+            present = await self._history.get(revision.metadata.name, revision.metadata.namespace)
             if revisions.is_equal(present, patch):
                 return present
             await self._count_collision(daemon_set)

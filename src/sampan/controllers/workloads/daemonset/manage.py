@@ -44,8 +44,8 @@ def _without_ended(pods: Sequence[Pod], node: str, held_s: Callable[[str], float
             continue
         if not pod_facts.is_terminal(pod):
             alive.append(pod)
-        elif pod.status.phase == pod_facts.FAILED and (left := held_s(node)) > 0:
-            changes.again_s = left if changes.again_s is None else min(changes.again_s, left)
+        elif pod.status.phase == pod_facts.FAILED and (backoff_s := held_s(node)) > 0:
+            changes.again_s = backoff_s if changes.again_s is None else min(changes.again_s, backoff_s)
         else:
             changes.ended.append((pod, node))
             changes.pods.append(pod)

@@ -18,12 +18,12 @@ class Placements:
 
     def of(self, daemon_set: DaemonSet) -> Placement:
         meta, key = daemon_set.metadata, key_of(daemon_set)
-        found = self._made.get(key)
-        if found is not None and found[:2] == (meta.uid, meta.generation):
-            return found[2]
-        made = Placement(daemon_set.spec.template.spec)
-        self._made[key] = (meta.uid, meta.generation, made)
-        return made
+        cached = self._made.get(key)
+        if cached is not None and cached[:2] == (meta.uid, meta.generation):
+            return cached[2]
+        placement = Placement(daemon_set.spec.template.spec)
+        self._made[key] = (meta.uid, meta.generation, placement)
+        return placement
 
     def forget(self, key: Key) -> None:
         self._made.pop(key, None)
@@ -35,10 +35,10 @@ class Placements:
         """
         present = self._nodes.get(node.metadata.name)
         if present is None:
-            return [key_of(found) for found in self._sets if self.of(found).forget(node.metadata.name)]
+            return [key_of(daemon_set) for daemon_set in self._sets if self.of(daemon_set).forget(node.metadata.name)]
         if present is not node:
             return ()
-        return [key_of(found) for found in self._sets if self._is_news(found, node)]
+        return [key_of(daemon_set) for daemon_set in self._sets if self._is_news(daemon_set, node)]
 
     def _is_news(self, daemon_set: DaemonSet, node: Node) -> bool:
         placement = self.of(daemon_set)

@@ -41,17 +41,17 @@ class Placement:
 
     def judge(self, node: Node) -> Verdict:
         name = node.metadata.name
-        found = self._judged.get(name)
-        if found is not None and found[0] is node:
-            return found[1]
+        cached = self._judged.get(name)
+        if cached is not None and cached[0] is node:
+            return cached[1]
         verdict = self._verdict(node)
         self._judged[name] = (node, verdict)
         return verdict
 
     def known(self, name: str) -> Verdict | None:
         """Return the last decision about the node, if any."""
-        found = self._judged.get(name)
-        return found[1] if found is not None else None
+        cached = self._judged.get(name)
+        return cached[1] if cached is not None else None
 
     def forget(self, name: str) -> bool:
         """Forget a deleted node; return whether a decision about it was cached."""
@@ -79,16 +79,16 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _tests(spec: PodSpec) -> list[_NodeTest]:
-    found: list[_NodeTest] = []
+    tests: list[_NodeTest] = []
     if spec.nodeSelector:
-        wanted = spec.nodeSelector.items()
-        found.append(lambda node: wanted <= node.metadata.labels.items())
+        labels = spec.nodeSelector.items()
+        tests.append(lambda node: labels <= node.metadata.labels.items())
     affinity = spec.affinity and spec.affinity.nodeAffinity
     required = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution
     if required:
         terms = [test for term in required.nodeSelectorTerms or () if (test := _term(term)) is not None]
-        found.append(lambda node: any(test(node) for test in terms))
-    return found
+        tests.append(lambda node: any(test(node) for test in terms))
+    return tests
 
 
 def _term(term: NodeSelectorTerm) -> _NodeTest | None:
@@ -104,17 +104,17 @@ def _term(term: NodeSelectorTerm) -> _NodeTest | None:
 
 
 def _requirement(expression: NodeSelectorRequirement) -> Requirement:
-    found = Requirement(expression.key, _OPERATORS[expression.operator], tuple(expression.values))
-    found.check()
-    return found
+    requirement = Requirement(expression.key, _OPERATORS[expression.operator], tuple(expression.values))
+    requirement.check()
+    return requirement
 
 
 def _field(requirement: NodeSelectorRequirement) -> _NodeTest:
     if requirement.operator not in ("In", "NotIn") or len(requirement.values) != 1:
         raise LookupError(requirement.operator)
-    wanted, is_in = requirement.values[0], requirement.operator == "In"
+    value, is_in = requirement.values[0], requirement.operator == "In"
     named = requirement.key == NAME_FIELD
-    return lambda node: ((node.metadata.name if named else "") == wanted) is is_in
+    return lambda node: ((node.metadata.name if named else "") == value) is is_in
 
 
 __all__ = ["Placement", "Verdict", "tolerates", "untolerated"]

@@ -43,11 +43,11 @@ def new_and_old(view: View, pods: Sequence[Pod]) -> tuple[Pod | None, Pod | None
 
 def _pods_by_node(view: View) -> dict[str, Sequence[Pod]]:
     """Return the pods by node, including nodes whose pod is missing, sorted by node name."""
-    found = dict(view.pods)
+    pods = dict(view.pods)
     for node in view.nodes:
         if view.placement.judge(node).runs:
-            found.setdefault(node.metadata.name, ())
-    return dict(sorted(found.items()))
+            pods.setdefault(node.metadata.name, ())
+    return dict(sorted(pods.items()))
 
 
 def _replace(view: View, most_unavailable: int) -> Changes:
@@ -87,8 +87,8 @@ class _Surging:
                 self._look(node, *pair)
         # Available pods on ineligible nodes are deleted only if enough pods are available elsewhere.
         spare = max(self._available - self._desired, 0)
-        left = max(self._most - self._surges, 0)
-        return Changes(nodes=self._allowed + self._candidates[:left], pods=self._gone + self._unwanted[:spare])
+        surge_budget = max(self._most - self._surges, 0)
+        return Changes(nodes=self._allowed + self._candidates[:surge_budget], pods=self._gone + self._unwanted[:spare])
 
     def _look(self, node: str, new: Pod | None, old: Pod | None) -> None:
         counted = old or new

@@ -10,11 +10,11 @@ from sampan.controllers.workloads.daemonset.view import View, oldest_first
 
 def counted(view: View, *, has_acted: bool) -> DaemonSetStatus:
     """Return the status. `has_acted` is true if the current generation was acted upon."""
-    known = view.daemon_set.status
+    present = view.daemon_set.status
     status = DaemonSetStatus(
-        observedGeneration=view.daemon_set.metadata.generation if has_acted else known.observedGeneration,
-        collisionCount=known.collisionCount,
-        conditions=known.conditions,
+        observedGeneration=view.daemon_set.metadata.generation if has_acted else present.observedGeneration,
+        collisionCount=present.collisionCount,
+        conditions=present.conditions,
     )
     for node in view.nodes:
         runs, pods = view.placement.judge(node).runs, view.pods.get(node.metadata.name)

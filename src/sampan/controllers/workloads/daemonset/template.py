@@ -36,11 +36,11 @@ _TOLERATED_ON_HOST_NETWORK = ("network-unavailable", "NoSchedule")
 
 def daemon_tolerations(spec: PodSpec) -> list[Toleration]:
     """Return the template's tolerations and those that all daemon pods have."""
-    found = list(spec.tolerations)
-    wanted = (*_TOLERATED, _TOLERATED_ON_HOST_NETWORK) if spec.hostNetwork else _TOLERATED
-    for name, effect in wanted:
-        _put(found, Toleration(key=f"{_NODE}{name}", operator="Exists", effect=effect))
-    return found
+    tolerations = list(spec.tolerations)
+    taints = (*_TOLERATED, _TOLERATED_ON_HOST_NETWORK) if spec.hostNetwork else _TOLERATED
+    for name, effect in taints:
+        _put(tolerations, Toleration(key=f"{_NODE}{name}", operator="Exists", effect=effect))
+    return tolerations
 
 
 def _put(tolerations: list[Toleration], wanted: Toleration) -> None:
@@ -66,14 +66,14 @@ def template_generation(daemon_set: DaemonSet) -> int | None:
 
 def daemon_template(daemon_set: DaemonSet, hash: str) -> PodTemplateSpec:
     """Return the template of the pods, which is not bound to a node yet."""
-    made = copy_of(daemon_set.spec.template)
-    made.spec.tolerations = daemon_tolerations(made.spec)
+    template = copy_of(daemon_set.spec.template)
+    template.spec.tolerations = daemon_tolerations(template.spec)
     generation = template_generation(daemon_set)
     if generation is not None:
-        made.metadata.labels[GENERATION_LABEL] = str(generation)
+        template.metadata.labels[GENERATION_LABEL] = str(generation)
     if hash:
-        made.metadata.labels[HASH_LABEL] = hash
-    return made
+        template.metadata.labels[HASH_LABEL] = hash
+    return template
 
 
 def pinned(spec: PodSpec, node: str) -> PodSpec:

@@ -58,13 +58,13 @@ class Changes:
 
 
 def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    found: dict[str, list[Pod]] = {}
+    result: dict[str, list[Pod]] = {}
     for pod in pods:
         if pod.metadata.deletionTimestamp is not None and pod_facts.is_terminal(pod):
             continue
         if node := target_node(pod):
-            found.setdefault(node, []).append(pod)
-    return found
+            result.setdefault(node, []).append(pod)
+    return result
 
 
 def oldest_first(pods: Iterable[Pod]) -> list[Pod]:

@@ -24,11 +24,11 @@ def condition(type: str, status: str, reason: str, message: str, stamp: str) -> 
 
 
 def find(conditions: Conditions, type: str) -> DeploymentCondition | None:
-    return next((found for found in conditions if found.type == type), None)
+    return next((candidate for candidate in conditions if candidate.type == type), None)
 
 
 def without(conditions: Conditions, type: str) -> Conditions:
-    return [found for found in conditions if found.type != type]
+    return [candidate for candidate in conditions if candidate.type != type]
 
 
 def put(conditions: Conditions, new: DeploymentCondition) -> Conditions:
@@ -52,14 +52,14 @@ def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
 def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> DeploymentCondition | None:
     """Return the ReplicaFailure condition of a ReplicaSet, that of the new one first, or None."""
     for rs in (*((new,) if new is not None else ()), *found):
-        for told in rs.status.conditions:
-            if told.type == REPLICA_FAILURE:
-                stamp = told.lastTransitionTime
+        for failure in rs.status.conditions:
+            if failure.type == REPLICA_FAILURE:
+                stamp = failure.lastTransitionTime
                 return DeploymentCondition(
-                    type=told.type,
-                    status=told.status,
-                    reason=told.reason,
-                    message=told.message,
+                    type=failure.type,
+                    status=failure.status,
+                    reason=failure.reason,
+                    message=failure.message,
                     lastUpdateTime=stamp,
                     lastTransitionTime=stamp,
                 )

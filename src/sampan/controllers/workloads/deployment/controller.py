@@ -56,10 +56,12 @@ class DeploymentController:
         for lister in (self._sets, self._pods):
             lister.add_index(by_controller_or_orphan)
         index: OwnerIndex[Deployment] = OwnerIndex(
-            owners=self._deployments, kind="Deployment", selector=lambda found: selector_or_nothing(found.spec.selector)
+            owners=self._deployments,
+            kind="Deployment",
+            selector=lambda deployment: selector_or_nothing(deployment.spec.selector),
         )
         self.watches = (
-            Watch(resource_of(Deployment), lambda found: (key_of(found),)),
+            Watch(resource_of(Deployment), lambda deployment: (key_of(deployment),)),
             Watch(resource_of(ReplicaSet), index.keys),
             Watch(resource_of(Pod), self._waiting_for),
         )
@@ -77,10 +79,10 @@ class DeploymentController:
         if selector.is_everything:
             await self._refuse(deployment)
             return None
-        found = await claim(deployment, selector, candidates(self._sets, deployment), self._claims)
-        if any(self._writes.is_stale(rs) for rs in found):
+        sets = await claim(deployment, selector, candidates(self._sets, deployment), self._claims)
+        if any(self._writes.is_stale(rs) for rs in sets):
             return None
-        return await self._carry_out(deployment, found, decide(deployment, found, self._pods_of, self._clock.now()))
+        return await self._carry_out(deployment, sets, decide(deployment, sets, self._pods_of, self._clock.now()))
 
     def _waiting_for(self, pod: Pod) -> Iterable[Hashable]:
         """Return the Deployment that waits for the deletion of this pod under the Recreate strategy."""
@@ -89,8 +91,8 @@ class DeploymentController:
             return ()
         rs = self._sets.get(reference.name, pod.metadata.namespace)
         owner = controller_of(rs) if rs is not None else None
-        found = self._deployments.get(owner.name, pod.metadata.namespace) if owner is not None else None
-        return (key_of(found),) if found is not None and found.spec.strategy.type == RECREATE else ()
+        deployment = self._deployments.get(owner.name, pod.metadata.namespace) if owner is not None else None
+        return (key_of(deployment),) if deployment is not None and deployment.spec.strategy.type == RECREATE else ()
 
     def _pods_of(self, sets: Sequence[ReplicaSet]) -> Iterable[Pod]:
         return [pod for rs in sets for pod in self._pods.find(by_controller_or_orphan, rs.metadata.uid)]
@@ -113,12 +115,12 @@ class DeploymentController:
         uid = deployment.metadata.uid
         self._expectations.expect(uid, creations=1)
         try:
-            made = await self._set_client.create(new)
+            created = await self._set_client.create(new)
         except errors.ApiError as error:
             self._expectations.created(uid)
             await self._not_created(deployment, new, error)
             return False
-        self._writes.wrote(made)
+        self._writes.wrote(created)
         if size(new) > 0:
             self._say(deployment, f"Scaled up replica set {new.metadata.name} from 0 to {size(new)}")
         return True
@@ -128,11 +130,11 @@ class DeploymentController:
             return
         if isinstance(error, errors.AlreadyExists):
             return await self._collided(deployment, new)
-        told = f"Failed to create new replica set {quote(new.metadata.name)}: {error}"
-        self._events.event(deployment, WARNING, c.CREATE_ERROR, told)
+        message = f"Failed to create new replica set {quote(new.metadata.name)}: {error}"
+        self._events.event(deployment, WARNING, c.CREATE_ERROR, message)
         if deadline_s(deployment) is not None:
             stamp = format_time(self._clock.now())
-            failed = c.condition(c.PROGRESSING, c.FALSE, c.CREATE_ERROR, told, stamp)
+            failed = c.condition(c.PROGRESSING, c.FALSE, c.CREATE_ERROR, message, stamp)
             await self._write(with_conditions(deployment, c.put(deployment.status.conditions, failed)))
         raise error
 
@@ -177,8 +179,8 @@ class DeploymentController:
         self._events.event(deployment, found.type, found.reason, found.message)
 
     async def _refuse(self, deployment: Deployment) -> None:
-        told = "This deployment is selecting all pods. A non-empty selector is required."
-        self._events.event(deployment, WARNING, "SelectingAll", told)
+        message = "This deployment is selecting all pods. A non-empty selector is required."
+        self._events.event(deployment, WARNING, "SelectingAll", message)
         generation = deployment.metadata.generation
         if deployment.status.observedGeneration < generation:
             status = msgspec.structs.replace(deployment.status, observedGeneration=generation)

@@ -80,8 +80,8 @@ def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Dep
     present = deployment.status.conditions
     if deadline_s(deployment) is None or c.find(present, c.PROGRESSING) is not None:
         return deployment
-    told = (c.TRUE, c.FOUND, f"Found new replica set {quote(new.metadata.name)}")
-    return with_conditions(deployment, c.put(present, c.condition(c.PROGRESSING, *told, format_time(now))))
+    progress = (c.TRUE, c.FOUND, f"Found new replica set {quote(new.metadata.name)}")
+    return with_conditions(deployment, c.put(present, c.condition(c.PROGRESSING, *progress, format_time(now))))
 
 
 def _with_revision(deployment: Deployment, revision: str) -> Deployment:
@@ -111,8 +111,8 @@ def _step(deployment: Deployment, sets: Sets, pods_of: PodsOf, now: float) -> St
 
 def _scaled(deployment: Deployment, sets: Sets, now: float, deletions: Sequence[ReplicaSet]) -> Step:
     changes = _real(sets, scaled_sets(deployment, sets))
-    told = _telling(deployment, counted(deployment, sets, now))
-    return Step(deployment=told, changes=changes, deletions=deletions)
+    updated = _telling(deployment, counted(deployment, sets, now))
+    return Step(deployment=updated, changes=changes, deletions=deletions)
 
 
 def _real(sets: Sets, changes: Iterable[ReplicaSet]) -> list[ReplicaSet]:
@@ -133,14 +133,14 @@ def _recreated(deployment: Deployment, sets: Sets, pods_of: PodsOf, now: float) 
 def _created(deployment: Deployment, sets: Sets, now: float) -> Step:
     """Return the step that creates the ReplicaSet of the current template; everything else follows in later syncs."""
     replicas, revision = size_of_new(deployment, 0, total_size(sets.old)), highest(sets.old) + 1
-    made = new_set(deployment, replicas, revision)
+    new = new_set(deployment, replicas, revision)
     deployment = _with_revision(deployment, str(revision))
     if deadline_s(deployment) is not None:
-        told = (c.TRUE, c.CREATED, f"Created new replica set {quote(made.metadata.name)}")
-        put = c.put(deployment.status.conditions, c.condition(c.PROGRESSING, *told, format_time(now)))
+        progress = (c.TRUE, c.CREATED, f"Created new replica set {quote(new.metadata.name)}")
+        put = c.put(deployment.status.conditions, c.condition(c.PROGRESSING, *progress, format_time(now)))
         deployment = with_conditions(deployment, put)
-    status = rolled_out(deployment, Sets(made, sets.old), now)
-    return Step(deployment=_telling(deployment, status), create=made)
+    status = rolled_out(deployment, Sets(new, sets.old), now)
+    return Step(deployment=_telling(deployment, status), create=new)
 
 
 def _rolled_out(

@@ -39,14 +39,14 @@ def most_pods(deployment: Deployment) -> int:
 
 def deadline_s(deployment: Deployment) -> int | None:
     """Return the progress deadline in seconds, or None if there is none."""
-    found = deployment.spec.progressDeadlineSeconds
-    return None if found == MAX_INT32 else found
+    seconds = deployment.spec.progressDeadlineSeconds
+    return None if seconds == MAX_INT32 else seconds
 
 
 def kept_sets(deployment: Deployment) -> int | None:
     """Return the revision history limit, or None if there is none."""
-    found = deployment.spec.revisionHistoryLimit
-    return None if found == MAX_INT32 else found
+    limit = deployment.spec.revisionHistoryLimit
+    return None if limit == MAX_INT32 else limit
 
 
 __all__ = [

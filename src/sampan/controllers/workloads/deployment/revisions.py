@@ -43,8 +43,8 @@ def revision_of(rs: ReplicaSet) -> int:
 
 def count_of(rs: ReplicaSet, annotation: str) -> int | None:
     """Return a count annotation, or None if it is missing or invalid."""
-    found = parse_int64(rs.metadata.annotations.get(annotation, ""))
-    return found if found is not None and 0 <= found <= MAX_INT32 else None
+    count = parse_int64(rs.metadata.annotations.get(annotation, ""))
+    return count if count is not None and 0 <= count <= MAX_INT32 else None
 
 
 def highest(found: Iterable[ReplicaSet]) -> int:
@@ -92,15 +92,15 @@ def brought_up_to_date(rs: ReplicaSet, deployment: Deployment, revision: int) ->
 
 def _annotations(present: Mapping[str, str], deployment: Deployment, revision: int) -> dict[str, str]:
     copied = {key: text for key, text in deployment.metadata.annotations.items() if key not in NOT_COPIED}
-    wanted = {**present, **copied}
+    annotations = {**present, **copied}
     before = present.get(REVISION, "")
     old = number(before) if before else 0
     if old is None or old >= revision:
-        return wanted
-    wanted[REVISION] = str(revision)
+        return annotations
+    annotations[REVISION] = str(revision)
     if before:
-        wanted[HISTORY] = _history(present.get(HISTORY, ""), before)
-    return wanted
+        annotations[HISTORY] = _history(present.get(HISTORY, ""), before)
+    return annotations
 
 
 def _history(present: str, before: str) -> str:
@@ -142,8 +142,10 @@ def new_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:
 
 
 def _with_hash(selector: LabelSelector | None, hash: str) -> LabelSelector:
-    found: Any = selector or LabelSelector()
-    return LabelSelector(matchLabels={**found.matchLabels, HASH_LABEL: hash}, matchExpressions=found.matchExpressions)
+    original: Any = selector or LabelSelector()
+    return LabelSelector(
+        matchLabels={**original.matchLabels, HASH_LABEL: hash}, matchExpressions=original.matchExpressions
+    )
 
 
 __all__ = [

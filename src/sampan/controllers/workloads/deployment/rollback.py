@@ -33,15 +33,15 @@ def rollback(deployment: Deployment, sets: Sets) -> Rollback:
     revision = asked_for(deployment) or last(sets.all)
     if not revision:
         return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find last revision.")
-    found = next((rs for rs in sets.all if revision_of(rs) == revision), None)
-    if found is None:
+    target = next((rs for rs in sets.all if revision_of(rs) == revision), None)
+    if target is None:
         return Rollback(_cleared(deployment), WARNING, NOT_FOUND, "Unable to find the revision to rollback to.")
     name = quote(deployment.metadata.name)
-    if is_same_template(deployment.spec.template, found.spec.template):
-        told = f"The rollback revision contains the same template as current deployment {name}"
-        return Rollback(_cleared(deployment), WARNING, UNCHANGED, told)
-    told = f"Rolled back deployment {name} to revision {revision}"
-    return Rollback(_cleared(_restored(deployment, found)), NORMAL, DONE, told)
+    if is_same_template(deployment.spec.template, target.spec.template):
+        message = f"The rollback revision contains the same template as current deployment {name}"
+        return Rollback(_cleared(deployment), WARNING, UNCHANGED, message)
+    message = f"Rolled back deployment {name} to revision {revision}"
+    return Rollback(_cleared(_restored(deployment, target)), NORMAL, DONE, message)
 
 
 def _restored(deployment: Deployment, rs: ReplicaSet) -> Deployment:

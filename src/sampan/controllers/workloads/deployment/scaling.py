@@ -14,8 +14,8 @@ from sampan.controllers.workloads.deployment.sets import Sets, active, age_key, 
 
 def is_scaling(deployment: Deployment, sets: Sets) -> bool:
     """Whether an active ReplicaSet was sized for another number of replicas."""
-    found = (count_of(rs, DESIRED) for rs in active(sets.all))
-    return any(count is not None and count != wanted(deployment) for count in found)
+    counts = (count_of(rs, DESIRED) for rs in active(sets.all))
+    return any(count is not None and count != wanted(deployment) for count in counts)
 
 
 def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
@@ -27,17 +27,17 @@ def scaled_sets(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
         return [resized(only, wanted(deployment), deployment)]
     if is_saturated(deployment, sets.new):
         return [resized(rs, 0, deployment) for rs in sets.active_old]
-    if is_rolling(deployment) and (found := active(sets.all)):
-        return _in_proportion(deployment, found)
+    if is_rolling(deployment) and (active_sets := active(sets.all)):
+        return _in_proportion(deployment, active_sets)
     return ()
 
 
 def _only_active_or_latest(sets: Sets) -> ReplicaSet | None:
     """Return the ReplicaSet that takes the whole change: the only active one, or the newest if none is active."""
-    found = active(sets.all)
-    if len(found) == 1:
-        return found[0]
-    if found:
+    active_sets = active(sets.all)
+    if len(active_sets) == 1:
+        return active_sets[0]
+    if active_sets:
         return None
     return sets.new or sets.old[-1]
 

@@ -19,22 +19,22 @@ from sampan.controllers.workloads.deployment.sets import (
 
 def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
     """Return the status with the totals of the ReplicaSets and the Available condition."""
-    found = sets.all
-    available = total_available(found)
+    all_sets = sets.all
+    available = total_available(all_sets)
     if available >= wanted(deployment) - max_missing(deployment):
-        told = (c.TRUE, c.ENOUGH, "Deployment has minimum availability.")
+        availability = (c.TRUE, c.ENOUGH, "Deployment has minimum availability.")
     else:
-        told = (c.FALSE, c.TOO_FEW, "Deployment does not have minimum availability.")
+        availability = (c.FALSE, c.TOO_FEW, "Deployment does not have minimum availability.")
     return DeploymentStatus(
         observedGeneration=deployment.metadata.generation,
-        replicas=total_pods(found),
+        replicas=total_pods(all_sets),
         updatedReplicas=sets.new.status.replicas if sets.new is not None else 0,
-        readyReplicas=sum(rs.status.readyReplicas for rs in found),
+        readyReplicas=sum(rs.status.readyReplicas for rs in all_sets),
         availableReplicas=available,
-        unavailableReplicas=max(total_size(found) - available, 0),
-        terminatingReplicas=total_terminating(found),
+        unavailableReplicas=max(total_size(all_sets) - available, 0),
+        terminatingReplicas=total_terminating(all_sets),
         collisionCount=deployment.status.collisionCount,
-        conditions=c.put(deployment.status.conditions, c.condition(c.AVAILABLE, *told, format_time(now))),
+        conditions=c.put(deployment.status.conditions, c.condition(c.AVAILABLE, *availability, format_time(now))),
     )
 
 
@@ -55,27 +55,27 @@ def rolled_out(deployment: Deployment, sets: Sets, now: float) -> DeploymentStat
 
 def _is_settled(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Whether the last rollout is complete and no new one has started."""
-    told = c.find(deployment.status.conditions, c.PROGRESSING)
-    return told is not None and told.reason == c.COMPLETE and status.replicas == status.updatedReplicas
+    progressing = c.find(deployment.status.conditions, c.PROGRESSING)
+    return progressing is not None and progressing.reason == c.COMPLETE and status.replicas == status.updatedReplicas
 
 
 def _progress(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float) -> c.Conditions:
     name, stamp = _subject(deployment, new), format_time(now)
     if is_complete(deployment, status):
-        told = (c.TRUE, c.COMPLETE, f"{name} has successfully progressed.")
-        return c.put(status.conditions, c.condition(c.PROGRESSING, *told, stamp))
+        progress = (c.TRUE, c.COMPLETE, f"{name} has successfully progressed.")
+        return c.put(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
     if is_progressing(deployment.status, status):
-        told = (c.TRUE, c.UPDATED, f"{name} is progressing.")
-        return c.refreshed(status.conditions, c.condition(c.PROGRESSING, *told, stamp))
+        progress = (c.TRUE, c.UPDATED, f"{name} is progressing.")
+        return c.refreshed(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
     if has_timed_out(deployment, status, now):
-        told = (c.FALSE, c.TIMED_OUT, f"{name} has timed out progressing.")
-        return c.put(status.conditions, c.condition(c.PROGRESSING, *told, stamp))
+        progress = (c.FALSE, c.TIMED_OUT, f"{name} has timed out progressing.")
+        return c.put(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
     return status.conditions
 
 
 def _subject(deployment: Deployment, new: ReplicaSet | None) -> str:
-    found = deployment if new is None else new
-    return f"{found.kind} {quote(found.metadata.name)}"
+    subject = deployment if new is None else new
+    return f"{subject.kind} {quote(subject.metadata.name)}"
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
@@ -96,18 +96,18 @@ def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
 
 
 def has_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) -> bool:
-    told, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
-    if told is None or limit_s is None or told.reason == c.COMPLETE:
+    progressing, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
+    if progressing is None or limit_s is None or progressing.reason == c.COMPLETE:
         return False
-    return told.reason == c.TIMED_OUT or _since(told.lastUpdateTime) + limit_s < now
+    return progressing.reason == c.TIMED_OUT or _since(progressing.lastUpdateTime) + limit_s < now
 
 
 def next_check_s(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
     """Return the seconds until a stalled rollout exceeds its progress deadline."""
-    told, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
-    if told is None or limit_s is None or told.reason == c.TIMED_OUT or is_complete(deployment, status):
+    progressing, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
+    if progressing is None or limit_s is None or progressing.reason == c.TIMED_OUT or is_complete(deployment, status):
         return None
-    return max(_since(told.lastUpdateTime) + limit_s - now, 0) + 1
+    return max(_since(progressing.lastUpdateTime) + limit_s - now, 0) + 1
 
 
 def _since(stamp: str | None) -> float:
@@ -117,11 +117,11 @@ def _since(stamp: str | None) -> float:
 def paused_or_resumed(deployment: Deployment, now: float) -> c.Conditions:
     """Return the conditions with Progressing set to Unknown on pause and resume; that restarts the deadline."""
     present = deployment.status.conditions
-    told = c.find(present, c.PROGRESSING)
-    if deadline_s(deployment) is None or (told is not None and told.reason == c.TIMED_OUT):
+    progressing = c.find(present, c.PROGRESSING)
+    if deadline_s(deployment) is None or (progressing is not None and progressing.reason == c.TIMED_OUT):
         return present
-    is_told = told is not None and told.reason == c.PAUSED
-    if deployment.spec.paused == is_told:
+    is_paused = progressing is not None and progressing.reason == c.PAUSED
+    if deployment.spec.paused == is_paused:
         return present
     words = (c.PAUSED, "Deployment is paused") if deployment.spec.paused else (c.RESUMED, "Deployment is resumed")
     return c.put(present, c.condition(c.PROGRESSING, c.UNKNOWN, *words, format_time(now)))

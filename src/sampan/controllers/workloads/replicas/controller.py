@@ -57,14 +57,14 @@ class ReplicaController:
         selector = self._kind.selector(owner)
         if selector.is_nothing:
             return None
-        found = candidates(self._pods, owner)
-        active = await claim(owner, selector, [pod for pod in found if pod_facts.is_active(pod)], self._claims)
+        pods = candidates(self._pods, owner)
+        active = await claim(owner, selector, [pod for pod in pods if pod_facts.is_active(pod)], self._claims)
         has_changed, failure = await self._manage(owner, active)
         if has_changed and failure is None:
             # The watch events of the pods trigger the next sync.
             return self._expectations.expires_in(owner.metadata.uid)
         now = self._clock.now()
-        terminating = sum(1 for pod in found if self._is_leaving(owner, pod) and selector.matches(pod.metadata.labels))
+        terminating = sum(1 for pod in pods if self._is_leaving(owner, pod) and selector.matches(pod.metadata.labels))
         await self._tell(owner, status_of(self._kind, owner, active, terminating, failure, now))
         if failure is not None:
             raise failure
@@ -98,7 +98,7 @@ class ReplicaController:
         if reference is None:
             return ()
         siblings = self._owners.find(by_controller_or_orphan, reference.uid)
-        return [pod for one in siblings for pod in self._pods.find(by_controller_or_orphan, one.metadata.uid)]
+        return [pod for sibling in siblings for pod in self._pods.find(by_controller_or_orphan, sibling.metadata.uid)]
 
     async def _create(self, owner: Any, count: int) -> tuple[bool, Exception | None]:
         uid, namespace = owner.metadata.uid, owner.metadata.namespace

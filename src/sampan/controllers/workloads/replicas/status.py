@@ -35,20 +35,20 @@ def status_of(
 def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception | None, now: float) -> list[Any]:
     """Return the conditions; an existing ReplicaFailure condition is not updated."""
     present: list[Any] = owner.status.conditions
-    is_told = any(found.type == REPLICA_FAILURE for found in present)
+    is_told = any(condition.type == REPLICA_FAILURE for condition in present)
     if (failure is not None) == is_told:
         return present
     if failure is None:
-        return [found for found in present if found.type != REPLICA_FAILURE]
+        return [condition for condition in present if condition.type != REPLICA_FAILURE]
     is_short = active < wanted_replicas(owner)
-    told = kind.condition(
+    failed = kind.condition(
         type=REPLICA_FAILURE,
         status="True",
         lastTransitionTime=times.format_time(now),
         reason="FailedCreate" if is_short else "FailedDelete",
         message=str(failure) if is_short else f"unable to delete pods: {failure}",
     )
-    return [*present, told]
+    return [*present, failed]
 
 
 def next_look_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> float | None:

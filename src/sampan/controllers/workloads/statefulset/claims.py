@@ -16,14 +16,14 @@ DELETE = "Delete"
 
 def new_claims(sset: StatefulSet, pod: Pod) -> list[PersistentVolumeClaim]:
     """Return the claims of a pod that the set should have, with the owner references that the policy requires."""
-    made = []
+    claims = []
     for template in sset.spec.volumeClaimTemplates:
         claim = copy_of(template)
         claim.metadata.name = claim_name(sset, template, ordinal_of(pod))
         claim.metadata.namespace = sset.metadata.namespace
         claim.metadata.labels.update(sset.spec.selector.matchLabels if sset.spec.selector else {})
-        made.append(with_owners(claim, sset, pod))
-    return made
+        claims.append(with_owners(claim, sset, pod))
+    return claims
 
 
 def is_deleted_with_set(sset: StatefulSet) -> bool:
@@ -56,8 +56,8 @@ def has_right_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) 
         return not present
     if any(reference.uid in ours and not reference.controller for reference in claim.metadata.ownerReferences):
         return False
-    wanted = wanted_owner(sset, pod)
-    return present == ({wanted.metadata.uid} if wanted is not None else set())
+    owner = wanted_owner(sset, pod)
+    return present == ({owner.metadata.uid} if owner is not None else set())
 
 
 def with_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> PersistentVolumeClaim:
@@ -68,9 +68,9 @@ def with_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> Pe
         for reference in claim.metadata.ownerReferences
         if not _names(reference, sset) and not _names(reference, pod)
     ]
-    wanted = wanted_owner(sset, pod)
-    if wanted is not None and not has_other_controller(claim, sset, pod):
-        references.append(controller_ref(wanted))
+    owner = wanted_owner(sset, pod)
+    if owner is not None and not has_other_controller(claim, sset, pod):
+        references.append(controller_ref(owner))
     fixed.metadata.ownerReferences = references
     return fixed
 
@@ -96,8 +96,8 @@ def is_stale(claim: PersistentVolumeClaim, owner: StatefulSet | Pod) -> bool:
 
 
 def _names(reference: OwnerReference, owner: StatefulSet | Pod) -> bool:
-    told = (reference.apiVersion, reference.kind, reference.name)
-    return told == (owner.apiVersion, owner.kind, owner.metadata.name)
+    named = (reference.apiVersion, reference.kind, reference.name)
+    return named == (owner.apiVersion, owner.kind, owner.metadata.name)
 
 
 def _uids(sset: StatefulSet, pod: Pod) -> set[str]:

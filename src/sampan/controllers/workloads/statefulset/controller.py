@@ -139,7 +139,7 @@ class StatefulSetController:
         steps = plan.steps
         if not steps:
             return None
-        uid, left = sset.metadata.uid, dict.fromkeys(map(id, steps))
+        uid, pending = sset.metadata.uid, dict.fromkeys(map(id, steps))
         self._expectations.expect(
             uid,
             sum(step.action is Action.CREATE for step in steps),
@@ -148,12 +148,12 @@ class StatefulSetController:
 
         async def carry_out(step: Step) -> None:
             await self._members.carry_out(step, sset)
-            del left[id(step)]
+            del pending[id(step)]
 
         try:
             return await _in_turn(plan, carry_out)
         finally:
-            self._give_up(uid, [step for step in steps if id(step) in left])
+            self._give_up(uid, [step for step in steps if id(step) in pending])
 
     def _give_up(self, uid: str, steps: Sequence[Step]) -> None:
         """Drop the expectations of steps that were not carried out."""
@@ -207,7 +207,7 @@ def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Po
     least = sset.spec.minReadySeconds
     if not least or status.readyReplicas == status.availableReplicas:
         return None
-    waits = [left for pod in pods if (left := pod_facts.available_in_s(pod, least, now)) is not None]
+    waits = [wait_s for pod in pods if (wait_s := pod_facts.available_in_s(pod, least, now)) is not None]
     return min(waits, default=float(least))
 
 

@@ -23,11 +23,11 @@ _parts = re.compile(r"(.*)-([0-9]+)", re.DOTALL).fullmatch
 
 def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
     """Return the set's name and the ordinal from the name of a pod; the ordinal is -1 if there is none."""
-    found = _parts(pod_name)
-    if found is None:
+    match = _parts(pod_name)
+    if match is None:
         return "", -1
-    ordinal = int(found[2])
-    return found[1], ordinal if ordinal <= _MOST_INT32 else -1
+    ordinal = int(match[2])
+    return match[1], ordinal if ordinal <= _MOST_INT32 else -1
 
 
 def ordinal_of(pod: Pod) -> int:
@@ -119,8 +119,8 @@ def _use_claims(sset: StatefulSet, pod: Pod, ordinal: int) -> None:
         )
         for template in sset.spec.volumeClaimTemplates
     ]
-    taken = {volume.name for volume in claims}
-    pod.spec.volumes = claims + [volume for volume in pod.spec.volumes if volume.name not in taken]
+    names = {volume.name for volume in claims}
+    pod.spec.volumes = claims + [volume for volume in pod.spec.volumes if volume.name not in names]
 
 
 __all__ = [

@@ -108,21 +108,21 @@ class Members:
                 await self._claims.update(claims.with_owners(claim, sset, pod))
 
     def _tell_pod(self, verb: str, sset: StatefulSet, pod: Pod, error: errors.ApiError | None = None) -> None:
-        done, told = verb.title(), f"{verb.title()} Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
+        done, message = verb.title(), f"{verb.title()} Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
         if error is None:
-            self._events.event(sset, NORMAL, f"Successful{done}", f"{told} successful")
+            self._events.event(sset, NORMAL, f"Successful{done}", f"{message} successful")
         elif not is_namespace_ending(error):
-            self._events.event(sset, WARNING, f"Failed{done}", f"{told} failed error: {error}")
+            self._events.event(sset, WARNING, f"Failed{done}", f"{message} failed error: {error}")
 
     def _tell_claim(
         self, sset: StatefulSet, pod: Pod, claim: PersistentVolumeClaim, error: errors.ApiError | None = None
     ) -> None:
-        name, whose = claim.metadata.name, f"Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
+        name, owner = claim.metadata.name, f"Pod {pod.metadata.name} in StatefulSet {sset.metadata.name}"
         if error is None:
-            self._events.event(sset, NORMAL, "SuccessfulCreate", f"Create Claim {name} {whose} success")
+            self._events.event(sset, NORMAL, "SuccessfulCreate", f"Create Claim {name} {owner} success")
         else:
-            told = f"Create Claim {name} for {whose} failed error: {error}"
-            self._events.event(sset, WARNING, "FailedCreate", told)
+            message = f"Create Claim {name} for {owner} failed error: {error}"
+            self._events.event(sset, WARNING, "FailedCreate", message)
 
 
 def _conflict(claim: PersistentVolumeClaim) -> str:

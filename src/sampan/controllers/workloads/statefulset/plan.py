@@ -100,12 +100,12 @@ def decide(view: View) -> Plan:
 class _Deciding:
     def __init__(self, view: View) -> None:
         self.view, self.sset = view, view.sset
-        self.wanted = wanted = ordinals(view.sset)
-        self.found = found = {ordinal_of(pod): pod for pod in view.pods}
-        self.present = [found[ordinal] for ordinal in sorted(found) if ordinal in wanted]
+        self.wanted = desired = ordinals(view.sset)
+        self.found = by_ordinal = {ordinal_of(pod): pod for pod in view.pods}
+        self.present = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal) if ordinal in desired]
         """The existing pods with a desired ordinal, in order."""
-        gone = sorted((ordinal for ordinal in found if ordinal >= 0 and ordinal not in wanted), reverse=True)
-        self.condemned = [found[ordinal] for ordinal in gone]
+        gone = sorted((ordinal for ordinal in by_ordinal if ordinal >= 0 and ordinal not in desired), reverse=True)
+        self.condemned = [by_ordinal[ordinal] for ordinal in gone]
         self.waits: list[float] = []
         self.is_parallel = view.sset.spec.podManagementPolicy == PARALLEL
 
@@ -171,8 +171,8 @@ class _Deciding:
     def _ended(self, pod: Pod) -> list[Step]:
         if _is_leaving(pod):
             return []
-        if (left := self.view.held_s(pod.metadata.name)) > 0:
-            self.waits.append(left)
+        if (backoff_s := self.view.held_s(pod.metadata.name)) > 0:
+            self.waits.append(backoff_s)
             return []
         return [Step(Action.DELETE, pod)]
 
@@ -240,8 +240,8 @@ class _Deciding:
         return any(claim is None or _is_leaving(claim) for claim in self._claims(pod))
 
     def _owns_claims(self, pod: Pod) -> bool:
-        found = self._claims(pod)
-        return all(claim is None or claims.has_right_owners(claim, self.sset, pod) for claim in found)
+        pod_claims = self._claims(pod)
+        return all(claim is None or claims.has_right_owners(claim, self.sset, pod) for claim in pod_claims)
 
     def _has_stale_claim(self, pod: Pod) -> bool:
         """Whether a claim is still owned by an earlier pod of the name; a new pod must wait for its deletion."""

@@ -59,11 +59,11 @@ class RevisionFinder:
 
     async def find(self, sset: StatefulSet, selector: Selector) -> SetRevisions:
         """Return the revisions, after adopting orphans and recording the template if it is new."""
-        found = await self._history.claimed(sset, selector)
-        update, collisions = await self._update(sset, found)
-        wanted = sset.status.currentRevision
-        current = next((revision for revision in found if revision.metadata.name == wanted), update)
-        return SetRevisions(current, update, collisions, found)
+        history = await self._history.claimed(sset, selector)
+        update, collisions = await self._update(sset, history)
+        current_name = sset.status.currentRevision
+        current = next((revision for revision in history if revision.metadata.name == current_name), update)
+        return SetRevisions(current, update, collisions, history)
 
     async def truncate(self, surplus: list[ControllerRevision]) -> None:
         await self._history.delete(surplus)
@@ -81,7 +81,7 @@ class RevisionFinder:
         template = sset.spec.template
         patch = revisions.template_patch(template)
         while True:
-            made = revisions.new_revision(
+            revision = revisions.new_revision(
                 sset,
                 template,
                 number,
@@ -90,9 +90,9 @@ class RevisionFinder:
                 patch=patch,
             )
             try:
-                return await self._history.create(made), collisions
+                return await self._history.create(revision), collisions
             except errors.AlreadyExists:
-                present = await self._history.get(made.metadata.name, made.metadata.namespace)
+                present = await self._history.get(revision.metadata.name, revision.metadata.namespace)
                 if revisions.is_equal(present, patch):
                     return present, collisions
                 collisions += 1

@@ -42,9 +42,9 @@ def _count(status: StatefulSetStatus, pod: Pod, min_ready_seconds: int, now: flo
 
 def complete(sset: StatefulSet, status: StatefulSetStatus) -> None:
     """Make the update revision the current one if the rolling update has reached every pod."""
-    wanted = replicas_of(sset)
+    desired = replicas_of(sset)
     if sset.spec.updateStrategy.type == ROLLING_UPDATE and (
-        status.updatedReplicas == status.readyReplicas == status.replicas == wanted
+        status.updatedReplicas == status.readyReplicas == status.replicas == desired
     ):
         status.currentReplicas = status.updatedReplicas
         status.currentRevision = status.updateRevision
