@@ -108,7 +108,7 @@ class GarbageCollector:
         self._following.follow(followed)
         if failure:
             return _READ_AGAIN_S
-        if all(_served_as(found.metadata.name) in catalog.resources for found in self._definitions):
+        if all(_served_as(definition.metadata.name) in catalog.resources for definition in self._definitions):
             self._pause_s = _SOON_S
             return None
         self._pause_s = min(2 * self._pause_s, _UNKNOWN_AGAIN_S)
@@ -120,13 +120,13 @@ class GarbageCollector:
         """Check whether the owner that a dependent names exists. An existing one that cannot be watched is checked
         again."""
         resource, key, uid = node.kind.resource, node.key, node.uid
-        found = await self._objects.read(resource, key)
+        obj = await self._objects.read(resource, key)
         if not node.is_virtual:
             return None  # Its watch event arrived during the request.
-        if found is not None and found.metadata.uid == uid:
+        if obj is not None and obj.metadata.uid == uid:
             if (resource.group, resource.plural) not in self._following.followed:
                 return _UNKNOWN_AGAIN_S
-            self.graph.put(node.kind, key, found)
+            self.graph.put(node.kind, key, obj)
             return None
         self._absent.add(resource, key, uid)
         if resource.namespaced and await self._objects.elsewhere(resource, key.name, uid):
@@ -145,12 +145,12 @@ class GarbageCollector:
     async def _collect(self, node: Node) -> float | None:
         """Delete the object if no owner is left; otherwise remove the references to absent or waiting owners."""
         resource, key = node.kind.resource, node.key
-        found = await self._objects.read(resource, key)
-        if found is None or found.metadata.uid != node.uid:
+        obj = await self._objects.read(resource, key)
+        if obj is None or obj.metadata.uid != node.uid:
             self.graph.gone(node)
             return None
         try:
-            owners = await self._owners(node, found)
+            owners = await self._owners(node, obj)
         except _Unknown:
             if self._clock.monotonic() - self._read_at >= _READ_AGAIN_S:
                 self._add(WHAT_IS_SERVED)
@@ -159,8 +159,8 @@ class GarbageCollector:
             return None
         dependents = node.dependents or ()
         waits = any(dependent.waits_for_dependents for dependent in dependents)
-        verdict = verdicts.verdict(found, owners, has_dependents=bool(dependents), dependent_waits=waits)
-        await self._carry_out(verdict, node, found)
+        verdict = verdicts.verdict(obj, owners, has_dependents=bool(dependents), dependent_waits=waits)
+        await self._carry_out(verdict, node, obj)
         return None
 
     async def _carry_out(self, verdict: verdicts.Verdict, node: Node, found: Owned) -> None:
@@ -182,16 +182,16 @@ class GarbageCollector:
             self.graph.gone(node)
 
     async def _owners(self, node: Node, obj: Owned) -> Owners:
-        found = Owners()
+        owners = Owners()
         for ref in obj.owners:
             owner = await self._owner(node, ref)
             if owner is None:
-                found.absent.append(ref)
+                owners.absent.append(ref)
             elif owner.waits_for_dependents:
-                found.waiting.append(ref)
+                owners.waiting.append(ref)
             else:
-                found.solid.append(ref)
-        return found
+                owners.solid.append(ref)
+        return owners
 
     async def _owner(self, node: Node, ref: Reference) -> Owned | None:
         resource = self.graph.meant_by(ref)

@@ -49,7 +49,7 @@ class Following:
 
     def follow(self, resources: Mapping[Identity, Resource]) -> None:
         """Watch exactly these resources."""
-        for identity in [found for found in self._stops if resources.get(found) != self.followed[found]]:
+        for identity in [followed for followed in self._stops if resources.get(followed) != self.followed[followed]]:
             self._stops.pop(identity)()
             del self.followed[identity]
             self._unfilled.discard(identity)

@@ -39,7 +39,9 @@ class Node(msgspec.Struct, eq=False, gc=False):
 
     def blocking(self) -> list[Node]:
         """Return the dependents whose owner reference blocks the deletion of this node."""
-        return [found for found in self.dependents or () if any(_blocks(ref, self.uid) for ref in found.owners)]
+        return [
+            dependent for dependent in self.dependents or () if any(_blocks(ref, self.uid) for ref in dependent.owners)
+        ]
 
 
 def _blocks(ref: Reference, uid: str) -> bool:
@@ -59,19 +61,19 @@ class Nodes:
         """
 
     def find(self, key: Key, uid: str) -> Node | None:
-        found = self.present.get(key)
-        if found is not None and found.uid == uid:
-            return found
+        node = self.present.get(key)
+        if node is not None and node.uid == uid:
+            return node
         return self.virtual[key].get(uid) if key in self.virtual else None
 
     def take_virtual(self, key: Key, uid: str) -> Node | None:
         awaited = self.virtual.get(key)
         if awaited is None:
             return None
-        found = awaited.pop(uid, None)
+        node = awaited.pop(uid, None)
         if not awaited:
             del self.virtual[key]
-        return found
+        return node
 
 
 class Graph:
@@ -93,10 +95,10 @@ class Graph:
 
     def nodes(self, resource: Resource) -> Nodes:
         identity = (resource.group, resource.plural)
-        found = self._nodes.get(identity)
-        if found is None:
-            found = self._nodes[identity] = Nodes(resource)
-        return found
+        nodes = self._nodes.get(identity)
+        if nodes is None:
+            nodes = self._nodes[identity] = Nodes(resource)
+        return nodes
 
     def serve_as(self, resource: Resource) -> None:
         """Switch the resource to this version."""
@@ -190,12 +192,12 @@ class Graph:
     def _owner(self, ref: Reference, resource: Resource, dependent: Node) -> Node:
         nodes = self.nodes(resource)
         key = Key(dependent.key.namespace if resource.namespaced else "", ref.name)
-        found = nodes.find(key, ref.uid)
-        if found is None:
-            found = Node(nodes, key, ref.uid, is_virtual=True)
-            nodes.virtual.setdefault(key, {})[ref.uid] = found
-            self._look(found)
-        return found
+        owner = nodes.find(key, ref.uid)
+        if owner is None:
+            owner = Node(nodes, key, ref.uid, is_virtual=True)
+            nodes.virtual.setdefault(key, {})[ref.uid] = owner
+            self._look(owner)
+        return owner
 
     def _join(self, node: Node, owner: Node) -> None:
         if owner.dependents:

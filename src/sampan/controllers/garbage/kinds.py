@@ -30,17 +30,17 @@ class Catalog:
 
     @property
     def followed(self) -> Mapping[tuple[str, str], Resource]:
-        return {key: found for key, found in self.resources.items() if is_followed(found)}
+        return {key: resource for key, resource in self.resources.items() if is_followed(resource)}
 
 
 def catalog_of(served: Iterable[Resource]) -> Catalog:
     """Return the catalog of resources in all versions, with the preferred version first."""
     served = list(served)
-    preferred = {(found.group, found.plural): found for found in first_of_each(served)}
+    preferred = {(resource.group, resource.plural): resource for resource in first_of_each(served)}
     by_kind: dict[Named, Resource] = {}
-    for found in served:
-        if "get" in found.verbs:
-            by_kind.setdefault((found.api_version, found.kind), preferred[found.group, found.plural])
+    for resource in served:
+        if "get" in resource.verbs:
+            by_kind.setdefault((resource.api_version, resource.kind), preferred[resource.group, resource.plural])
     return Catalog(preferred, by_kind)
 
 

@@ -35,8 +35,8 @@ class Objects:
 
     async def elsewhere(self, resource: Resource, name: str, uid: str) -> bool:
         """Whether an object with that name and UID exists in any namespace."""
-        found = await self.of(resource).list(Selection(fields=f"metadata.name={name}"))
-        return any(obj.metadata.uid == uid for obj in found.items)
+        listed = await self.of(resource).list(Selection(fields=f"metadata.name={name}"))
+        return any(obj.metadata.uid == uid for obj in listed.items)
 
     async def delete(self, resource: Resource, key: Key, obj: Owned, propagation: Propagation) -> bool:
         """Delete the object, with preconditions. Return False if it does not exist.

@@ -98,8 +98,8 @@ class OwnershipCodec(ObjectCodec):
         return _decode(raw)
 
     def decode_list(self, raw: bytes) -> tuple[ListMeta, list[Any]]:
-        found = _decode_list(raw)
-        return found.metadata, list(found.items or ())
+        decoded = _decode_list(raw)
+        return decoded.metadata, list(decoded.items or ())
 
 
 OWNERSHIP = OwnershipCodec(

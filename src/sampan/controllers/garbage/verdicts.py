@@ -94,7 +94,7 @@ def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
 
 def without(obj: Owned, finalizer: str) -> Mapping[str, Any]:
     """Return the JSON merge patch that removes a finalizer."""
-    kept = [found for found in obj.metadata.finalizers or () if found != finalizer]
+    kept = [present for present in obj.metadata.finalizers or () if present != finalizer]
     return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}
 
 

@@ -32,33 +32,33 @@ _ALL_IS_WELL = {
 
 def troubles(outcome: Outcome) -> dict[str, Word]:
     """Return the conditions that are true."""
-    found = {}
+    result = {}
     if outcome.discovery_failure:
-        found[DISCOVERY] = Word("DiscoveryFailed", outcome.discovery_failure)
+        result[DISCOVERY] = Word("DiscoveryFailed", outcome.discovery_failure)
     if outcome.failures:
-        told = ", ".join(sorted(outcome.failures))
-        message = f"Failed to delete all resource types, {len(outcome.failures)} remaining: {told}"
-        found[CONTENT] = Word("ContentDeletionFailed", message)
+        failures = ", ".join(sorted(outcome.failures))
+        message = f"Failed to delete all resource types, {len(outcome.failures)} remaining: {failures}"
+        result[CONTENT] = Word("ContentDeletionFailed", message)
     if outcome.remaining:
         parts = [f"{plural}.{group} has {n} resource instances" for (plural, group), n in outcome.remaining.items()]
-        found[REMAINING] = Word("SomeResourcesRemain", f"Some resources are remaining: {', '.join(sorted(parts))}")
+        result[REMAINING] = Word("SomeResourcesRemain", f"Some resources are remaining: {', '.join(sorted(parts))}")
     if outcome.finalizers:
         parts = [f"{finalizer} in {n} resource instances" for finalizer, n in outcome.finalizers.items()]
         message = f"Some content in the namespace has finalizers remaining: {', '.join(sorted(parts))}"
-        found[FINALIZERS] = Word("SomeFinalizersRemain", message)
-    return found
+        result[FINALIZERS] = Word("SomeFinalizersRemain", message)
+    return result
 
 
 def updated(conditions: Sequence[NamespaceCondition], outcome: Outcome, now: str) -> list[NamespaceCondition] | None:
     """Return the new conditions, or None if nothing changes. lastTransitionTime changes only with the status."""
     held = troubles(outcome)
-    found = {condition.type: condition for condition in conditions}
+    by_type = {condition.type: condition for condition in conditions}
     for type, well in _ALL_IS_WELL.items():
         status, word = ("True", held[type]) if type in held else ("False", well)
-        old = found.get(type)
+        old = by_type.get(type)
         since = old.lastTransitionTime if old is not None and old.status == status else now
-        found[type] = NamespaceCondition(
+        by_type[type] = NamespaceCondition(
             type=type, status=status, lastTransitionTime=since, reason=word.reason, message=word.message
         )
-    wanted = list(found.values())
-    return None if msgspec.to_builtins(wanted) == msgspec.to_builtins(list(conditions)) else wanted
+    desired = list(by_type.values())
+    return None if msgspec.to_builtins(desired) == msgspec.to_builtins(list(conditions)) else desired

@@ -60,9 +60,11 @@ def unexpected(namespace: str, resource: Resource) -> str:
 
 def in_order(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:
     """Return the pods resource, which must be emptied first as pods may need other objects, and the rest."""
-    deletable = [found for found in resources if found.namespaced and {"delete", "list"} <= set(found.verbs)]
-    first = [found for found in deletable if (found.group, found.plural) == ("", "pods")]
-    return first, [found for found in deletable if found not in first]
+    deletable = [
+        resource for resource in resources if resource.namespaced and {"delete", "list"} <= set(resource.verbs)
+    ]
+    first = [resource for resource in deletable if (resource.group, resource.plural) == ("", "pods")]
+    return first, [resource for resource in deletable if resource not in first]
 
 
 def grace_left_s(pods: Iterable[Any], deleted_for_s: float) -> int:

@@ -97,9 +97,9 @@ class NamespaceController:
         """Delete all objects of a resource and record errors in the outcome."""
         objects, inside = self._client.metadata(resource), Selection(namespace=namespace)
         try:
-            found = (await objects.list(inside)).items
-            if found:
-                await self._delete(resource, found, namespace)
+            present = (await objects.list(inside)).items
+            if present:
+                await self._delete(resource, present, namespace)
                 outcome.note(resource, (await objects.list(inside)).items, namespace, grace_s)
         except (errors.NotFound, errors.MethodNotSupported):
             return  # The resource is no longer served, or does not support the request.
@@ -117,11 +117,11 @@ class NamespaceController:
                 continue
 
     async def _tell(self, namespace: Namespace, outcome: Outcome) -> Namespace:
-        wanted = conditions.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
-        if wanted is None:
+        desired = conditions.updated(namespace.status.conditions, outcome, times.format_time(self._clock.now()))
+        if desired is None:
             return namespace
         changed = copy_of(namespace)
-        changed.status.conditions = wanted
+        changed.status.conditions = desired
         return await self._namespaces.update_status(changed)
 
     def _look_again_s(self, outcome: Outcome, deleted_for_s: float) -> float:
