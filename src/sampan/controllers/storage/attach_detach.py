@@ -79,14 +79,14 @@ class AttachDetach:
         node = self._nodes.get(key)
         if node is not None and not attachments.is_managed(node):
             return None
-        wanted = self._wanted(key) if node is not None else {}
+        desired = self._wanted(key) if node is not None else {}
         attached = self._attached(key)
-        plan = attachments.plan(node, wanted, attached, self._waiting_s(key, wanted, attached))
+        plan = attachments.plan(node, desired, attached, self._waiting_s(key, desired, attached))
         if node is not None:
-            self._tell(plan, node, wanted, attached)
+            self._tell(plan, node, desired, attached)
             await self._report(plan, node)
-        for one in plan.detach:
-            await self._detach(one)
+        for attachment in plan.detach:
+            await self._detach(attachment)
         for want in plan.attach:
             await self._attach(want.volume, key)
         return plan.again_s
@@ -94,13 +94,13 @@ class AttachDetach:
     # -- desired and actual state ------------------------------------------------------------------------------------
 
     def _wanted(self, node: str) -> dict[str, Wanted]:
-        found: dict[str, Wanted] = {}
+        desired: dict[str, Wanted] = {}
         for pod in self._pods.find(_by_node, node):
             for volume in self._volumes_of(pod) if attachments.needs_volumes(pod) else ():
                 name = attachments.unique_name(volume)
-                want = found.setdefault(name, Wanted(volume, elsewhere=self._elsewhere(volume, node)))
+                want = desired.setdefault(name, Wanted(volume, elsewhere=self._elsewhere(volume, node)))
                 want.pods.append(pod)
-        return found
+        return desired
 
     def _volumes_of(self, pod: Pod) -> Iterable[PersistentVolume]:
         for name in claim_names_of(pod):
@@ -120,25 +120,25 @@ class AttachDetach:
         return driver is None or driver.spec.attachRequired is not False
 
     def _elsewhere(self, volume: PersistentVolume, node: str) -> list[str]:
-        found = self._known.find(_attachments_by_volume, volume.metadata.name)
-        return [one.spec.nodeName for one in found if one.spec.nodeName != node]
+        volume_attachments = self._known.find(_attachments_by_volume, volume.metadata.name)
+        return [attachment.spec.nodeName for attachment in volume_attachments if attachment.spec.nodeName != node]
 
     def _attached(self, node: str) -> dict[str, VolumeAttachment]:
-        found: dict[str, VolumeAttachment] = {}
-        for one in self._known.find(_attachments_by_node, node):
-            volume = self._volumes.get(one.spec.source.persistentVolumeName or "")
+        attached: dict[str, VolumeAttachment] = {}
+        for attachment in self._known.find(_attachments_by_node, node):
+            volume = self._volumes.get(attachment.spec.source.persistentVolumeName or "")
             if volume is not None and volume.spec.csi is not None:
-                found[attachments.unique_name(volume)] = one
-        return found
+                attached[attachments.unique_name(volume)] = attachment
+        return attached
 
     def _waiting_s(self, node: str, wanted: Mapping[str, Any], attached: Mapping[str, Any]) -> dict[str, float]:
         now, before = self._clock.monotonic(), self._unwanted.pop(node, {})
         since = {name: before.get(name, now) for name in attached if name not in wanted}
         if since:
             self._unwanted[node] = since
-        told = {name: text for name, text in self._told.pop(node, {}).items() if name in wanted}
-        if told:
-            self._told[node] = told
+        messages = {name: text for name, text in self._told.pop(node, {}).items() if name in wanted}
+        if messages:
+            self._told[node] = messages
         return {name: now - when for name, when in since.items()}
 
     # -- attaching and detaching -------------------------------------------------------------------------------------
@@ -171,12 +171,12 @@ class AttachDetach:
     def _tell(
         self, plan: Plan, node: Node, wanted: Mapping[str, Wanted], attached: Mapping[str, VolumeAttachment]
     ) -> None:
-        before = {one.name for one in node.status.volumesAttached}
-        for one in plan.report:
-            if one.name not in before and one.name in wanted:
-                self._say(wanted[one.name], NORMAL, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", "")
-        for name, found in attached.items():
-            error = found.status.attachError
+        before = {volume.name for volume in node.status.volumesAttached}
+        for volume in plan.report:
+            if volume.name not in before and volume.name in wanted:
+                self._say(wanted[volume.name], NORMAL, "SuccessfulAttachVolume", "AttachVolume.Attach succeeded", "")
+        for name, attachment in attached.items():
+            error = attachment.status.attachError
             if error is not None and name in wanted and self._is_news(node, name, error.message):
                 text = f": {error.message}"
                 self._say(wanted[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text)
@@ -197,10 +197,10 @@ class AttachDetach:
             self._events.event(pod, WARNING, "FailedAttachVolume", attachments.multi_attach(want, pod, others))
 
     def _is_news(self, node: Node, name: str, text: str) -> bool:
-        told = self._told.setdefault(node.metadata.name, {})
-        if told.get(name) == text:
+        messages = self._told.setdefault(node.metadata.name, {})
+        if messages.get(name) == text:
             return False
-        told[name] = text
+        messages[name] = text
         return True
 
 

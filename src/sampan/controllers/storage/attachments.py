@@ -48,7 +48,9 @@ def may_be_shared(volume: PersistentVolume) -> bool:
 def needs_volumes(pod: Pod) -> bool:
     if pod.status.phase in _ENDED:
         return False
-    running = any(found.state is not None and found.state.running is not None for found in pod.status.containerStatuses)
+    running = any(
+        status.state is not None and status.state.running is not None for status in pod.status.containerStatuses
+    )
     return pod.metadata.deletionTimestamp is None or running or not pod.status.containerStatuses
 
 
@@ -57,7 +59,7 @@ def is_managed(node: Node) -> bool:
 
 
 def is_ready(node: Node) -> bool:
-    return any(found.type == "Ready" and found.status == "True" for found in node.status.conditions)
+    return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
 
 
 @dataclass(slots=True)
@@ -89,26 +91,26 @@ def plan(
 ) -> Plan:
     """Return the plan for a node. `wanted` and `attached` are keyed by the unique volume name; `waiting_s` is for how
     many seconds each attached volume has not been needed."""
-    found = Plan()
+    result = Plan()
     for name, want in wanted.items():
         if name in attached:
             continue
-        (found.blocked if want.elsewhere and not may_be_shared(want.volume) else found.attach).append(want)
+        (result.blocked if want.elsewhere and not may_be_shared(want.volume) else result.attach).append(want)
     for name, has in attached.items():
         if name in wanted:
             keeps = True
         else:
             keeps = node is not None and not may_detach(node, name, waiting_s.get(name, 0.0))
             if keeps:
-                found.again_s = max(1.0, PATIENCE_S - waiting_s.get(name, 0.0))
+                result.again_s = max(1.0, PATIENCE_S - waiting_s.get(name, 0.0))
             else:
-                found.detach.append(has)
+                result.detach.append(has)
         if keeps and has.status.attached and has.metadata.deletionTimestamp is None:
-            found.report.append(AttachedVolume(name=name))
-    found.report.sort(key=lambda one: one.name)
-    if found.blocked:
-        found.again_s = 1.0
-    return found
+            result.report.append(AttachedVolume(name=name))
+    result.report.sort(key=lambda volume: volume.name)
+    if result.blocked:
+        result.again_s = 1.0
+    return result
 
 
 def may_detach(node: Node, name: str, waited_s: float) -> bool:
@@ -126,7 +128,7 @@ def multi_attach(want: Wanted, pod: Pod, others: Iterable[Pod]) -> str:
     start = f'Multi-Attach error for volume "{want.volume.metadata.name}"'
     if not others:
         return f"{start} Volume is already exclusively attached to one node and can't be attached to another"
-    near = [one.metadata.name for one in others if one.metadata.namespace == pod.metadata.namespace]
+    near = [other.metadata.name for other in others if other.metadata.namespace == pod.metadata.namespace]
     far = len(others) - len(near)
     if not near:
         return f"{start} Volume is already used by {far} pod(s) in different namespaces"

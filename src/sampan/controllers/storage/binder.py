@@ -117,8 +117,8 @@ class VolumeBinder:
             self._taken.pop(volume.metadata.name, None)
         for named in _by_named_claim(volume):
             yield ClaimKey(named)  # type: ignore[arg-type]
-        for found in _free_by_class(volume):
-            yield from self._looking(found)
+        for class_name in _free_by_class(volume):
+            yield from self._looking(class_name)
 
     def _keys_of_class(self, found: StorageClass) -> Iterable[Hashable]:
         yield from self._looking(found.metadata.name)
@@ -234,16 +234,16 @@ class VolumeBinder:
         ref = volume.spec.claimRef
         if ref is None or not ref.uid:
             return None
-        found = self._claims.get(ref.name, ref.namespace)
-        if found is not None and found.metadata.uid == ref.uid:
-            return found
-        if found is None and volume.status.phase in (RELEASED, FAILED):
+        claim = self._claims.get(ref.name, ref.namespace)
+        if claim is not None and claim.metadata.uid == ref.uid:
+            return claim
+        if claim is None and volume.status.phase in (RELEASED, FAILED):
             return None
         try:
-            found = await self._writes.claims.get(ref.name, ref.namespace)
+            claim = await self._writes.claims.get(ref.name, ref.namespace)
         except errors.NotFound:
             return None
-        return found if found.metadata.uid == ref.uid else None
+        return claim if claim.metadata.uid == ref.uid else None
 
     def _tell_mismatch(self, volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> None:
         if claim is None:

@@ -71,10 +71,10 @@ class EphemeralVolumes:
 
     async def _make(self, pod: Pod, volume: Any) -> None:
         name = Key(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
-        found = self._known.by_key(name)
+        claim = self._known.by_key(name)
         why = ""
-        if found is not None:
-            why = "" if is_made_for(found, pod) else not_for(name, key_of(pod))
+        if claim is not None:
+            why = "" if is_made_for(claim, pod) else not_for(name, key_of(pod))
         else:
             try:
                 await self._claims.create(claim_for(pod, volume))

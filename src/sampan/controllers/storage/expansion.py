@@ -42,7 +42,7 @@ def grown(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
     status.capacity[STORAGE] = size
     status.allocatedResources[STORAGE] = size
     status.allocatedResourceStatuses.pop(STORAGE, None)
-    status.conditions = [found for found in status.conditions if found.type not in _RESIZING]
+    status.conditions = [condition for condition in status.conditions if condition.type not in _RESIZING]
     return changed
 
 
@@ -79,8 +79,8 @@ class VolumeExpander:
             size = {"spec": {"capacity": {STORAGE: str(requested(claim))}}}
             await self._volumes.patch(volume.metadata.name, size)
         await self._claims.update_status(grown(claim))
-        said = f"ExpandVolume succeeded for volume {key_of(claim)}"
-        self._events.event(claim, NORMAL, "VolumeResizeSuccessful", said)
+        message = f"ExpandVolume succeeded for volume {key_of(claim)}"
+        self._events.event(claim, NORMAL, "VolumeResizeSuccessful", message)
 
 
 def make(parts: Parts) -> VolumeExpander:

@@ -61,8 +61,8 @@ def _remove(path: Path) -> None:
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-    except OSError as fault:
-        raise VolumeError(f"{path}: {fault.strerror or fault}") from fault
+    except OSError as error:
+        raise VolumeError(f"{path}: {error.strerror or error}") from error
 
 
 def _on(node: Node) -> VolumeNodeAffinity:

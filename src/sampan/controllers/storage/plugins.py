@@ -53,10 +53,10 @@ class Plugins:
 
     def provisioner(self, name: str) -> VolumePlugin | None:
         """Return the plug-in, or None for an external provisioner."""
-        found = self._plugins.get(name)
-        if found is None and name.startswith(_BUILT_IN):
+        plugin = self._plugins.get(name)
+        if plugin is None and name.startswith(_BUILT_IN):
             raise VolumeError(f"no volume plugin matched name: {name}")
-        return found
+        return plugin
 
     def remover(self, volume: PersistentVolume) -> VolumePlugin | None:
         """Return the plug-in that deletes the volume, or None if an external controller does."""

@@ -16,10 +16,10 @@ FINALIZER = "kubernetes.io/vac-protection"
 
 def named_by_claim(claim: PersistentVolumeClaim) -> Iterable[Hashable]:
     """Return the requested class, the current one, and the target of a modification in progress."""
-    found = {claim.spec.volumeAttributesClassName, claim.status.currentVolumeAttributesClassName}
+    names = {claim.spec.volumeAttributesClassName, claim.status.currentVolumeAttributesClassName}
     if claim.status.modifyVolumeStatus is not None:
-        found.add(claim.status.modifyVolumeStatus.targetVolumeAttributesClassName)
-    return [name for name in found if name]
+        names.add(claim.status.modifyVolumeStatus.targetVolumeAttributesClassName)
+    return [name for name in names if name]
 
 
 def named_by_volume(volume: PersistentVolume) -> Iterable[Hashable]:
@@ -46,13 +46,13 @@ class ClassProtection:
         self._volumes.add_index(named_by_volume)
 
     async def reconcile(self, key: str) -> None:
-        found = self._known.get(key)
-        if found is None:
+        attributes_class = self._known.get(key)
+        if attributes_class is None:
             return
-        if lacks(found, FINALIZER):
-            await protect(self._classes, found, FINALIZER)
-        elif is_candidate(found, FINALIZER) and not self._is_used(key):
-            await release(self._classes, found, FINALIZER)
+        if lacks(attributes_class, FINALIZER):
+            await protect(self._classes, attributes_class, FINALIZER)
+        elif is_candidate(attributes_class, FINALIZER) and not self._is_used(key):
+            await release(self._classes, attributes_class, FINALIZER)
 
     def _is_used(self, name: str) -> bool:
         return bool(self._claims.find(named_by_claim, name) or self._volumes.find(named_by_volume, name))

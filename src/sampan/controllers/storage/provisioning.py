@@ -85,24 +85,24 @@ class Provisioning:
         if await self._exists(volume_name(claim)):
             return
         try:
-            wanted = self._wanted(claim, found, plugin)
+            request = self._wanted(claim, found, plugin)
         except VolumeError as error:
             self._writes.say(claim, Word(WARNING, FAILED, str(error)))
             raise
         try:
             with self._activity:
-                special = await plugin.provision(wanted)
+                special = await plugin.provision(request)
         except VolumeError as error:
             await self._choose_again(claim)
             why = f'Failed to provision volume with StorageClass "{found.metadata.name}": {error}'
             self._writes.say(claim, Word(WARNING, FAILED, why))
             raise
         try:
-            await self._writes.volumes.create(provisioned(wanted, special, plugin.name))
+            await self._writes.volumes.create(provisioned(request, special, plugin.name))
         except errors.AlreadyExists:
             return
-        said = f"Successfully provisioned volume {wanted.name} using {plugin.name}"
-        self._writes.say(claim, Word(NORMAL, "ProvisioningSucceeded", said))
+        message = f"Successfully provisioned volume {request.name} using {plugin.name}"
+        self._writes.say(claim, Word(NORMAL, "ProvisioningSucceeded", message))
 
     def _wanted(self, claim: PersistentVolumeClaim, found: StorageClass, plugin: VolumePlugin) -> Wanted:
         if claim.spec.dataSource is not None:

@@ -15,11 +15,11 @@ class Writes:
 
     async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Bind volume and claim. The volume is written first, as only one claim can win it."""
-        if (taken := binding.volume_bound(volume, claim)) is not None:
-            volume = await self.volumes.update(taken)
+        if (bound_volume := binding.volume_bound(volume, claim)) is not None:
+            volume = await self.volumes.update(bound_volume)
         volume = await self.volume_in(volume, BOUND)
-        if (named := binding.claim_bound(claim, volume)) is not None:
-            claim = await self.claims.update(named)
+        if (bound_claim := binding.claim_bound(claim, volume)) is not None:
+            claim = await self.claims.update(bound_claim)
         await self.claim_in(claim, BOUND, volume)
 
     async def unbind(self, volume: PersistentVolume) -> None:
