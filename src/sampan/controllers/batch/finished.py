@@ -18,8 +18,8 @@ def is_finished(job: Job) -> bool:
 
 
 def has_succeeded(job: Job) -> bool:
-    found = finished_condition(job)
-    return found is not None and found.type == COMPLETE
+    condition = finished_condition(job)
+    return condition is not None and condition.type == COMPLETE
 
 
 __all__ = ["COMPLETE", "FAILED", "finished_condition", "has_succeeded", "is_finished"]

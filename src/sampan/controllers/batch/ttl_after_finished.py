@@ -44,14 +44,14 @@ class TtlAfterFinishedController:
         self._client, self._jobs, self._clock = client.of(Job), informers.of(Job).lister, clock
 
     async def reconcile(self, key: Key) -> float | None:
-        left = left_s(self._jobs.by_key(key), self._clock.now())
-        if left is None or left > 0:
-            return left
+        remaining_s = left_s(self._jobs.by_key(key), self._clock.now())
+        if remaining_s is None or remaining_s > 0:
+            return remaining_s
         try:
             fresh = await self._client.get(key.name, key.namespace)
-            left = left_s(fresh, self._clock.now())
-            if left is None or left > 0:
-                return left
+            remaining_s = left_s(fresh, self._clock.now())
+            if remaining_s is None or remaining_s > 0:
+                return remaining_s
             options = Delete(propagation="Foreground", uid=fresh.metadata.uid)
             await self._client.delete(key.name, key.namespace, options=options)
         except errors.NotFound:

@@ -96,10 +96,10 @@ class ResourceQuotaController:
         resources = counted_resources(quota, evaluator_of)
         counted = await self._counted(quota, resources)
         quiet_s = self._quiet_s(quota)
-        wanted = status_for(quota, counted, may_lower=quiet_s >= SETTLE_S)
-        if not is_same(wanted, quota.status):
+        desired = status_for(quota, counted, may_lower=quiet_s >= SETTLE_S)
+        if not is_same(desired, quota.status):
             changed = copy_of(quota)
-            changed.status = wanted
+            changed.status = desired
             await self._client.of(ResourceQuota).update_status(changed)
         if quiet_s < SETTLE_S and has_less(counted, quota):
             return SETTLE_S - quiet_s
@@ -108,10 +108,10 @@ class ResourceQuotaController:
     def _quiet_s(self, quota: ResourceQuota) -> float:
         """Return for how many seconds the quota has been seen unchanged."""
         meta, now = quota.metadata, self._clock.monotonic()
-        seen = self._seen.setdefault(meta.namespace, {})
-        version, since = seen.get(meta.name, ("", now))
+        versions = self._seen.setdefault(meta.namespace, {})
+        version, since = versions.get(meta.name, ("", now))
         if version != meta.resourceVersion:
-            seen[meta.name] = (meta.resourceVersion, now)
+            versions[meta.name] = (meta.resourceVersion, now)
             return 0.0
         return now - since
 
@@ -128,12 +128,16 @@ class ResourceQuotaController:
         lister = self._listers.get(resource)
         if lister is not None:
             return lister.list(namespace)
-        known, _ = await self._discover()
-        found = [one for one in known if (one.group, one.plural) == resource and one.namespaced]
-        if not found:
+        served, _ = await self._discover()
+        matching = [
+            candidate
+            for candidate in served
+            if (candidate.group, candidate.plural) == resource and candidate.namespaced
+        ]
+        if not matching:
             return None
         try:
-            return (await self._client.metadata(found[0]).list_all(Selection(namespace=namespace))).items
+            return (await self._client.metadata(matching[0]).list_all(Selection(namespace=namespace))).items
         except errors.NotFound:
             return None
 

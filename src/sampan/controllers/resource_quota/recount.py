@@ -21,17 +21,17 @@ _COUNT = "count/"
 def counted_resources(quota: ResourceQuota, evaluator_of: Callable[[str, str], Evaluator | None]) -> set[GroupPlural]:
     """Return the resources whose objects must be counted for this quota."""
     hard = quota.spec.hard
-    found = set()
+    resources = set()
     for resource in _BASIC:
         evaluator = evaluator_of(*resource)
         if evaluator is not None and evaluator.names_in(hard):
-            found.add(resource)
+            resources.add(resource)
     for name in hard:
         if name.startswith(_COUNT):
             plural, _, group = name.removeprefix(_COUNT).partition(".")
             if evaluator_of(group, plural) is not None and count_name(group, plural) == name:
-                found.add((group, plural))
-    return found
+                resources.add((group, plural))
+    return resources
 
 
 def usage_of(quota: ResourceQuota, evaluator: Evaluator, objects: Iterable[Any], now: float) -> Amounts:

@@ -73,8 +73,8 @@ class CronJobController:
     async def _sync(self, cron: CronJob, jobs: Sequence[Job]) -> float | None:
         await self._check_active(cron, jobs)
         decision = decide(cron, self._clock.now())
-        for told in decision.told:
-            self._events.event(cron, told.type, told.reason, told.message)
+        for event in decision.told:
+            self._events.event(cron, event.type, event.reason, event.message)
         if decision.start is not None and not await self._start(cron, decision.start):
             return None
         return decision.again_s
@@ -87,16 +87,16 @@ class CronJobController:
         A changed schedule applies from its next time on; its times before now are not made up for.
         """
         timing = (cron.spec.schedule, cron.spec.timeZone)
-        known = self._timings.setdefault(cron.metadata.uid, timing)
+        previous = self._timings.setdefault(cron.metadata.uid, timing)
         self._timings[cron.metadata.uid] = timing
-        return known != timing
+        return previous != timing
 
     def _next_time(self, cron: CronJob) -> float | None:
         try:
             return wait_s(cron, self._clock.now(), next_of(cron))
         except ScheduleError:
-            told = f"unparseable schedule for cronjob: {cron.spec.schedule}"
-            self._events.event(cron, WARNING, "UnParseableCronJobSchedule", told)
+            message = f"unparseable schedule for cronjob: {cron.spec.schedule}"
+            self._events.event(cron, WARNING, "UnParseableCronJobSchedule", message)
             return None
 
     def _forget_gone(self, old: Any | None, new: Any | None) -> None:
@@ -119,13 +119,13 @@ class CronJobController:
         finished, is_listed = finished_condition(job), _is_listed(cron, job)
         if finished is None:
             if not is_listed and not await self._is_listed_by_server(cron, job):
-                told = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
-                self._events.event(cron, WARNING, "UnexpectedJob", told)
+                message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+                self._events.event(cron, WARNING, "UnexpectedJob", message)
             return
         if is_listed:
             _drop(cron, job.metadata.uid)
-            told = f"Saw completed job: {job.metadata.name}, condition: {finished.type}"
-            self._events.event(cron, NORMAL, "SawCompletedJob", told)
+            message = f"Saw completed job: {job.metadata.name}, condition: {finished.type}"
+            self._events.event(cron, NORMAL, "SawCompletedJob", message)
         if has_succeeded(job):
             _note_success(cron, job)
 
@@ -149,18 +149,18 @@ class CronJobController:
             await self._replace(cron)
         job = job_for(cron, time, zone_of(cron))
         try:
-            made = await self._job_client.create(job)
+            created = await self._job_client.create(job)
         except errors.AlreadyExists:
-            made = await self._job_client.get(job.metadata.name, job.metadata.namespace)
-            if not is_controlled_by(made, cron) or _is_listed(cron, made):
+            created = await self._job_client.get(job.metadata.name, job.metadata.namespace)
+            if not is_controlled_by(created, cron) or _is_listed(cron, created):
                 return False
         except errors.ApiError as error:
             if not is_namespace_ending(error):
                 self._events.event(cron, WARNING, "FailedCreate", f"Error creating job: {error}")
             raise
         else:
-            self._events.event(cron, NORMAL, "SuccessfulCreate", f"Created job {made.metadata.name}")
-        cron.status.active.append(reference(made))
+            self._events.event(cron, NORMAL, "SuccessfulCreate", f"Created job {created.metadata.name}")
+        cron.status.active.append(reference(created))
         cron.status.lastScheduleTime = format_time(time)
         return True
 

@@ -40,8 +40,8 @@ def decide(cron: CronJob, now: float) -> Decision:
     decision = Decision()
     if cron.metadata.deletionTimestamp is not None:
         return decision
-    if (fault := _zone_fault(cron)) is not None:
-        decision.told.append(fault)
+    if (event := _zone_fault(cron)) is not None:
+        decision.told.append(event)
     elif not cron.spec.suspend and (next_after := _readable(cron, decision)) is not None:
         _decide(cron, now, next_after, decision)
     return decision
@@ -83,12 +83,12 @@ def _readable(cron: CronJob, decision: Decision) -> Next | None:
 
 def _decide(cron: CronJob, now: float, next_after: Next, decision: Decision) -> None:
     try:
-        found = due(cron, now, next_after, within_deadline=True)
+        due_time = due(cron, now, next_after, within_deadline=True)
     except InvalidSchedule as error:
         decision.told.append(Told(WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}"))
         return
-    if found.time is not None:
-        decision.start = _started(cron, now, found, found.time, decision.told)
+    if due_time.time is not None:
+        decision.start = _started(cron, now, due_time, due_time.time, decision.told)
     decision.again_s = wait_s(cron, now, next_after, last=decision.start)
 
 

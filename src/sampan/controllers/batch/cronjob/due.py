@@ -54,18 +54,20 @@ def due(cron: CronJob, now: float, next_after: Next, *, last: float | None = Non
 def wait_s(cron: CronJob, now: float, next_after: Next, *, last: float | None = None) -> float | None:
     """Return the seconds until the next scheduled time, or None if there is none."""
     try:
-        found = due(cron, now, next_after, last=last, within_deadline=False)
+        due_time = due(cron, now, next_after, last=last, within_deadline=False)
     except InvalidSchedule:
         start = now
     else:
-        start = found.time if found.time is not None else found.since if found.missed is Missed.NONE else now
+        start = (
+            due_time.time if due_time.time is not None else due_time.since if due_time.missed is Missed.NONE else now
+        )
     following = next_after(start)
     return None if following is None else following + MARGIN_S - now
 
 
 def _since(cron: CronJob, now: float, last: float | None, within_deadline: bool) -> float:
-    known = cron.status.lastScheduleTime or cron.metadata.creationTimestamp
-    since = last if last is not None else parse_time(known) if known else now
+    recorded = cron.status.lastScheduleTime or cron.metadata.creationTimestamp
+    since = last if last is not None else parse_time(recorded) if recorded else now
     deadline = cron.spec.startingDeadlineSeconds
     return max(since, now - deadline) if within_deadline and deadline is not None else since
 
@@ -80,8 +82,8 @@ def _last_of_many(since: float, first: float, second: float, now: float, next_af
     if apart < 1:
         raise InvalidSchedule(_IMPOSSIBLE)
     count = int(now - first) // apart + 1
-    found = _last_by(now, first + (count - 2) * apart, next_after)
-    return Due(since, found, Missed.MANY if count > MANY else Missed.FEW)
+    last = _last_by(now, first + (count - 2) * apart, next_after)
+    return Due(since, last, Missed.MANY if count > MANY else Missed.FEW)
 
 
 def _last_by(now: float, start: float, next_after: Next) -> float | None:
@@ -90,20 +92,20 @@ def _last_by(now: float, start: float, next_after: Next) -> float | None:
     A schedule such as every minute of the first half of the year can have hundreds of thousands of times within one
     interval, so that after the first few the search continues by bisection.
     """
-    found, following = None, next_after(start)
+    last, following = None, next_after(start)
     for _ in range(_WALKED):
         if following is None or following > now:
-            return found
-        found, following = following, next_after(following)
-    low, high = found, now  # Invariant: `low` is a scheduled time, and no scheduled time is in (high, now].
+            return last
+        last, following = following, next_after(following)
+    low, high = last, now  # Invariant: `low` is a scheduled time, and no scheduled time is in (high, now].
     while low is not None and high - low > 1:
         middle = (low + high) / 2
         following = next_after(middle)
         if following is not None and following <= now:
-            low = found = following
+            low = last = following
         else:
             high = middle
-    return found
+    return last
 
 
 def _found(moment: float | None) -> float:

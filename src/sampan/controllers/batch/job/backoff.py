@@ -64,10 +64,13 @@ def finish_time(pod: Pod) -> float:
 
 def _containers_ended(pod: Pod) -> float | None:
     """Return when the last container or sidecar terminated, or None unless all have terminated."""
-    sidecars = {each.name for each in pod.spec.initContainers if each.restartPolicy == "Always"}
+    sidecars = {container.name for container in pod.spec.initContainers if container.restartPolicy == "Always"}
     status = pod.status
-    counted = [*status.containerStatuses, *(each for each in status.initContainerStatuses if each.name in sidecars)]
-    times = [each.state.terminated.finishedAt if each.state.terminated else None for each in counted]
+    counted = [
+        *status.containerStatuses,
+        *(container for container in status.initContainerStatuses if container.name in sidecars),
+    ]
+    times = [container.state.terminated.finishedAt if container.state.terminated else None for container in counted]
     ended = [parse_time(time) for time in times if time]
     return max(ended) if ended and len(ended) == len(times) else None
 

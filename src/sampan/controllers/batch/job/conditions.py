@@ -31,16 +31,16 @@ def condition(type: str, reason: str, message: str, now: float, *, is_true: bool
 
 
 def find_true(conditions: list[JobCondition], type: str) -> JobCondition | None:
-    return next((each for each in conditions if each.type == type and each.status == "True"), None)
+    return next((candidate for candidate in conditions if candidate.type == type and candidate.status == "True"), None)
 
 
 def ensure(conditions: list[JobCondition], wanted: JobCondition) -> bool:
     """Set the condition unless it is false and absent. Return whether the list changed."""
-    for place, each in enumerate(conditions):
-        if each.type == wanted.type:
-            if (each.status, each.reason, each.message) == (wanted.status, wanted.reason, wanted.message):
+    for index, present in enumerate(conditions):
+        if present.type == wanted.type:
+            if (present.status, present.reason, present.message) == (wanted.status, wanted.reason, wanted.message):
                 return False
-            conditions[place] = wanted
+            conditions[index] = wanted
             return True
     if wanted.status == "False":
         return False

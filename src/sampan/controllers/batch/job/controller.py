@@ -105,12 +105,12 @@ class JobController:
 
     async def _sync(self, shared: Job) -> float | None:
         if shared.spec.completionMode not in (None, INDEXED, NON_INDEXED):
-            told = "Skipped Job sync because completion mode is unknown"
-            self._events.event(shared, WARNING, "UnknownCompletionMode", told)
+            message = "Skipped Job sync because completion mode is unknown"
+            self._events.event(shared, WARNING, "UnknownCompletionMode", message)
             return None
         uid, now = shared.metadata.uid, self._clock.now()
-        known = self._known.get(uid)
-        if (pause_s := _pause_s(shared, known, self._clock.monotonic())) > 0:
+        memory = self._known.get(uid)
+        if (pause_s := _pause_s(shared, memory, self._clock.monotonic())) > 0:
             return pause_s
         is_caught_up = self._expectations.satisfied(uid)
         pods = await self._claimed(shared)
@@ -119,7 +119,7 @@ class JobController:
         if job.status.startTime is None and not is_suspended(job):
             job.status.startTime = format_time(now)
         released = {pod.metadata.uid for pod in pods if self._writes.is_stale(pod)}
-        failures = known.failures if known is not None else Failures()
+        failures = memory.failures if memory is not None else Failures()
         view = look(job, pods, released=released, failures=failures, now=now)
         sync = JobSync(view=view, is_caught_up=is_caught_up, changes=self._changes, writer=writer, events=self._events)
         try:

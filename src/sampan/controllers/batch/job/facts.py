@@ -69,5 +69,5 @@ def all_failures_before(pod: Pod) -> int:
 def _count(pod: Pod, annotation: str) -> int:
     text = pod.metadata.annotations.get(annotation, "")
     digits = text.removeprefix("+")
-    found = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else 0
-    return found if found <= _MOST else 0
+    count = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else 0
+    return count if count <= _MOST else 0

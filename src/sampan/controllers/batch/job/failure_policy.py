@@ -34,10 +34,10 @@ _NONE = Match()
 def judge(policy: PodFailurePolicy | None, pod: Pod) -> Match:
     if policy is None:
         return _NONE
-    for place, rule in enumerate(policy.rules or ()):
+    for index, rule in enumerate(policy.rules or ()):
         why = _why(rule, pod) if rule.action in _ACTIONS else None
         if why is not None:
-            message = f"{why} matching {rule.action} rule at index {place}" if rule.action == FAIL_JOB else ""
+            message = f"{why} matching {rule.action} rule at index {index}" if rule.action == FAIL_JOB else ""
             return Match(rule.action, message)
     return _NONE
 
@@ -70,8 +70,8 @@ def _exit_fits(container: ContainerStatus, asked: PodFailurePolicyOnExitCodesReq
 
 
 def _condition(pod: Pod, patterns: Iterable[PodFailurePolicyOnPodConditionsPattern]) -> PodCondition | None:
-    wanted = {(pattern.type, pattern.status) for pattern in patterns}
-    return next((each for each in pod.status.conditions if (each.type, each.status) in wanted), None)
+    pairs = {(pattern.type, pattern.status) for pattern in patterns}
+    return next((condition for condition in pod.status.conditions if (condition.type, condition.status) in pairs), None)
 
 
 __all__ = ["COUNT", "FAIL_INDEX", "FAIL_JOB", "IGNORE", "Match", "judge"]

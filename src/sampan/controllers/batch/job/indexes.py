@@ -31,8 +31,8 @@ class Indexes:
         return Indexes(_joined((*self.spans, *other.spans))) if other.spans else self
 
     def __contains__(self, index: int) -> bool:
-        found = bisect_left(self.spans, index, key=lambda span: span[1])
-        return found < len(self.spans) and self.spans[found][0] <= index
+        position = bisect_left(self.spans, index, key=lambda span: span[1])
+        return position < len(self.spans) and self.spans[position][0] <= index
 
     def __len__(self) -> int:
         return sum(last - first + 1 for first, last in self.spans)
@@ -54,13 +54,13 @@ class Indexes:
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    found: list[Span] = []
+    joined: list[Span] = []
     for first, last in sorted(spans):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], last))
         else:
-            found.append((first, last))
-    return tuple(found)
+            joined.append((first, last))
+    return tuple(joined)
 
 
 def _spans(text: str, completions: int) -> Iterator[Span]:

@@ -8,9 +8,9 @@ def met(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> s
     """Return the message for the first rule that is met, or None if none is."""
     if policy is None or not succeeded.spans:
         return None
-    for place, rule in enumerate(policy.rules or ()):
+    for index, rule in enumerate(policy.rules or ()):
         if _is_met(rule, completions, succeeded):
-            return f"Matched rules at index {place}"
+            return f"Matched rules at index {index}"
     return None
 
 
@@ -18,9 +18,9 @@ def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Indexes) -> bo
     count = rule.succeededCount
     if rule.succeededIndexes is None:
         return count is not None and len(succeeded) >= count
-    asked = Indexes.parse(rule.succeededIndexes, completions)
-    found = asked.overlap(succeeded)
-    return bool(asked.spans) and (found == len(asked) or (count is not None and found >= count))
+    required = Indexes.parse(rule.succeededIndexes, completions)
+    count_met = required.overlap(succeeded)
+    return bool(required.spans) and (count_met == len(required) or (count is not None and count_met >= count))
 
 
 __all__ = ["met"]

@@ -101,15 +101,15 @@ class JobSync:
         """Count the finished pods, then finish the job if its outcome is decided and all pods are counted."""
         uncounted = {pod.metadata.uid for pod in self._view.tracked}
         tally.settle(self._status, uncounted)
-        taken = tally.take(self._view, self._finished, self._status)
+        batch = tally.take(self._view, self._finished, self._status)
         finished = self._seal()
         await self._writer.write()
         self.has_named = True
-        error = await self._release(taken.release, uncounted)
+        error = await self._release(batch.release, uncounted)
         if error is not None:
             await self._writer.write()
             raise error
-        is_over = finished is not None and not taken.is_full and effect.terminating == 0
+        is_over = finished is not None and not batch.is_full and effect.terminating == 0
         if finished is not None and is_over and tally.is_settled(self._status):
             await self._finish(finished)
         else:
@@ -142,8 +142,8 @@ class JobSync:
             self._events.event(job, WARNING, finished.reason, finished.message)
             return
         if job.spec.completions is not None and job.status.succeeded > job.spec.completions:
-            told = "Too many succeeded pods running after completion count reached"
-            self._events.event(job, WARNING, "TooManySucceededPods", told)
+            message = "Too many succeeded pods running after completion count reached"
+            self._events.event(job, WARNING, "TooManySucceededPods", message)
         self._events.event(job, NORMAL, "Completed", "Job completed")
 
 

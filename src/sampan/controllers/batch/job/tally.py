@@ -33,20 +33,20 @@ class Taken:
 
 def take(view: JobView, finished: JobCondition | None, status: JobStatus) -> Taken:
     """Record in the status the pods to be counted. `finished` is the condition that decides the outcome, or None."""
-    uncounted, new_indexes, taken = uncounted_of(status), set[int](), Taken([], False)
+    uncounted, new_indexes, batch = uncounted_of(status), set[int](), Taken([], False)
     known = {*uncounted.succeeded, *uncounted.failed}
     for pod in _in_order(view):
         if not _may_go(view, pod, finished):
             continue
-        taken.release.append(pod)
+        batch.release.append(pod)
         if pod.metadata.uid not in known:
             _name(view, pod, finished, uncounted, new_indexes)
         if len(new_indexes) + len(uncounted.succeeded) + len(uncounted.failed) >= MOST_UNCOUNTED:
-            taken.is_full = True
+            batch.is_full = True
             break
     if is_indexed(view.job):
         _enter_indexes(view, new_indexes, status)
-    return taken
+    return batch
 
 
 def _name(

@@ -29,14 +29,14 @@ def pod_of(job: Job, index: int | None, held: Mapping[int, Pod]) -> Pod:
     template = job.spec.template
     if index is None:
         return pod_from(template, job, finalizers=[TRACKING])
-    said = {COMPLETION_INDEX: str(index)}
+    index_entry = {COMPLETION_INDEX: str(index)}
     counts = _failure_counts(job, held.get(index)) if has_limit_per_index(job) else {}
     return pod_from(
         template,
         job,
         generate_name=_prefix(job.metadata.name, index),
-        labels=said,
-        annotations={**said, **counts},
+        labels=index_entry,
+        annotations={**index_entry, **counts},
         finalizers=[TRACKING],
         spec=_indexed_spec(job, index),
     )
@@ -47,8 +47,8 @@ def _indexed_spec(job: Job, index: int) -> PodSpec:
     return msgspec.structs.replace(
         spec,
         hostname=f"{job.metadata.name}-{index}",
-        initContainers=[_with_index(each) for each in spec.initContainers],
-        containers=[_with_index(each) for each in spec.containers or ()],
+        initContainers=[_with_index(container) for container in spec.initContainers],
+        containers=[_with_index(container) for container in spec.containers or ()],
     )
 
 

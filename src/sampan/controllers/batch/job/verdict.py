@@ -28,18 +28,18 @@ def verdict(view: JobView) -> JobCondition | None:
 
     A Failed condition means that the job already has its FailureTarget.
     """
-    found = view.job.status.conditions
-    if (met := c.find_true(found, c.SUCCESS_MET)) is not None:
+    conditions = view.job.status.conditions
+    if (met := c.find_true(conditions, c.SUCCESS_MET)) is not None:
         return met
-    if (target := c.find_true(found, c.FAILURE_TARGET)) is not None:
+    if (target := c.find_true(conditions, c.FAILURE_TARGET)) is not None:
         return c.final(target, view.now)
     return _failure(view) or _success(view)
 
 
 def is_complete(job: Job, succeeded: int, active: int) -> bool:
     """Whether enough pods succeeded. Without completions, one success is enough once no pod is active."""
-    wanted = job.spec.completions
-    return active == 0 and (succeeded > 0 if wanted is None else succeeded >= wanted)
+    completions = job.spec.completions
+    return active == 0 and (succeeded > 0 if completions is None else succeeded >= completions)
 
 
 def completed(now: float) -> JobCondition:

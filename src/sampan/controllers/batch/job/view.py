@@ -119,15 +119,15 @@ def _fails_index(job: Job, pod: Pod) -> bool:
 
 def _held(job: Job, pods: Sequence[Pod], settled: Indexes) -> dict[int, Pod]:
     """Return the last failed pod of each index that has neither finished nor an active pod."""
-    found: dict[int, Pod] = {}
+    latest: dict[int, Pod] = {}
     for pod in pods:
         index = completion_index(pod)
         if index is None or index in settled or not has_failed(pod, job):
             continue
-        last = found.get(index)
+        last = latest.get(index)
         if last is None or _is_later(pod, last):
-            found[index] = pod
-    return found
+            latest[index] = pod
+    return latest
 
 
 def _is_later(pod: Pod, last: Pod) -> bool:

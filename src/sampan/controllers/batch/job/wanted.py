@@ -38,12 +38,12 @@ def pods_wanted(view: JobView) -> PodPlan:
     job, active = view.job, len(view.active)
     if is_suspended(job):
         return PodPlan(remove=_first_to_go(job, view.active, active))
-    wanted = _active_wanted(view)
-    remove = _first_to_go(job, view.active, max(active - wanted, 0))[:MOST_AT_ONCE]
+    desired = _active_wanted(view)
+    remove = _first_to_go(job, view.active, max(active - desired, 0))[:MOST_AT_ONCE]
     if remove:
         return PodPlan(remove=remove)
     waited_for = view.terminating if replaces_only_failed(job) else 0
-    missing = min(wanted - waited_for - active, MOST_AT_ONCE)
+    missing = min(desired - waited_for - active, MOST_AT_ONCE)
     return _creations(view, missing) if missing > 0 else PodPlan()
 
 
@@ -76,10 +76,10 @@ def _independent_creations(view: JobView, indexes: Sequence[int]) -> PodPlan:
 
 def _next_indexes(view: JobView, count: int) -> list[int]:
     """Return the first indexes that have neither finished nor an active pod."""
-    taken = view.succeeded_indexes | indexes_of(view.active) | (view.failed_indexes or Indexes())
+    unavailable = view.succeeded_indexes | indexes_of(view.active) | (view.failed_indexes or Indexes())
     if replaces_only_failed(view.job):
-        taken |= indexes_of([pod for pod in view.pods if is_terminating(pod)])
-    return list(islice(taken.missing(completions_of(view.job)), count))
+        unavailable |= indexes_of([pod for pod in view.pods if is_terminating(pod)])
+    return list(islice(unavailable.missing(completions_of(view.job)), count))
 
 
 def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
@@ -93,18 +93,18 @@ def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
 
 
 def _superfluous(job: Job, pods: Sequence[Pod]) -> list[Pod]:
-    found: list[Pod] = []
+    superfluous: list[Pod] = []
     by_index: dict[int, list[Pod]] = {}
     for pod in pods:
         index = completion_index(pod)
         if index is None or not has_valid_index(job, pod):
-            found.append(pod)
+            superfluous.append(pod)
         else:
             by_index.setdefault(index, []).append(pod)
     for same in by_index.values():
         if len(same) > 1:
-            found += plain_order(same)[:-1]
-    return found
+            superfluous += plain_order(same)[:-1]
+    return superfluous
 
 
 __all__ = ["MOST_AT_ONCE", "PodPlan", "pods_wanted"]
