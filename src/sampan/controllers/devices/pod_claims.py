@@ -26,10 +26,10 @@ def claim_name(pod: Pod, wanted: PodResourceClaim) -> str | None:
 
 def claim_names(pod: Pod) -> list[str]:
     """Return the names of all existing claims of the pod, including the one for its extended resources."""
-    found = [claim_name(pod, wanted) for wanted in pod.spec.resourceClaims]
+    names = [claim_name(pod, pod_claim) for pod_claim in pod.spec.resourceClaims]
     if pod.status.extendedResourceClaimStatus is not None:
-        found.append(pod.status.extendedResourceClaimStatus.resourceClaimName)
-    return [name for name in found if name]
+        names.append(pod.status.extendedResourceClaimStatus.resourceClaimName)
+    return [name for name in names if name]
 
 
 def has_claims(pod: Pod) -> bool:
@@ -39,14 +39,14 @@ def has_claims(pod: Pod) -> bool:
 def by_claim(pod: Pod) -> Iterable[Hashable]:
     if not pod.spec.resourceClaims:
         return ()
-    names = (claim_name(pod, wanted) for wanted in pod.spec.resourceClaims)
+    names = (claim_name(pod, pod_claim) for pod_claim in pod.spec.resourceClaims)
     return [Key(pod.metadata.namespace, name) for name in names if name]
 
 
 def by_template(pod: Pod) -> Iterable[Hashable]:
     if not pod.spec.resourceClaims:
         return ()
-    names = (wanted.resourceClaimTemplateName for wanted in pod.spec.resourceClaims)
+    names = (pod_claim.resourceClaimTemplateName for pod_claim in pod.spec.resourceClaims)
     return [Key(pod.metadata.namespace, name) for name in names if name]
 
 
@@ -76,15 +76,15 @@ def consumer(pod: Pod) -> ResourceClaimConsumerReference:
 
 
 def claim_from(template: ResourceClaimTemplate, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim:
-    meta, said = pod.metadata, template.spec.metadata
+    meta, template_meta = pod.metadata, template.spec.metadata
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     return ResourceClaim(
         metadata=ObjectMeta(
             generateName=base_name(meta.name, wanted.name),
             namespace=meta.namespace,
             ownerReferences=[owner],
-            annotations={**said.annotations, ANNOTATION: wanted.name},
-            labels=said.labels,
+            annotations={**template_meta.annotations, ANNOTATION: wanted.name},
+            labels=template_meta.labels,
         ),
         spec=template.spec.spec,
     )

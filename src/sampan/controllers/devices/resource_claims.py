@@ -111,18 +111,18 @@ class ResourceClaims:
             await self._sync_pod(pod)
 
     async def _sync_pod(self, pod: Pod) -> None:
-        made: dict[str, str] = {}
-        for wanted in pod.spec.resourceClaims:
+        claim_names: dict[str, str] = {}
+        for pod_claim in pod.spec.resourceClaims:
             try:
-                name = await self._made_for(pod, wanted)
+                name = await self._made_for(pod, pod_claim)
             except errors.ApiError as error:
-                why = f"PodResourceClaim {wanted.name}: {error}"
+                why = f"PodResourceClaim {pod_claim.name}: {error}"
                 self._events.event(pod, WARNING, "FailedResourceClaimCreation", why)
                 raise
             if name:
-                made[wanted.name] = name
-        if made:
-            await self._tell(pod, made)
+                claim_names[pod_claim.name] = name
+        if claim_names:
+            await self._tell(pod, claim_names)
         if pod.spec.nodeName:
             await self._reserve_all(pod)
 
@@ -160,10 +160,10 @@ class ResourceClaims:
         return claim
 
     async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
-        known = {status.name: status.resourceClaimName for status in pod.status.resourceClaimStatuses}
+        present = {status.name: status.resourceClaimName for status in pod.status.resourceClaimStatuses}
         statuses = [
             {"name": name, **({"resourceClaimName": claim} if claim is not None else {})}
-            for name, claim in {**known, **made}.items()
+            for name, claim in {**present, **made}.items()
         ]
         patch = {"apiVersion": "v1", "kind": "Pod", "status": {"resourceClaimStatuses": statuses}}
         await self._pods_client.patch(
@@ -177,25 +177,25 @@ class ResourceClaims:
 
     async def _reserve_all(self, pod: Pod) -> None:
         """Reserve the claims of a pod that was assigned to a node without the scheduler, which otherwise does this."""
-        for wanted in pod.spec.resourceClaims:
-            name = pod_claims.claim_name(pod, wanted)
+        for pod_claim in pod.spec.resourceClaims:
+            name = pod_claims.claim_name(pod, pod_claim)
             claim = self._claims.get(name, pod.metadata.namespace) if name else None
             if claim is None:
                 continue
-            is_own = wanted.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod)
+            is_own = pod_claim.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod)
             if is_own and pod_claims.needs_reservation(claim, pod):
                 await self._update_status(claim, reservedFor=[*claim.status.reservedFor, pod_claims.consumer(pod)])
 
     # -- claims ------------------------------------------------------------------------------------------------------
 
     async def _sync_claim(self, claim: ResourceClaim) -> None:
-        has = claim.status.reservedFor
-        left = [consumer for consumer in has if await self._is_needed_by(claim, consumer)]
-        if len(left) < len(has):
-            claim = await self._release(claim, left)
-        elif not left and claim.metadata.deletionTimestamp is not None and FINALIZER in claim.metadata.finalizers:
+        reserved_for = claim.status.reservedFor
+        consumers = [consumer for consumer in reserved_for if await self._is_needed_by(claim, consumer)]
+        if len(consumers) < len(reserved_for):
+            claim = await self._release(claim, consumers)
+        elif not consumers and claim.metadata.deletionTimestamp is not None and FINALIZER in claim.metadata.finalizers:
             claim = await self._let_go(claim)
-        if not left and self._has_done_owner(claim):
+        if not consumers and self._has_done_owner(claim):
             try:
                 await self._claims_client.delete(claim.metadata.name, claim.metadata.namespace)
             except errors.NotFound:
@@ -243,8 +243,8 @@ class ResourceClaims:
         return await self._claims_client.update_status(msgspec.structs.replace(claim, status=status))
 
     async def _without_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
-        left = [each for each in claim.metadata.finalizers if each != FINALIZER]
-        meta = msgspec.structs.replace(claim.metadata, finalizers=left)
+        finalizers = [finalizer for finalizer in claim.metadata.finalizers if finalizer != FINALIZER]
+        meta = msgspec.structs.replace(claim.metadata, finalizers=finalizers)
         return await self._claims_client.update(msgspec.structs.replace(claim, metadata=meta))
 
 

@@ -31,7 +31,7 @@ def by_pool(obj: ResourceClaim | ResourceSlice) -> Iterable[Hashable]:
         return ((obj.spec.driver, obj.spec.pool.name),)
     if obj.status.allocation is None:
         return ()
-    return {(each.driver, each.pool) for each in obj.status.allocation.devices.results}
+    return {(device.driver, device.pool) for device in obj.status.allocation.devices.results}
 
 
 def _pod_key(pod: Pod) -> Iterable[Hashable]:
@@ -39,8 +39,8 @@ def _pod_key(pod: Pod) -> Iterable[Hashable]:
 
 
 def _consumers(claim: ResourceClaim) -> Iterable[Hashable]:
-    pods = [each for each in claim.status.reservedFor if each.resource == "pods" and not each.apiGroup]
-    return [Key(claim.metadata.namespace, each.name) for each in pods]
+    pods = [consumer for consumer in claim.status.reservedFor if consumer.resource == "pods" and not consumer.apiGroup]
+    return [Key(claim.metadata.namespace, consumer.name) for consumer in pods]
 
 
 class DeviceTaintEviction:
@@ -86,12 +86,12 @@ class DeviceTaintEviction:
         return soonest(self._claim_leaves_at(claim) for claim in self._claims_of(pod))
 
     def _claims_of(self, pod: Pod) -> Iterable[ResourceClaim]:
-        for wanted in pod.spec.resourceClaims:
-            name = pod_claims.claim_name(pod, wanted)
+        for pod_claim in pod.spec.resourceClaims:
+            name = pod_claims.claim_name(pod, pod_claim)
             claim = self._claims.get(name, pod.metadata.namespace) if name else None
             if claim is None or not pod_claims.is_reserved_for(claim, pod):
                 continue
-            if wanted.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod):
+            if pod_claim.resourceClaimTemplateName is None or pod_claims.is_made_for(claim, pod):
                 yield claim
 
     def _claim_leaves_at(self, claim: ResourceClaim) -> float | None:

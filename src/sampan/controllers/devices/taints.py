@@ -41,10 +41,10 @@ def leaves_at(device: Device, allocated: DeviceRequestAllocationResult) -> float
 def _leaves_at(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> float | None:
     if taint.effect != NO_EXECUTE or taint.timeAdded is None:
         return None
-    allowed = [each.tolerationSeconds for each in tolerations if is_tolerated(taint, each)]
+    allowed = [entry.tolerationSeconds for entry in tolerations if is_tolerated(taint, entry)]
     if None in allowed:
         return None
-    seconds = [max(each, 0) for each in allowed if each is not None]
+    seconds = [max(entry, 0) for entry in allowed if entry is not None]
     return times.parse_time(taint.timeAdded) + min(seconds, default=0)
 
 

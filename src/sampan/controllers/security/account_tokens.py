@@ -113,8 +113,8 @@ class AccountTokenController:
 
     async def _account(self, key: AccountKey) -> None:
         """Delete the token secrets of a deleted service account."""
-        known = self._known_accounts.get(key.name, key.namespace)
-        if known is not None and known.metadata.uid == key.uid:
+        account = self._known_accounts.get(key.name, key.namespace)
+        if account is not None and account.metadata.uid == key.uid:
             return
         for secret in self._known_secrets.list(key.namespace):
             if is_of(secret, key):
@@ -133,13 +133,13 @@ class AccountTokenController:
 
     async def _account_of(self, key: SecretKey) -> ServiceAccount | None:
         """Return the service account, read live if not cached: the secret is deleted if there is none."""
-        known = self._known_accounts.get(key.account, key.namespace)
-        if known is None or key.account_uid not in ("", known.metadata.uid):
+        account = self._known_accounts.get(key.account, key.namespace)
+        if account is None or key.account_uid not in ("", account.metadata.uid):
             try:
-                known = await self._accounts.get(key.account, key.namespace)
+                account = await self._accounts.get(key.account, key.namespace)
             except errors.NotFound:
                 return None
-        return known if key.account_uid in ("", known.metadata.uid) else None
+        return account if key.account_uid in ("", account.metadata.uid) else None
 
     async def _complete(self, secret: Secret, account: ServiceAccount) -> None:
         try:
@@ -156,10 +156,10 @@ class AccountTokenController:
 
     async def _forget(self, key: SecretKey) -> None:
         """Remove the reference to a deleted secret from its service account."""
-        known = self._known_accounts.get(key.account, key.namespace)
-        if known is None or key.account_uid not in ("", known.metadata.uid):
+        account = self._known_accounts.get(key.account, key.namespace)
+        if account is None or key.account_uid not in ("", account.metadata.uid):
             return
-        if all(ref.name != key.name for ref in known.secrets):
+        if all(ref.name != key.name for ref in account.secrets):
             return
         fresh = copy_of(await self._accounts.get(key.account, key.namespace))
         fresh.secrets = [ref for ref in fresh.secrets if ref.name != key.name]

@@ -64,16 +64,16 @@ class BootstrapSigner:
         self._known, self._secrets = informers.of(ConfigMap, _THE_MAP).lister, informers.of(Secret, OURS).lister
 
     async def reconcile(self, key: str) -> float | None:
-        found = self._known.get(NAME, NAMESPACE)
-        if found is None:
+        config_map = self._known.get(NAME, NAMESPACE)
+        if config_map is None:
             return None
         now = self._clock.now()
         secrets = sorted(self._secrets, key=lambda secret: secret.metadata.name)
         tokens = dict(token for secret in secrets if (token := signing_token(secret, now)) is not None)
-        data = signed_data(found.data, tokens)
-        if data != found.data:
-            await self._write(found, data)
-        ends = [left for secret in secrets if (left := left_s(secret, now)) > 0]
+        data = signed_data(config_map.data, tokens)
+        if data != config_map.data:
+            await self._write(config_map, data)
+        ends = [remaining_s for secret in secrets if (remaining_s := left_s(secret, now)) > 0]
         soonest = min(ends, default=float("inf"))
         return soonest if soonest != float("inf") else None
 

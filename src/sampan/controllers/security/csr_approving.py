@@ -76,19 +76,19 @@ def _names_no_address(asked: Asked) -> bool:
 
 
 def approved(request: CertificateSigningRequest, message: str) -> CertificateSigningRequest:
-    found = copy_of(request)
+    result = copy_of(request)
     condition = CertificateSigningRequestCondition(type=APPROVED, status="True", reason="AutoApproved", message=message)
-    found.status.conditions.append(condition)
-    return found
+    result.status.conditions.append(condition)
+    return result
 
 
 def review_of(request: CertificateSigningRequest, subresource: str) -> SubjectAccessReview:
     spec = request.spec
     attributes = ResourceAttributes(group=GROUP, resource=RESOURCE, verb="create", subresource=subresource, version="*")
-    asked = SubjectAccessReviewSpec(
+    review = SubjectAccessReviewSpec(
         user=spec.username, uid=spec.uid, groups=spec.groups, extra=spec.extra, resourceAttributes=attributes
     )
-    return SubjectAccessReview(spec=asked)
+    return SubjectAccessReview(spec=review)
 
 
 class CsrApprovingController:
@@ -104,12 +104,12 @@ class CsrApprovingController:
         if request is None or not is_open(request):
             return
         try:
-            asked = asked_of(read(request))
+            subject = asked_of(read(request))
         except UnreadableRequest as error:
             log.warning("not approving certificate signing request %s: %s", key.name, error)
             return
         tried = []
-        for way in recognized(request, asked):
+        for way in recognized(request, subject):
             tried.append(way.subresource)
             if await self._is_allowed(request, way):
                 await self._approve(request, way.message)

@@ -27,7 +27,7 @@ def left_s(request: CertificateSigningRequest, now: float) -> float:
 
 
 def _conditions(request: CertificateSigningRequest) -> list[tuple[str, str | None]]:
-    return [(found.type, found.lastUpdateTime) for found in request.status.conditions]
+    return [(condition.type, condition.lastUpdateTime) for condition in request.status.conditions]
 
 
 def _condition_left_s(request: CertificateSigningRequest, kind: str, updated: str | None, now: float) -> float:
@@ -65,9 +65,9 @@ class CsrCleanerController:
         request = self._known.by_key(key)
         if request is None:
             return None
-        left = left_s(request, self._clock.now())
-        if left >= 0:
-            return None if left == float("inf") else left + _WITHOUT_MARGIN_S
+        remaining_s = left_s(request, self._clock.now())
+        if remaining_s >= 0:
+            return None if remaining_s == float("inf") else remaining_s + _WITHOUT_MARGIN_S
         try:
             await self._requests.delete(key.name)
         except errors.NotFound:

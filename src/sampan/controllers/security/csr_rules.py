@@ -102,8 +102,8 @@ def kubelet_serving_fault(asked: Asked, usages: Sequence[str]) -> str:
         return "Email subjectAltNames are not allowed"
     if asked.uris:
         return "URI subjectAltNames are not allowed"
-    if fault := _usages_fault(usages, _SERVER):
-        return fault
+    if error := _usages_fault(usages, _SERVER):
+        return error
     return "" if asked.name.startswith(_NODE) else "subject common name does not begin with system:node:"
 
 

@@ -35,25 +35,27 @@ def is_due(request: CertificateSigningRequest) -> bool:
     """Whether the request is approved, for a built-in signer, and neither signed nor failed."""
     if request.spec.signerName not in SIGNERS or request.status.certificate:
         return False
-    failed = any(found.type == FAILED and found.status in ("", "True") for found in request.status.conditions)
+    failed = any(
+        condition.type == FAILED and condition.status in ("", "True") for condition in request.status.conditions
+    )
     return has(request, APPROVED) and not has(request, DENIED) and not failed
 
 
 def answered(request: CertificateSigningRequest, authority: Authority, now: float) -> CertificateSigningRequest:
     """Return a copy with the certificate, or with a Failed condition if the signer rejects the request."""
-    csr, spec, found = read(request), request.spec, copy_of(request)
-    if fault := SIGNERS[spec.signerName](asked_of(csr), spec.usages):
+    csr, spec, result = read(request), request.spec, copy_of(request)
+    if error := SIGNERS[spec.signerName](asked_of(csr), spec.usages):
         condition = CertificateSigningRequestCondition(
             type=FAILED,
             status="True",
             reason="SignerValidationFailure",
-            message=fault,
+            message=error,
             lastUpdateTime=times.format_time(now),
         )
-        found.status.conditions.append(condition)
+        result.status.conditions.append(condition)
     else:
-        found.status.certificate = authority.sign(csr, spec.usages, spec.expirationSeconds, now)
-    return found
+        result.status.certificate = authority.sign(csr, spec.usages, spec.expirationSeconds, now)
+    return result
 
 
 class CsrSigningController:

@@ -102,18 +102,18 @@ def _extensions(
 ) -> list[tuple[x509.ExtensionType, bool]]:
     from cryptography import x509
 
-    found: list[tuple[x509.ExtensionType, bool]] = []
+    extensions: list[tuple[x509.ExtensionType, bool]] = []
     if flags := {_USAGES[usage] for usage in usages if usage in _USAGES}:
-        found.append((x509.KeyUsage(**{name: name in flags for name in set(_USAGES.values())}), True))
+        extensions.append((x509.KeyUsage(**{name: name in flags for name in set(_USAGES.values())}), True))
     if extended := sorted({_EXTENDED[usage] for usage in usages if usage in _EXTENDED}):
-        found.append((x509.ExtendedKeyUsage([x509.ObjectIdentifier(oid) for oid in extended]), False))
-    found.append((x509.BasicConstraints(ca=False, path_length=None), True))
-    found.append((x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), False))
+        extensions.append((x509.ExtendedKeyUsage([x509.ObjectIdentifier(oid) for oid in extended]), False))
+    extensions.append((x509.BasicConstraints(ca=False, path_length=None), True))
+    extensions.append((x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), False))
     try:
         names = csr.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return found
-    return [*found, (names, False)]
+        return extensions
+    return [*extensions, (names, False)]
 
 
 __all__ = ["Authority", "CannotSign", "lifetime_s", "span"]

@@ -20,11 +20,11 @@ def text_of(secret: Secret, key: str) -> str:
 
 def left_s(secret: Secret, now: float) -> float:
     """Return the seconds until the token expires: infinity without an expiration, minus infinity if it is invalid."""
-    said = text_of(secret, "expiration")
-    if not said:
+    expiration = text_of(secret, "expiration")
+    if not expiration:
         return float("inf")
     try:
-        return parse_time(said) - now
+        return parse_time(expiration) - now
     except ValueError:
         return float("-inf")
 

@@ -24,9 +24,9 @@ class TokenCleaner:
         secret = self._known.by_key(key)
         if secret is None:
             return None
-        left = left_s(secret, self._clock.now())
-        if left > 0:
-            return None if left == float("inf") else left
+        remaining_s = left_s(secret, self._clock.now())
+        if remaining_s > 0:
+            return None if remaining_s == float("inf") else remaining_s
         try:
             await self._secrets.delete(key.name, key.namespace, options=Delete(uid=secret.metadata.uid))
         except (errors.NotFound, errors.Conflict):
