@@ -14,13 +14,13 @@ class NoAddressLeft(Exception):
 
 def parse_ranges(cidrs: Sequence[str]) -> tuple[Network, ...]:
     """Return the networks, at most one per IP family; raise ValueError if they are invalid."""
-    found = tuple(ip_network(cidr, strict=False) for cidr in cidrs)
-    if len({each.version for each in found}) != len(found):
+    networks = tuple(ip_network(cidr, strict=False) for cidr in cidrs)
+    if len({network.version for network in networks}) != len(networks):
         raise ValueError(f"{', '.join(cidrs)}: more than one range of one family")
-    for each in found:
-        if each.num_addresses < 4:
-            raise ValueError(f"{each} has no room for pods")
-    return found
+    for network in networks:
+        if network.num_addresses < 4:
+            raise ValueError(f"{network} has no room for pods")
+    return networks
 
 
 def gateway(network: Network) -> str:
@@ -32,22 +32,22 @@ class AddressPool:
     """Allocates addresses round-robin, so that a released address is not reused immediately."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = {ip_interface(each).ip for each in taken}
+        self._taken = {ip_interface(address).ip for address in taken}
         self._last: dict[int, int] = {
-            version: max(int(each) for each in self._taken if each.version == version)
-            for version in {each.version for each in self._taken}
+            version: max(int(address) for address in self._taken if address.version == version)
+            for version in {address.version for address in self._taken}
         }
 
     def take(self, networks: Sequence[Network]) -> list[str]:
         """Allocate one address per network, each with its prefix length."""
-        found = [(self._next(each), each.prefixlen) for each in networks]
-        for address, _ in found:
+        allocated = [(self._next(network), network.prefixlen) for network in networks]
+        for address, _ in allocated:
             self._taken.add(address)
             self._last[address.version] = int(address)
-        return [f"{address}/{length}" for address, length in found]
+        return [f"{address}/{length}" for address, length in allocated]
 
     def give_back(self, addresses: Iterable[str]) -> None:
-        self._taken.difference_update(ip_interface(each).ip for each in addresses)
+        self._taken.difference_update(ip_interface(address).ip for address in addresses)
 
     def _next(self, network: Network) -> IPv4Address | IPv6Address:
         first, last = int(network.network_address) + 2, int(network.broadcast_address) - (network.version == 4)

@@ -56,9 +56,9 @@ class BridgeNetwork:
 
     async def __aenter__(self) -> BridgeNetwork:
         self._pods = {record.uid: record for record in self._records.load()}
-        given = [address for record in self._pods.values() for address in record.addresses]
-        self._pool = AddressPool(given)
-        self._earlier = tuple(dict.fromkeys(ip_network(each, strict=False) for each in given))
+        addresses = [address for record in self._pods.values() for address in record.addresses]
+        self._pool = AddressPool(addresses)
+        self._earlier = tuple(dict.fromkeys(ip_network(cidr, strict=False) for cidr in addresses))
         await self._do(self._take_over)
         return self
 
@@ -73,8 +73,8 @@ class BridgeNetwork:
             await self._clock.sleep(CHECK_S)
             try:
                 await self._do(self._machine.check)
-            except RuntimeFailure as fault:
-                log.warning("cannot repair the pod network: %s", fault)
+            except RuntimeFailure as error:
+                log.warning("cannot repair the pod network: %s", error)
 
     async def remove_all(self) -> None:
         """Remove the whole network of the node, for a node that is being removed."""
@@ -135,21 +135,21 @@ class BridgeNetwork:
     # -- decisions ---------------------------------------------------------------------------------------------------
 
     def _decide(self, before: PodRecord | None, uid: str, namespace: Path, ports: Sequence[PortMapping]) -> PodRecord:
-        asked = asked_ports(ports)
-        for fault in host_ports.faults(asked):
-            raise failed(fault)
+        requested = asked_ports(ports)
+        for error in host_ports.faults(requested):
+            raise failed(error)
         record = PodRecord(
             uid=uid,
             link=before.link if before else link_for(self._config.bridge, uid, {r.link for r in self._pods.values()}),
             namespace=str(namespace),
             addresses=before.addresses if before else (),
-            ports=asked,
+            ports=requested,
         )
         record = record if before else msgspec.structs.replace(record, addresses=tuple(self._take_addresses()))
-        if asked and (taken := host_ports.conflict(record, self._pods.values())):
+        if requested and (conflict := host_ports.conflict(record, self._pods.values())):
             if before is None:
                 self._pool.give_back(record.addresses)
-            raise failed(taken)
+            raise failed(conflict)
         return record
 
     def _take_addresses(self) -> list[str]:
@@ -185,8 +185,8 @@ class BridgeNetwork:
             return
         try:
             self._machine.take_over([record.link for record in self._pods.values()])
-        except RuntimeFailure as fault:  # The next pod tries again and reports the error.
-            log.warning("cannot restore the pod network of the previous run: %s", fault)
+        except RuntimeFailure as error:  # The next pod tries again and reports the error.
+            log.warning("cannot restore the pod network of the previous run: %s", error)
 
     def _forget(self, uid: str) -> None:
         record = self._pods.pop(uid)

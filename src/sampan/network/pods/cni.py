@@ -52,8 +52,10 @@ def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path, mtu
         "ipam": {
             "type": "host-local",
             "dataDir": str(state),
-            "ranges": [[{"subnet": str(each), "gateway": gateway(each).partition("/")[0]}] for each in networks],
-            "routes": [{"dst": _EVERYWHERE[each.version]} for each in networks],
+            "ranges": [
+                [{"subnet": str(network), "gateway": gateway(network).partition("/")[0]}] for network in networks
+            ],
+            "routes": [{"dst": _EVERYWHERE[network.version]} for network in networks],
         },
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}, "snat": True}
@@ -61,7 +63,7 @@ def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path, mtu
 
 
 def missing_plugins(folders: Sequence[Path] = PLUGIN_FOLDERS) -> list[str]:
-    return [name for name in PLUGINS if not any(os.access(folder / name, os.X_OK) for folder in folders)]
+    return [name for name in PLUGINS if not any(os.access(directory / name, os.X_OK) for directory in folders)]
 
 
 class CniNetwork:
@@ -104,16 +106,16 @@ class CniNetwork:
             return
         if missing := missing_plugins(self._plugins):
             raise failed(_lacking_plugins(missing, self._plugins))
-        if fault := lacking():
-            raise failed(fault)
-        sysctls.forward({each.version for each in networks})
-        wanted = rules.Rules(
+        if error := lacking():
+            raise failed(error)
+        sysctls.forward({network.version for network in networks})
+        ruleset = rules.Rules(
             bridge=self._config.bridge,
             pods=networks,
             cluster=ranges_of(self._config.cluster_cidrs),
             sees_bridged=sysctls.show_bridged(),
         )
-        run_nft("-f", "-", text=rules.whole(wanted, ()))
+        run_nft("-f", "-", text=rules.whole(ruleset, ()))
         Consent(self._config.bridge).ensure(listed("chains"))
         self._write(conflist(self._config, networks, self._state, self._config.mtu or self._way_out_mtu()))
 
@@ -170,10 +172,12 @@ def _is_left(file: Path) -> bool:
 
 def _lacking_plugins(missing: Sequence[str], folders: Sequence[Path]) -> str:
     where = ", ".join(map(str, folders))
-    elsewhere = [folder for folder in PLUGIN_FOLDERS if folder not in folders and not missing_plugins([folder])]
+    elsewhere = [
+        directory for directory in PLUGIN_FOLDERS if directory not in folders and not missing_plugins([directory])
+    ]
     if elsewhere:
-        told = f"the engine looks for CNI plug-ins in {where}, and they are in {elsewhere[0]}"
-        return f"{told}: name that as bin_dir in its configuration"
+        message = f"the engine looks for CNI plug-ins in {where}, and they are in {elsewhere[0]}"
+        return f"{message}: name that as bin_dir in its configuration"
     return f"CNI plug-ins are missing in {where} ({', '.join(missing)}): install containernetworking-plugins"
 
 

@@ -34,11 +34,11 @@ def forget_udp(ports: Collection[int], local: Collection[str]) -> None:
 def _forget(netlink: Any, family: int, port: int, local: Collection[str]) -> None:
     from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
 
-    wanted = NFCTAttrTuple(family=family, proto=socket.IPPROTO_UDP, dport=port)
-    for entry in list(netlink.dump(tuple_orig=wanted)):
-        found = NFCTAttrTuple.from_netlink(family, entry.get_attr("CTA_TUPLE_ORIG"))
-        if wanted == found and found.daddr in local:
-            netlink.entry("del", tuple_orig=found)
+    pattern = NFCTAttrTuple(family=family, proto=socket.IPPROTO_UDP, dport=port)
+    for entry in list(netlink.dump(tuple_orig=pattern)):
+        flow = NFCTAttrTuple.from_netlink(family, entry.get_attr("CTA_TUPLE_ORIG"))
+        if pattern == flow and flow.daddr in local:
+            netlink.entry("del", tuple_orig=flow)
 
 
 __all__ = ["forget_udp"]

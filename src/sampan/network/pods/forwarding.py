@@ -47,9 +47,9 @@ def has_firewalld(listing: Mapping[str, Any]) -> bool:
 def iptables_chains(listing: Mapping[str, Any]) -> Iterator[Chain]:
     for entry in listing.get("nftables", ()):
         if (chain := entry.get("chain")) is not None:
-            found = Chain(chain["family"], chain["table"], chain["name"])
-            if found.is_of_iptables:
-                yield found
+            candidate = Chain(chain["family"], chain["table"], chain["name"])
+            if candidate.is_of_iptables:
+                yield candidate
 
 
 def marked(listing: Mapping[str, Any], bridge: str) -> list[int]:

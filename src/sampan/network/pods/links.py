@@ -50,12 +50,12 @@ class Links:
         with _said(f"bridge {self._bridge}"):
             self._check_overlaps(networks)
             self._index = index_of(self._bridge) or self._make_bridge(networks, mtu or self.way_out_mtu())
-            if whose := self.other_owner():
-                raise failed(f"the link {self._bridge} {whose}: this node needs a bridge of another name")
+            if owner := self.other_owner():
+                raise failed(f"the link {self._bridge} {owner}: this node needs a bridge of another name")
             self._mtu = int(self._netlink.link("get", index=self._index)[0].get("mtu"))
-            sysctls.for_bridge(self._bridge, {each.version for each in networks})
+            sysctls.for_bridge(self._bridge, {network.version for network in networks})
             self._netlink.link("set", index=self._index, state="up")
-            self._ensure_gateways({gateway(each) for each in networks})
+            self._ensure_gateways({gateway(network) for network in networks})
 
     def ensure_members(self) -> None:
         """Reattach pod links to the bridge if it was recreated."""
@@ -84,20 +84,20 @@ class Links:
 
     def _check_overlaps(self, networks: Sequence[Network]) -> None:
         own = index_of(self._bridge)
-        for found in self._netlink.get_addr():
-            if found["index"] == own:
+        for address in self._netlink.get_addr():
+            if address["index"] == own:
                 continue
-            other = ip_interface(f"{found.get('address')}/{found['prefixlen']}").network
+            other = ip_interface(f"{address.get('address')}/{address['prefixlen']}").network
             for network in networks:
                 if network.version == other.version and network.overlaps(other):
-                    name = socket.if_indextoname(found["index"])
+                    name = socket.if_indextoname(address["index"])
                     raise failed(f"podCIDR {network} overlaps with {other} of {name}: pods need a range of their own")
 
     def _ensure_gateways(self, wanted: set[str]) -> None:
         present = {
-            f"{ip_address(found.get('address'))}/{found['prefixlen']}"
-            for found in self._netlink.get_addr(index=self._index)
-            if not ip_address(found.get("address")).is_link_local
+            f"{ip_address(entry.get('address'))}/{entry['prefixlen']}"
+            for entry in self._netlink.get_addr(index=self._index)
+            if not ip_address(entry.get("address")).is_link_local
         }
         for address in sorted(present - wanted):
             of = ip_interface(address)
@@ -136,23 +136,23 @@ class Links:
 
     def delete(self, *links: str) -> None:
         """Delete the links that exist, several as one group: each deletion blocks for tens of milliseconds."""
-        found = [index for link in links if (index := index_of(link))]
-        if not found:
+        indexes = [index for link in links if (index := index_of(link))]
+        if not indexes:
             return
-        messages = [netlink.no_link(found[0])]
-        if len(found) > 1:
-            messages = [*(netlink.in_group(index, _LEAVING) for index in found), netlink.no_group(_LEAVING)]
+        messages = [netlink.no_link(indexes[0])]
+        if len(indexes) > 1:
+            messages = [*(netlink.in_group(index, _LEAVING) for index in indexes), netlink.no_group(_LEAVING)]
         with _said(f"links {', '.join(links)}", unless=errno.ENODEV):
             netlink.say(self._plain, messages)
 
     def local_addresses(self) -> set[str]:
         with _said("the node's addresses"):
-            return {found.get("address") for found in self._netlink.get_addr()}
+            return {entry.get("address") for entry in self._netlink.get_addr()}
 
 
 def _configure(record: PodRecord) -> None:
     """Configure eth0. Must run inside the pod's network namespace."""
-    sysctls.for_link(POD_LINK, {ip_interface(each).version for each in record.addresses})
+    sysctls.for_link(POD_LINK, {ip_interface(cidr).version for cidr in record.addresses})
     index = index_of(POD_LINK)
     messages = [netlink.up(index)]
     for address in record.addresses:

@@ -104,9 +104,9 @@ class Machine:
         networks = tuple(self._networks())
         if networks == self._ready_for:
             return
-        if fault := lacking():
-            raise failed(fault)
-        sysctls.forward({each.version for each in networks})
+        if error := lacking():
+            raise failed(error)
+        sysctls.forward({network.version for network in networks})
         self._sees_bridged = sysctls.show_bridged()
         self._open().ensure_bridge(networks, self._config.mtu)
         self._open().ensure_members()
@@ -163,13 +163,13 @@ class Machine:
         return bool(index_of(self._config.bridge) and self._open().other_owner())
 
     def _whole(self) -> str:
-        wanted = rules.Rules(
+        ruleset = rules.Rules(
             bridge=self._config.bridge,
             pods=self._networks(),
             cluster=self._cluster,
             sees_bridged=self._sees_bridged,
         )
-        return rules.whole(wanted, self._elements())
+        return rules.whole(ruleset, self._elements())
 
     def _open(self) -> Links:
         if self._links is None:

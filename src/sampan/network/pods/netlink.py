@@ -133,23 +133,23 @@ def _encoded(message: Message, number: int) -> bytes:
     from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
     from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-    made = {_NEW_ADDRESS: ifaddrmsg, _NEW_ROUTE: rtmsg}.get(message.type, ifinfmsg)()
-    made.update(message.fields)
-    made["attrs"] = message.attributes
+    encoded = {_NEW_ADDRESS: ifaddrmsg, _NEW_ROUTE: rtmsg}.get(message.type, ifinfmsg)()
+    encoded.update(message.fields)
+    encoded["attrs"] = message.attributes
     flags = _REQUEST | _ACK | message.flags
-    made["header"] = {"type": message.type, "flags": flags, "sequence_number": number, "pid": 0}
-    made.encode()
-    return bytes(made.data)
+    encoded["header"] = {"type": message.type, "flags": flags, "sequence_number": number, "pid": 0}
+    encoded.encode()
+    return bytes(encoded.data)
 
 
 def _codes(answer: bytes) -> list[int]:
     """Return the error number of each acknowledgement; 0 means success."""
-    found, at = [], 0
+    codes, at = [], 0
     while at < len(answer):
         length, *_, code = _ANSWER.unpack_from(answer, at)
-        found.append(-code)
+        codes.append(-code)
         at += (length + 3) & ~3
-    return found
+    return codes
 
 
 __all__ = [

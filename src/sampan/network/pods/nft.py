@@ -82,16 +82,16 @@ class Transactions:
     def _run(self, batch: list[Change]) -> None:
         try:
             run_nft("-f", "-", text="".join(change.text for change in batch))
-        except RuntimeFailure as fault:
-            log.warning("rewriting the nftables rules: %s", fault)
+        except RuntimeFailure as error:
+            log.warning("rewriting the nftables rules: %s", error)
             self._write_whole(batch)
 
     def _write_whole(self, batch: list[Change]) -> None:
         try:
             run_nft("-f", "-", text=self._whole())
-        except RuntimeFailure as fault:
+        except RuntimeFailure as error:
             for change in batch:
-                change.fault = fault
+                change.fault = error
 
 
 __all__ = ["Change", "Transactions", "listed", "nft_program", "run_nft"]

@@ -18,11 +18,11 @@ _PATIENCE_S = 60
 
 def removal(rules: Iterable[str]) -> list[list[str]]:
     """Return the arguments of the iptables calls for the removal, from the output of `iptables -t nat -S`. Pure."""
-    given = [shlex.split(rule) for rule in rules if rule.strip()]
-    chains = [rule[1] for rule in given if rule[0] == "-N" and rule[1].startswith(_PREFIX)]
-    if any(rule[:2] == ["-A", _PORTS] for rule in given):
+    split_rules = [shlex.split(rule) for rule in rules if rule.strip()]
+    chains = [rule[1] for rule in split_rules if rule[0] == "-N" and rule[1].startswith(_PREFIX)]
+    if any(rule[:2] == ["-A", _PORTS] for rule in split_rules):
         return []
-    ways = [["-D", *rule[1:]] for rule in given if rule[0] == "-A" and rule[-1] in chains]
+    ways = [["-D", *rule[1:]] for rule in split_rules if rule[0] == "-A" and rule[-1] in chains]
     return [*ways, *(["-F", chain] for chain in chains), *(["-X", chain] for chain in chains)]
 
 

@@ -35,12 +35,12 @@ def faults(ports: Iterable[HostPort]) -> Iterator[str]:
 @lru_cache(maxsize=1024)
 def elements(record: PodRecord) -> frozenset[Element]:
     """Return the elements of a pod: `ports` by port, `bound` by host IP and port, `own` for hairpin connections."""
-    found: set[Element] = set()
+    result: set[Element] = set()
     for ip in [ip_interface(address).ip for address in record.addresses if record.ports]:
-        found.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
+        result.add(Element(f"own{ip.version}", f"{ip} . {ip}"))
         for port in record.ports:
-            found.update(_of_port(port, ip))
-    return frozenset(found)
+            result.update(_of_port(port, ip))
+    return frozenset(result)
 
 
 def _of_port(port: HostPort, ip: IPv4Address | IPv6Address) -> Iterator[Element]:
@@ -56,13 +56,13 @@ def _of_port(port: HostPort, ip: IPv4Address | IPv6Address) -> Iterator[Element]
 
 def conflict(wanted: PodRecord, others: Iterable[PodRecord]) -> str:
     """Return a message about a host port that another pod has, or an empty string."""
-    keys = {(each.set, each.key) for each in elements(wanted)}
+    keys = {(element.set, element.key) for element in elements(wanted)}
     for other in others:
         if other.uid == wanted.uid or not other.ports:
             continue
-        for each in elements(other):
-            if (each.set, each.key) in keys:
-                return f"host port {each.key} is in use by pod {other.uid}"
+        for element in elements(other):
+            if (element.set, element.key) in keys:
+                return f"host port {element.key} is in use by pod {other.uid}"
     return ""
 
 

@@ -10,19 +10,19 @@ from pathlib import Path
 _ROUTES = Path("/proc/thread-self/net/route")
 
 
-def free_range(candidates: Iterable[str], bridge: str, take: Callable[[str], bool] = lambda each: True) -> str:
+def free_range(candidates: Iterable[str], bridge: str, take: Callable[[str], bool] = lambda cidr: True) -> str:
     """Return the first CIDR without a route that `take` accepts. Routes through the bridge itself are ignored."""
     text = _ROUTES.read_text() if _ROUTES.exists() else ""
     return first_free(candidates, list(routed(text, bridge)), take)
 
 
 def first_free(
-    candidates: Iterable[str], taken: Iterable[IPv4Network], take: Callable[[str], bool] = lambda each: True
+    candidates: Iterable[str], taken: Iterable[IPv4Network], take: Callable[[str], bool] = lambda cidr: True
 ) -> str:
     """Return the first unused CIDR, or the first of all if none is unused: applying it then reports the conflict."""
     ranges, networks = list(candidates), list(taken)
-    unused = (each for each in ranges if not any(IPv4Network(each).overlaps(other) for other in networks))
-    free = (each for each in unused if take(each))
+    unused = (cidr for cidr in ranges if not any(IPv4Network(cidr).overlaps(other) for other in networks))
+    free = (cidr for cidr in unused if take(cidr))
     return next(free, ranges[0])
 
 

@@ -39,8 +39,8 @@ class Records:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for half in self._folder.glob("*.new"):
             half.unlink()
-        found = (self._read(file) for file in sorted(self._folder.glob("*.json")))
-        return [record for record in found if record is not None]
+        records = (self._read(file) for file in sorted(self._folder.glob("*.json")))
+        return [record for record in records if record is not None]
 
     def _read(self, file: Path) -> PodRecord | None:
         try:

@@ -27,15 +27,15 @@ class Rules:
     @property
     def versions(self) -> Sequence[int]:
         """Return the IP versions in use; a kernel may support only one."""
-        return sorted({each.version for each in self.pods})
+        return sorted({network.version for network in self.pods})
 
 
 def whole(rules: Rules, elements: Iterable[Element]) -> str:
     """Return the text that replaces the whole table."""
-    name, given = table_for(rules.bridge), sorted(elements)
+    name, ordered = table_for(rules.bridge), sorted(elements)
     lines = [f"add table inet {name}", f"delete table inet {name}", f"table inet {name} {{"]
     for version in rules.versions:
-        lines += _sets(rules, version, given)
+        lines += _sets(rules, version, ordered)
     lines += [*_ports_chain(rules.versions), *_nat_chain("prerouting"), *_nat_chain("output")]
     return "\n".join([*lines, *_guard(rules.bridge), *_postrouting(rules), "}", ""])
 
@@ -46,22 +46,22 @@ def removal(bridge: str) -> str:
 
 
 def added(bridge: str, elements: Iterable[Element]) -> str:
-    return "".join(f"add element inet {table_for(bridge)} {each.set} {{ {each} }}\n" for each in elements)
+    return "".join(f"add element inet {table_for(bridge)} {element.set} {{ {element} }}\n" for element in elements)
 
 
 def taken_away(bridge: str, elements: Iterable[Element]) -> str:
     """Return the text that deletes the elements. They are added first, as deleting a missing element is an error."""
-    given = list(elements)
-    gone = (f"delete element inet {table_for(bridge)} {each.set} {{ {each.key} }}\n" for each in given)
-    return added(bridge, given) + "".join(gone)
+    removed = list(elements)
+    gone = (f"delete element inet {table_for(bridge)} {element.set} {{ {element.key} }}\n" for element in removed)
+    return added(bridge, removed) + "".join(gone)
 
 
 def _sets(rules: Rules, version: int, given: Sequence[Element]) -> list[str]:
     kind = _FAMILIES[version][2]
-    pods = [str(each) for each in rules.pods if each.version == version]
-    cluster = sorted({*pods, *(str(each) for each in rules.cluster if each.version == version)})
+    pods = [str(item) for item in rules.pods if item.version == version]
+    cluster = sorted({*pods, *(str(item) for item in rules.cluster if item.version == version)})
     own, ports, bound = (
-        [str(each) for each in given if each.set == f"{name}{version}"] for name in ("own", "ports", "bound")
+        [str(item) for item in given if item.set == f"{name}{version}"] for name in ("own", "ports", "bound")
     )
     return [
         *_set(f"set pods{version}", f"type {kind}; flags interval; auto-merge;", sorted(pods)),
@@ -81,9 +81,9 @@ def _ports_chain(versions: Sequence[int]) -> list[str]:
     lines = ["  chain ports {", "    meta l4proto != { tcp, udp, sctp } return"]
     for version in versions:
         ip, family, _ = _FAMILIES[version]
-        here = f"    meta nfproto {family} dnat {ip} to"
-        lines.append(f"{here} {ip} daddr . meta l4proto . th dport map @bound{version}")
-        lines.append(f"{here} meta l4proto . th dport map @ports{version}")
+        prefix = f"    meta nfproto {family} dnat {ip} to"
+        lines.append(f"{prefix} {ip} daddr . meta l4proto . th dport map @bound{version}")
+        lines.append(f"{prefix} meta l4proto . th dport map @ports{version}")
     return [*lines, "  }"]
 
 

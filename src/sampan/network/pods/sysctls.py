@@ -61,9 +61,9 @@ def for_link(link: str, versions: Collection[int]) -> None:
 
 def _keep_router_advertisements() -> None:
     """Set accept_ra=2, as a forwarding node ignores router advertisements otherwise and may lose its default route."""
-    for folder in (_NET / "ipv6/conf").iterdir():
-        name = f"ipv6/conf/{folder.name}/accept_ra"
-        if folder.name not in ("all", "default", "lo") and get(name) == "1":
+    for directory in (_NET / "ipv6/conf").iterdir():
+        name = f"ipv6/conf/{directory.name}/accept_ra"
+        if directory.name not in ("all", "default", "lo") and get(name) == "1":
             put(name, "2")
 
 
