@@ -106,8 +106,8 @@ class Descriptor:
 
     def make(self, parts: Parts) -> Controller | None:
         module, _, function = self.factory.partition(":")
-        made: Controller | None = getattr(import_module(module), function)(parts)
-        return made
+        controller: Controller | None = getattr(import_module(module), function)(parts)
+        return controller
 
 
 __all__ = ["ControllerConfig", "Descriptor", "Parts"]

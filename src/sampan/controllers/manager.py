@@ -45,8 +45,8 @@ class ControllerManager:
             clock=clock,
             config=config or ControllerConfig(),
         )
-        wanted = set(selected(names, table))
-        made = [(row, row.make(parts)) for row in table if row.name in wanted]
+        enabled = set(selected(names, table))
+        controllers = [(row, row.make(parts)) for row in table if row.name in enabled]
         self.runners = [
             ControllerRunner(
                 controller=controller,
@@ -56,7 +56,7 @@ class ControllerManager:
                 config=row.runner,
                 recorder=recorder,
             )
-            for row, controller in made
+            for row, controller in controllers
             if controller is not None
         ]
 

@@ -61,12 +61,12 @@ class RootCaPublisher:
         namespace = self._namespaces.get(key)
         if namespace is None or namespace.status.phase != ACTIVE:
             return
-        found = self._known.get(NAME, key)
+        config_map = self._known.get(NAME, key)
         try:
-            if found is None:
+            if config_map is None:
                 await self._maps.create(desired(key, self._bundle))
-            elif not is_right(found, self._bundle):
-                await self._maps.update(corrected(found, self._bundle))
+            elif not is_right(config_map, self._bundle):
+                await self._maps.update(corrected(config_map, self._bundle))
         except (errors.NotFound, errors.AlreadyExists):
             return
         except errors.ApiError as error:

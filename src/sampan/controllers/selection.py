@@ -15,7 +15,7 @@ def chosen(words: Sequence[str], known: Mapping[str, bool], aliases: Mapping[str
     `name` enables a controller, `-name` disables it, and `*` enables those that are on by default. The first word about
     a name wins. Former names are accepted as `aliases`.
     """
-    said: dict[str, bool] = {}
+    switches: dict[str, bool] = {}
     for word in words:
         if word == ALL:
             continue
@@ -24,6 +24,6 @@ def chosen(words: Sequence[str], known: Mapping[str, bool], aliases: Mapping[str
         name = aliases.get(name, name)
         if name not in known:
             raise UnknownController(f'"{name}" is not in the list of known controllers')
-        said.setdefault(name, is_on)
+        switches.setdefault(name, is_on)
     has_star = ALL in words
-    return [name for name, by_default in known.items() if said.get(name, has_star and by_default)]
+    return [name for name, by_default in known.items() if switches.get(name, has_star and by_default)]
