@@ -53,10 +53,10 @@ class Changes:
 
 def without_rules(current: int, desired: int, least: int, most: int) -> Limited:
     fastest = max(_FASTEST * current, _ALWAYS_ALLOWED)
-    limit, why = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+    limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
     if desired < least:
         return Limited(least, *_TOO_FEW)
-    return Limited(limit, *why) if desired > limit else Limited(desired, *_IN_RANGE)
+    return Limited(limit, *condition) if desired > limit else Limited(desired, *_IN_RANGE)
 
 
 def with_rules(
@@ -71,14 +71,14 @@ def with_rules(
 ) -> Limited:
     if desired > current:
         fastest = max(_up_limit(behavior.scaleUp, changes, current, now), current)
-        limit, why = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
+        limit, condition = (fastest, _UP) if most > fastest else (most, _TOO_MANY)
         if desired > limit:
-            return Limited(limit, *why)
+            return Limited(limit, *condition)
     elif desired < current:
         fastest = min(_down_limit(behavior.scaleDown, changes, current, now), current)
-        limit, why = (fastest, _DOWN) if least < fastest else (least, _TOO_FEW)
+        limit, condition = (fastest, _DOWN) if least < fastest else (least, _TOO_FEW)
         if desired < limit:
-            return Limited(limit, *why)
+            return Limited(limit, *condition)
     return Limited(desired, *_IN_RANGE)
 
 

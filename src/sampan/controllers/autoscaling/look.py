@@ -244,8 +244,8 @@ class Autoscaling:
             return self._refuse_selector(scale, "InvalidSelector", message, "InvalidSelector", message)
         self._memory.selector = selector
         if len(rivals := self._of.rivals(self._hpa.metadata.namespace, selector)) > 1:
-            named = " ".join(f"{{{key.name} {key.namespace}}}" for key in rivals)
-            message = f"pods by selector {text} are controlled by multiple HPAs: [{named}]"
+            names = " ".join(f"{{{key.name} {key.namespace}}}" for key in rivals)
+            message = f"pods by selector {text} are controlled by multiple HPAs: [{names}]"
             return self._refuse_selector(scale, "AmbiguousSelector", message, "AmbiguousSelector", message)
         return selector
 

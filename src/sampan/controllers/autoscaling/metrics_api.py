@@ -41,8 +41,8 @@ class ApiMetrics:
     async def of_object(
         self, metric: str, namespace: str, described: CrossVersionObjectReference, selector: Selector
     ) -> int:
-        where = await self._where(namespace, described)
-        items = await self._custom(f"{where}/{metric}", f"{metric}.{_CUSTOM}", metricLabelSelector=str(selector))
+        path = await self._where(namespace, described)
+        items = await self._custom(f"{path}/{metric}", f"{metric}.{_CUSTOM}", metricLabelSelector=str(selector))
         if len(items) != 1:
             message = f"the custom metrics API server returned {len(items)} results when we asked for exactly one"
             raise MetricsUnavailable(f"unable to fetch metrics from custom metrics API: {message}")
@@ -87,10 +87,10 @@ class ApiMetrics:
 
     async def _items(self, api: str, path: str, about: str, **said: str) -> list[Mapping[str, Any]]:
         try:
-            answer = await self._read(path, about, **said)
+            document = await self._read(path, about, **said)
         except (errors.ApiError, ConnectionFailed) as error:
             raise MetricsUnavailable(f"unable to fetch metrics from {api} metrics API: {error}") from None
-        items: list[Mapping[str, Any]] = answer.get("items") or []
+        items: list[Mapping[str, Any]] = document.get("items") or []
         if not items:
             raise MetricsUnavailable(f"no metrics returned from {api} metrics API")
         return items

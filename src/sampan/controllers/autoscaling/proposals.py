@@ -79,18 +79,18 @@ class Asking:
     def _question(self, spec: MetricSpec) -> tuple[Awaitable[Proposal], str, str]:
         """Return the awaitable evaluation, and the reason and message prefix in case it fails."""
         if (resource := spec.resource) is not None:
-            what = f"failed to get {resource.name} resource metric value"
-            return self._resource(resource), "FailedGetResourceMetric", what
+            prefix = f"failed to get {resource.name} resource metric value"
+            return self._resource(resource), "FailedGetResourceMetric", prefix
         if (container := spec.containerResource) is not None:
-            what = f"failed to get {container.container} container metric value"
-            return self._container(container), "FailedGetContainerResourceMetric", what
+            prefix = f"failed to get {container.container} container metric value"
+            return self._container(container), "FailedGetContainerResourceMetric", prefix
         if spec.pods is not None:
             return self._of_pods(spec.pods), "FailedGetPodsMetric", "failed to get pods metric value"
         if spec.object is not None:
             return self._of_object(spec.object), "FailedGetObjectMetric", "failed to get object metric value"
         if (external := spec.external) is not None:
-            what = f"failed to get {external.metric.name} external metric value"
-            return self._external(external), "FailedGetExternalMetric", what
+            prefix = f"failed to get {external.metric.name} external metric value"
+            return self._external(external), "FailedGetExternalMetric", prefix
         message = f'unknown metric source type "{spec.type}"'
         raise MetricFailure(message, reason="InvalidMetricSourceType", told=message)
 
@@ -120,11 +120,11 @@ class Asking:
                 "invalid resource metric source: neither an average utilization target nor an average value (usage) "
                 "target was set"
             )
-        what = "usage" if target.averageValue is not None else "utilization"
+        kind = "usage" if target.averageValue is not None else "utilization"
         try:
             return await self._measured_use(resource, target, container)
         except MetricsUnavailable as error:
-            raise MetricsUnavailable(f"failed to get {resource} {what}: {error}") from None
+            raise MetricsUnavailable(f"failed to get {resource} {kind}: {error}") from None
 
     async def _measured_use(self, resource: str, target: MetricTarget, container: str) -> Answer:
         try:
@@ -157,8 +157,8 @@ class Asking:
         try:
             usage = await self.source.of_object(name, self.namespace, described, _selector(source.metric))
         except MetricsUnavailable as error:
-            where = f"{described.kind} on {self.namespace} {described.name}"
-            message = f"unable to get metric {name}: {where}/{error}"
+            subject = f"{described.kind} on {self.namespace} {described.name}"
+            message = f"unable to get metric {name}: {subject}/{error}"
             raise _Wrapped(f"failed to get {name} object metric" if per_pod else "", message) from None
         if per_pod:
             answer = r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
@@ -178,8 +178,8 @@ class Asking:
         try:
             answer = await self._measured_external(source.metric, target)
         except MetricsUnavailable as error:
-            what = f"{name} external metric" if target.averageValue is not None else f"external metric {name}"
-            raise _Wrapped(f"failed to get {what}", str(error)) from error
+            subject = f"{name} external metric" if target.averageValue is not None else f"external metric {name}"
+            raise _Wrapped(f"failed to get {subject}", str(error)) from error
         current = _average(answer) if target.averageValue is not None else _value(answer)
         status = ExternalMetricStatus(metric=source.metric, current=current)
         description = f"external metric {_named(source.metric)}"
@@ -189,8 +189,8 @@ class Asking:
         try:
             usage = r.total(await self.source.external(metric.name, self.namespace, _selector(metric)))
         except MetricsUnavailable as error:
-            where = f"{self.namespace}/{metric.name}/{_go_selector(metric.selector)}"
-            raise MetricsUnavailable(f"unable to get external metric {where}: {error}") from None
+            subject = f"{self.namespace}/{metric.name}/{_go_selector(metric.selector)}"
+            raise MetricsUnavailable(f"unable to get external metric {subject}: {error}") from None
         if target.averageValue is not None:
             return r.by_value_per_pod(self.situation, usage, _milli(target.averageValue))
         return r.by_value(self.situation, usage, _milli(target.value))

@@ -33,8 +33,8 @@ class Kinds:
         try:
             return self._known[group, kind]
         except KeyError:
-            named = f"{gotext.quote(kind)} in group {gotext.quote(group)}"
-            raise UnknownKind(f"no matches for kind {named}") from None
+            description = f"{gotext.quote(kind)} in group {gotext.quote(group)}"
+            raise UnknownKind(f"no matches for kind {description}") from None
 
 
 class Target:

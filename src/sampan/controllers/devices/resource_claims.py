@@ -116,8 +116,8 @@ class ResourceClaims:
             try:
                 name = await self._made_for(pod, pod_claim)
             except errors.ApiError as error:
-                why = f"PodResourceClaim {pod_claim.name}: {error}"
-                self._events.event(pod, WARNING, "FailedResourceClaimCreation", why)
+                message = f"PodResourceClaim {pod_claim.name}: {error}"
+                self._events.event(pod, WARNING, "FailedResourceClaimCreation", message)
                 raise
             if name:
                 claim_names[pod_claim.name] = name
@@ -139,8 +139,8 @@ class ResourceClaims:
 
     def _orphan(self, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim | None:
         """Return a claim that was created for the pod but not recorded in its status."""
-        every = [*self._claims.find(by_owner, pod.metadata.uid), *self._made.values()]
-        for claim in every:
+        claims = [*self._claims.find(by_owner, pod.metadata.uid), *self._made.values()]
+        for claim in claims:
             is_this = claim.metadata.annotations.get(pod_claims.ANNOTATION) == wanted.name
             if is_this and pod_claims.is_made_for(claim, pod):
                 return claim

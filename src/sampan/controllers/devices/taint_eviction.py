@@ -127,8 +127,8 @@ class DeviceTaintEviction:
 
     def _say(self, pod: Pod, message: str) -> None:
         meta = pod.metadata
-        about = ObjectReference(apiVersion="v1", kind="Pod", name=meta.name, namespace=meta.namespace, uid=meta.uid)
-        self._events.event(about, NORMAL, EVICTION, message)
+        reference = ObjectReference(apiVersion="v1", kind="Pod", name=meta.name, namespace=meta.namespace, uid=meta.uid)
+        self._events.event(reference, NORMAL, EVICTION, message)
 
 
 def make(parts: Parts) -> DeviceTaintEviction:

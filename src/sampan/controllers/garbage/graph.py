@@ -67,11 +67,11 @@ class Nodes:
         return self.virtual[key].get(uid) if key in self.virtual else None
 
     def take_virtual(self, key: Key, uid: str) -> Node | None:
-        awaited = self.virtual.get(key)
-        if awaited is None:
+        by_uid = self.virtual.get(key)
+        if by_uid is None:
             return None
-        node = awaited.pop(uid, None)
-        if not awaited:
+        node = by_uid.pop(uid, None)
+        if not by_uid:
             del self.virtual[key]
         return node
 
@@ -89,9 +89,9 @@ class Graph:
     def learn(self, kinds: Mapping[Named, Resource]) -> None:
         """Replace the kinds that owner references can resolve to, and link dependents that waited for them."""
         self._kinds = kinds
-        for named in [named for named in self._unknown if named in kinds]:
-            for node in self._unknown.pop(named):
-                self._link(node, [ref for ref in node.owners if (ref.apiVersion, ref.kind) == named])
+        for kind in [kind for kind in self._unknown if kind in kinds]:
+            for node in self._unknown.pop(kind):
+                self._link(node, [ref for ref in node.owners if (ref.apiVersion, ref.kind) == kind])
 
     def nodes(self, resource: Resource) -> Nodes:
         identity = (resource.group, resource.plural)
@@ -123,8 +123,8 @@ class Graph:
         node = nodes.present.get(key)
         if node is not None:
             self.gone(node)
-        for awaited in list(nodes.virtual.get(key, {}).values()):
-            self._look(awaited)
+        for owner in list(nodes.virtual.get(key, {}).values()):
+            self._look(owner)
 
     def gone(self, node: Node) -> None:
         """Process that the object with exactly this UID is deleted, or never existed."""
@@ -149,8 +149,8 @@ class Graph:
 
     def _newly_seen(self, nodes: Nodes, key: Key, obj: Owned) -> Node | None:
         node = nodes.take_virtual(key, obj.metadata.uid)
-        for awaited in list(nodes.virtual.get(key, {}).values()):
-            self._look(awaited)  # Another object has that name, so that the virtual owner may not exist.
+        for owner in list(nodes.virtual.get(key, {}).values()):
+            self._look(owner)  # Another object has that name, so that the virtual owner may not exist.
         if node is None:
             if not (obj.owners or obj.waits_for_dependents or obj.lets_go):
                 return None
@@ -212,10 +212,10 @@ class Graph:
 
     def _unlink(self, node: Node, owners: Iterable[Reference]) -> None:
         for ref in owners:
-            named = (ref.apiVersion, ref.kind)
-            resource = self._kinds.get(named)
+            kind = (ref.apiVersion, ref.kind)
+            resource = self._kinds.get(kind)
             if resource is None:
-                self._unknown.get(named, set()).discard(node)
+                self._unknown.get(kind, set()).discard(node)
                 continue
             nodes = self.nodes(resource)
             owner = nodes.find(Key(node.key.namespace if resource.namespaced else "", ref.name), ref.uid)

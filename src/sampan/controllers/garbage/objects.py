@@ -74,8 +74,8 @@ class Objects:
         try:
             await self.of(resource).patch(key.name, patch, key.namespace)
         except errors.UnsupportedMediaType:
-            whole = await self._client.metadata(resource).get(key.name, key.namespace)
-            merged = by_merge(whole.metadata)
+            current = await self._client.metadata(resource).get(key.name, key.namespace)
+            merged = by_merge(current.metadata)
             await self.of(resource).patch(key.name, merged, key.namespace, type=PatchType.MERGE)
 
     async def take_off(self, resource: Resource, key: Key, uid: str, finalizer: str) -> None:

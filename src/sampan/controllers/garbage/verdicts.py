@@ -49,8 +49,8 @@ def verdict(obj: Owned, owners: Owners, *, has_dependents: bool, dependent_waits
     if not obj.owners:
         return None
     if owners.solid:
-        gone = [ref.uid for ref in (*owners.absent, *owners.waiting)]
-        return Release(gone) if gone else None
+        uids = [ref.uid for ref in (*owners.absent, *owners.waiting)]
+        return Release(uids) if uids else None
     if owners.waiting and has_dependents:
         return Removal(Propagation.FOREGROUND, unblocks=dependent_waits)
     return Removal(_as_it_says(obj))
@@ -94,7 +94,7 @@ def _merge(meta: Any, refs: Sequence[Any]) -> Mapping[str, Any]:
 
 def without(obj: Owned, finalizer: str) -> Mapping[str, Any]:
     """Return the JSON merge patch that removes a finalizer."""
-    kept = [present for present in obj.metadata.finalizers or () if present != finalizer]
+    kept = [name for name in obj.metadata.finalizers or () if name != finalizer]
     return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}
 
 

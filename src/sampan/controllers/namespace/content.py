@@ -54,8 +54,8 @@ class Outcome:
 
 
 def unexpected(namespace: str, resource: Resource) -> str:
-    named = f"{resource.group}/{resource.version}, Resource={resource.plural}"
-    return f"unexpected items still remain in namespace: {namespace} for gvr: {named}"
+    gvr = f"{resource.group}/{resource.version}, Resource={resource.plural}"
+    return f"unexpected items still remain in namespace: {namespace} for gvr: {gvr}"
 
 
 def in_order(resources: Iterable[Resource]) -> tuple[list[Resource], list[Resource]]:

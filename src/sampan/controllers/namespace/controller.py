@@ -95,12 +95,12 @@ class NamespaceController:
 
     async def _remove(self, resource: Resource, namespace: str, outcome: Outcome, grace_s: int) -> None:
         """Delete all objects of a resource and record errors in the outcome."""
-        objects, inside = self._client.metadata(resource), Selection(namespace=namespace)
+        objects, selection = self._client.metadata(resource), Selection(namespace=namespace)
         try:
-            present = (await objects.list(inside)).items
+            present = (await objects.list(selection)).items
             if present:
                 await self._delete(resource, present, namespace)
-                outcome.note(resource, (await objects.list(inside)).items, namespace, grace_s)
+                outcome.note(resource, (await objects.list(selection)).items, namespace, grace_s)
         except (errors.NotFound, errors.MethodNotSupported):
             return  # The resource is no longer served, or does not support the request.
         except errors.ApiError as error:
@@ -125,8 +125,8 @@ class NamespaceController:
         return await self._namespaces.update_status(changed)
 
     def _look_again_s(self, outcome: Outcome, deleted_for_s: float) -> float:
-        if trouble := outcome.discovery_failure or "; ".join(outcome.failures):
-            message = f"the namespace cannot be emptied: {trouble}"
+        if reason := outcome.discovery_failure or "; ".join(outcome.failures):
+            message = f"the namespace cannot be emptied: {reason}"
             is_trouble = outcome.has_failed or bool(outcome.discovery_failure)
             raise errors.unexpected(message) if is_trouble else NotYet(message)
         return content.look_again_s(outcome.estimate_s, deleted_for_s)

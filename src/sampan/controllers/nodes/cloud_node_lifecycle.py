@@ -60,9 +60,9 @@ class CloudNodeLifecycleController:
 
     async def _delete(self, node: Node) -> None:
         name, uid = node.metadata.name, node.metadata.uid
-        about = ObjectReference(kind="Node", apiVersion="v1", name=name, uid=uid)
+        reference = ObjectReference(kind="Node", apiVersion="v1", name=name, uid=uid)
         message = f"Deleting node {name} because it does not exist in the cloud provider"
-        self._events.event(about, NORMAL, "DeletingNode", message)
+        self._events.event(reference, NORMAL, "DeletingNode", message)
         try:
             await self._client.delete(name, options=Delete(uid=uid))
         except errors.NotFound:

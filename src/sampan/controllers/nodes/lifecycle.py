@@ -266,8 +266,8 @@ class NodeLifecycleController:
         return max(wait_s, _RETRY_S) if wait_s is not None else None
 
     def _say(self, name: str, uid: str, reason: str, message: str) -> None:
-        about = ObjectReference(kind="Node", apiVersion="v1", name=name, uid=uid)
-        self._events.event(about, NORMAL, reason, message)
+        reference = ObjectReference(kind="Node", apiVersion="v1", name=name, uid=uid)
+        self._events.event(reference, NORMAL, reason, message)
 
 
 def _evicting(status: str) -> tuple[str, str]:

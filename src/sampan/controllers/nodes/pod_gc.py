@@ -77,18 +77,18 @@ class PodGarbageCollector:
     async def reconcile(self, key: str) -> float:
         nodes = {node.metadata.name: node for node in self._nodes}
         pods = list(self._pods)
-        doomed = [Doomed(pod) for pod in (*excess(pods, self._threshold), *out_of_service(pods, nodes))]
-        doomed += [Doomed(pod) for pod in never_scheduled(pods)]
-        doomed += [Doomed(pod, is_orphan=True) for pod in await self._orphans(nodes)]
-        raise_first(await for_each({removal.pod.metadata.uid: removal for removal in doomed}.values(), self._remove))
+        removals = [Doomed(pod) for pod in (*excess(pods, self._threshold), *out_of_service(pods, nodes))]
+        removals += [Doomed(pod) for pod in never_scheduled(pods)]
+        removals += [Doomed(pod, is_orphan=True) for pod in await self._orphans(nodes)]
+        raise_first(await for_each({removal.pod.metadata.uid: removal for removal in removals}.values(), self._remove))
         return PERIOD_S
 
     async def _orphans(self, nodes: Mapping[str, Node]) -> Sequence[Pod]:
         now, missing = self._clock.now(), self._missing()
         self._missing_since = {name: self._missing_since.get(name, now) for name in missing}
         due = [name for name, since in self._missing_since.items() if now - since >= QUARANTINE_S]
-        gone = [name for name in due if not await self._is_there(name)]
-        return [pod for name in gone for pod in self._pods.find(by_node, name)]
+        deleted = [name for name in due if not await self._is_there(name)]
+        return [pod for name in deleted for pod in self._pods.find(by_node, name)]
 
     def _missing(self) -> list[str]:
         """Return the nodes that pods are bound to and that do not exist."""

@@ -95,8 +95,8 @@ class RouteController:
         except Exception as error:
             took = f"{self._clock.monotonic() - began:g}s"
             message = f"Could not create route {uid} {route.cidr} for node {route.node} after {took}: {error}"
-            about = ObjectReference(kind="Node", name=route.node, uid=route.node)
-            self._events.event(about, WARNING, "FailedToCreateRoute", message)
+            reference = ObjectReference(kind="Node", name=route.node, uid=route.node)
+            self._events.event(reference, WARNING, "FailedToCreateRoute", message)
             raise
 
     async def _tell(self, node: Node, *, has_routes: bool) -> None:

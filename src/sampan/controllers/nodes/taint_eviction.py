@@ -134,8 +134,8 @@ class TaintEvictionController:
         evictions[key] = replace(evictions[key], is_done=True)
 
     def _say(self, key: Key, message: str) -> None:
-        about = ObjectReference(kind="Pod", apiVersion="v1", name=key.name, namespace=key.namespace)
-        self._events.event(about, NORMAL, REASON, message)
+        reference = ObjectReference(kind="Pod", apiVersion="v1", name=key.name, namespace=key.namespace)
+        self._events.event(reference, NORMAL, REASON, message)
 
 
 def make(parts: Parts) -> TaintEvictionController:

@@ -58,14 +58,14 @@ def disrupted(budget: PodDisruptionBudget, pods: Sequence[Pod], now: float) -> D
     since: dict[str, str] = {}
     expired, waits_s = [], []
     for pod in pods if granted else ():
-        when = granted.get(pod.metadata.name)
-        if when is None or pod.metadata.deletionTimestamp is not None:
+        granted_at = granted.get(pod.metadata.name)
+        if granted_at is None or pod.metadata.deletionTimestamp is not None:
             continue
-        remaining_s = times.parse_time(when) + EXPIRY_S - now
+        remaining_s = times.parse_time(granted_at) + EXPIRY_S - now
         if remaining_s < 0:
             expired.append(pod)
         else:
-            since[pod.metadata.name] = when
+            since[pod.metadata.name] = granted_at
             waits_s.append(remaining_s)
     return Disrupted(since, expired, min(waits_s) + 0.001 if waits_s else None)
 
@@ -138,9 +138,9 @@ def stale_in_s(pod: Pod, now: float) -> float | None:
 def taken_back(pod: Pod, now: str) -> Pod:
     changed = copy_of(pod)
     generation = pod.metadata.generation
-    gone = PodCondition(type=TARGET, status="False", lastTransitionTime=now, observedGeneration=generation)
+    cleared = PodCondition(type=TARGET, status="False", lastTransitionTime=now, observedGeneration=generation)
     changed.status.conditions = [
-        gone if condition.type == TARGET else condition for condition in changed.status.conditions
+        cleared if condition.type == TARGET else condition for condition in changed.status.conditions
     ]
     return changed
 

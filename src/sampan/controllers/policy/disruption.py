@@ -84,16 +84,16 @@ class DisruptionController:
         pods = self._selected(budget)
         expected = await self._expected(budget, pods)
         now = self._clock.now()
-        gone = budgets.disrupted(budget, pods, now)
-        for pod in gone.expired:
+        disrupted = budgets.disrupted(budget, pods, now)
+        for pod in disrupted.expired:
             namespace = budget.metadata.namespace
             text = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
             self._events.event(pod, WARNING, "NotDeleted", text)
-        current = budgets.healthy(pods, gone.since, now)
-        desired = budgets.status(budget, expected, current, gone.since, times.format_time(now))
+        current = budgets.healthy(pods, disrupted.since, now)
+        desired = budgets.status(budget, expected, current, disrupted.since, times.format_time(now))
         if desired != budget.status:
             await self._write(budget, desired)
-        return gone.again_s
+        return disrupted.again_s
 
     def _selected(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
         try:
@@ -142,9 +142,9 @@ class DisruptionController:
             return None
         selecting = self._selecting(pod)
         if len(selecting) > 1:
-            named = f'"{key.namespace}"/"{key.name}"'
+            name = f'"{key.namespace}"/"{key.name}"'
             chosen = f'Chose "{selecting[0].metadata.name}" arbitrarily.'
-            text = f"Pod {named} matches multiple PodDisruptionBudgets.  {chosen}"
+            text = f"Pod {name} matches multiple PodDisruptionBudgets.  {chosen}"
             self._events.event(pod, WARNING, "MultiplePodDisruptionBudgets", text)
         stale_in_s = budgets.stale_in_s(pod, self._clock.now())
         if stale_in_s == 0:

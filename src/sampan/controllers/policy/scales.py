@@ -91,12 +91,12 @@ class Scales:
         resource = await self._meant(ref)
         path = path_of(resource, namespace, ref.name, "scale")
         try:
-            answer = await self._client.send(Request(method="GET", path=path))
+            response = await self._client.send(Request(method="GET", path=path))
         except errors.NotFound:
             if resource.subresource("scale") is None:
                 raise ScaleError(f"{resource.qualified} does not implement the scale subresource") from None
             return None
-        scale: Scale = answer.object(_SCALE)
+        scale: Scale = response.object(_SCALE)
         return (ref.uid, scale.spec.replicas) if scale.metadata.uid == ref.uid else None
 
     async def _meant(self, ref: OwnerReference) -> Resource:

@@ -45,7 +45,7 @@ def signed_data(data: Mapping[str, str], tokens: Mapping[str, str]) -> dict[str,
     if content is None:
         return dict(data)
     others = {key: value for key, value in data.items() if not key.startswith(SIGNATURE)}
-    return {**others, **{SIGNATURE + name: signature(content, name, word) for name, word in tokens.items()}}
+    return {**others, **{SIGNATURE + name: signature(content, name, secret) for name, secret in tokens.items()}}
 
 
 def _the_key(obj: Any) -> Iterable[Hashable]:

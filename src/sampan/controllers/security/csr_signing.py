@@ -86,11 +86,11 @@ class CsrSigningController:
 
 
 def authorities_of(config: ControllerConfig) -> dict[str, Authority]:
-    both, most_s = (
+    pair, most_s = (
         (config.cluster_signing_cert_file, config.cluster_signing_key_file),
         config.cluster_signing_duration_s,
     )
-    files = config.cluster_signing_files or (dict.fromkeys(SIGNERS, both) if all(both) else {})
+    files = config.cluster_signing_files or (dict.fromkeys(SIGNERS, pair) if all(pair) else {})
     return {signer: Authority(Path(cert), Path(key), most_s) for signer, (cert, key) in files.items()}
 
 

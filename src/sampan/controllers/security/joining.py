@@ -32,9 +32,9 @@ def left_s(secret: Secret, now: float) -> float:
 def signing_token(secret: Secret, now: float) -> tuple[str, str] | None:
     """Return the id and the secret of a token that may be used for signing, or None."""
     match = _NAME.fullmatch(secret.metadata.name)
-    name, word = text_of(secret, "token-id"), text_of(secret, "token-secret")
-    is_good = match is not None and match[1] == name and bool(word) and left_s(secret, now) > 0
-    return (name, word) if is_good and text_of(secret, "usage-bootstrap-signing") == "true" else None
+    token_id, token_secret = text_of(secret, "token-id"), text_of(secret, "token-secret")
+    is_good = match is not None and match[1] == token_id and bool(token_secret) and left_s(secret, now) > 0
+    return (token_id, token_secret) if is_good and text_of(secret, "usage-bootstrap-signing") == "true" else None
 
 
 def is_token(secret: Any) -> bool:

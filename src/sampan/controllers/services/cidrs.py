@@ -70,7 +70,7 @@ class ServiceCidrController:
 
     def _overlapping(self, found: ServiceCIDR) -> Iterable[Hashable]:
         """Return all ServiceCIDRs that overlap this one: a deletion may block another, an addition may unblock one."""
-        near = [
+        overlapping = [
             other.metadata.name
             for other in self._cidrs
             for network in networks(found)
@@ -79,15 +79,15 @@ class ServiceCidrController:
                 for other_network in networks(other)
             )
         ]
-        return [found.metadata.name, *near]
+        return [found.metadata.name, *overlapping]
 
     def _containing(self, found: IPAddress) -> Iterable[Hashable]:
         """Return the ServiceCIDRs in deletion that contain the address; others need no attention."""
         if found.metadata.labels.get(MANAGED_BY) != ALLOCATOR:
             return []
         ip = ip_address(found.metadata.name)
-        going = [cidr for cidr in self._cidrs if cidr.metadata.deletionTimestamp]
-        return [cidr.metadata.name for cidr in going if any(ip in network for network in networks(cidr))]
+        terminating = [cidr for cidr in self._cidrs if cidr.metadata.deletionTimestamp]
+        return [cidr.metadata.name for cidr in terminating if any(ip in network for network in networks(cidr))]
 
     async def reconcile(self, key: str) -> float | None:
         service_cidr = self._cidrs.get(key)

@@ -129,11 +129,11 @@ class EndpointsController:
         except errors.ApiError as error:
             if is_new and error.has_cause(TERMINATING_CAUSE):
                 return
-            which = f"{made.metadata.namespace}/{made.metadata.name}: {error}"
+            details = f"{made.metadata.namespace}/{made.metadata.name}: {error}"
             if is_new:
-                self._say(made, "FailedToCreateEndpoint", f"Failed to create endpoint for service {which}")
+                self._say(made, "FailedToCreateEndpoint", f"Failed to create endpoint for service {details}")
             else:
-                self._say(made, "FailedToUpdateEndpoint", f"Failed to update endpoint {which}")
+                self._say(made, "FailedToUpdateEndpoint", f"Failed to update endpoint {details}")
             raise
 
     def _say(self, about: Endpoints, reason: str, message: str) -> None:

@@ -66,10 +66,10 @@ def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
     for subset in repacked(endpoints.subsets):
         ports = [_port(port) for port in subset.ports]
         added = 0
-        both = [(source, True) for source in subset.addresses] + [
+        addresses = [(source, True) for source in subset.addresses] + [
             (source, False) for source in subset.notReadyAddresses
         ]
-        for address, is_ready in both:
+        for address, is_ready in addresses:
             if added >= most:
                 result.skipped += 1
                 continue

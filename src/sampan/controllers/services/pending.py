@@ -44,15 +44,15 @@ class Pending:
         if owner is None:
             return False
         version = int(new.metadata.resourceVersion) if new is not None else None
-        awaited = self._awaited[owner][key].version
-        if version is not None and version < awaited:
+        expected = self._awaited[owner][key].version
+        if version is not None and version < expected:
             return False
-        return not self._has_come(owner, key) and version == awaited
+        return not self._has_come(owner, key) and version == expected
 
     def wait_s(self, owner: Key) -> float:
         """Return the seconds to wait at most for the writes of the owner to appear, and mark its sync as deferred."""
         now = self._clock.monotonic()
-        wait_s = max((awaited.until - now for awaited in self._awaited.get(owner, {}).values()), default=0.0)
+        wait_s = max((expected.until - now for expected in self._awaited.get(owner, {}).values()), default=0.0)
         if wait_s > 0:
             self._held_up.add(owner)
         return max(wait_s, 0.0)

@@ -39,12 +39,12 @@ class PodFeed:
             add(key)
 
     def _concerned(self, old: Pod | None, new: Pod | None) -> list[Key]:
-        then, now = self._services_of(old), self._services_of(new)
-        if not (then or now) or not any(pod and may_serve(pod, with_terminating=True) for pod in (old, new)):
+        before, after = self._services_of(old), self._services_of(new)
+        if not (before or after) or not any(pod and may_serve(pod, with_terminating=True) for pod in (old, new)):
             return []
         if old is not None and new is not None and signature(old) == signature(new):
-            return list(set(now) ^ set(then))
-        return list(dict.fromkeys([*now, *then]))
+            return list(set(after) ^ set(before))
+        return list(dict.fromkeys([*after, *before]))
 
     def _services_of(self, pod: Pod | None) -> list[Key]:
         if pod is None:

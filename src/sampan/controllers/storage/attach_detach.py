@@ -87,8 +87,8 @@ class AttachDetach:
             await self._report(plan, node)
         for attachment in plan.detach:
             await self._detach(attachment)
-        for want in plan.attach:
-            await self._attach(want.volume, key)
+        for request in plan.attach:
+            await self._attach(request.volume, key)
         return plan.again_s
 
     # -- desired and actual state ------------------------------------------------------------------------------------
@@ -98,8 +98,8 @@ class AttachDetach:
         for pod in self._pods.find(_by_node, node):
             for volume in self._volumes_of(pod) if attachments.needs_volumes(pod) else ():
                 name = attachments.unique_name(volume)
-                want = desired.setdefault(name, Wanted(volume, elsewhere=self._elsewhere(volume, node)))
-                want.pods.append(pod)
+                request = desired.setdefault(name, Wanted(volume, elsewhere=self._elsewhere(volume, node)))
+                request.pods.append(pod)
         return desired
 
     def _volumes_of(self, pod: Pod) -> Iterable[PersistentVolume]:
@@ -139,7 +139,7 @@ class AttachDetach:
         messages = {name: text for name, text in self._told.pop(node, {}).items() if name in wanted}
         if messages:
             self._told[node] = messages
-        return {name: now - when for name, when in since.items()}
+        return {name: now - started for name, started in since.items()}
 
     # -- attaching and detaching -------------------------------------------------------------------------------------
 
@@ -180,8 +180,8 @@ class AttachDetach:
             if error is not None and name in wanted and self._is_news(node, name, error.message):
                 text = f": {error.message}"
                 self._say(wanted[name], WARNING, "FailedAttachVolume", "AttachVolume.Attach failed", text)
-        for want in plan.blocked:
-            self._tell_blocked(want, node)
+        for request in plan.blocked:
+            self._tell_blocked(request, node)
 
     def _say(self, want: Wanted, type: str, reason: str, start: str, end: str) -> None:
         for pod in want.pods:

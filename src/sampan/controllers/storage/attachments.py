@@ -92,11 +92,11 @@ def plan(
     """Return the plan for a node. `wanted` and `attached` are keyed by the unique volume name; `waiting_s` is for how
     many seconds each attached volume has not been needed."""
     result = Plan()
-    for name, want in wanted.items():
+    for name, request in wanted.items():
         if name in attached:
             continue
-        (result.blocked if want.elsewhere and not may_be_shared(want.volume) else result.attach).append(want)
-    for name, has in attached.items():
+        (result.blocked if request.elsewhere and not may_be_shared(request.volume) else result.attach).append(request)
+    for name, volume_attachment in attached.items():
         if name in wanted:
             keeps = True
         else:
@@ -104,8 +104,8 @@ def plan(
             if keeps:
                 result.again_s = max(1.0, PATIENCE_S - waiting_s.get(name, 0.0))
             else:
-                result.detach.append(has)
-        if keeps and has.status.attached and has.metadata.deletionTimestamp is None:
+                result.detach.append(volume_attachment)
+        if keeps and volume_attachment.status.attached and volume_attachment.metadata.deletionTimestamp is None:
             result.report.append(AttachedVolume(name=name))
     result.report.sort(key=lambda volume: volume.name)
     if result.blocked:
@@ -128,9 +128,9 @@ def multi_attach(want: Wanted, pod: Pod, others: Iterable[Pod]) -> str:
     start = f'Multi-Attach error for volume "{want.volume.metadata.name}"'
     if not others:
         return f"{start} Volume is already exclusively attached to one node and can't be attached to another"
-    near = [other.metadata.name for other in others if other.metadata.namespace == pod.metadata.namespace]
-    far = len(others) - len(near)
-    if not near:
-        return f"{start} Volume is already used by {far} pod(s) in different namespaces"
-    text = f"{start} Volume is already used by pod(s) {', '.join(near)}"
-    return f"{text} and {far} pod(s) in different namespaces" if far else text
+    names = [other.metadata.name for other in others if other.metadata.namespace == pod.metadata.namespace]
+    elsewhere = len(others) - len(names)
+    if not names:
+        return f"{start} Volume is already used by {elsewhere} pod(s) in different namespaces"
+    text = f"{start} Volume is already used by pod(s) {', '.join(names)}"
+    return f"{text} and {elsewhere} pod(s) in different namespaces" if elsewhere else text

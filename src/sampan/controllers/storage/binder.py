@@ -115,8 +115,8 @@ class VolumeBinder:
         yield VolumeKey(volume.metadata.name)
         if volume.spec.claimRef is not None:
             self._taken.pop(volume.metadata.name, None)
-        for named in _by_named_claim(volume):
-            yield ClaimKey(named)  # type: ignore[arg-type]
+        for claim_key in _by_named_claim(volume):
+            yield ClaimKey(claim_key)  # type: ignore[arg-type]
         for class_name in _free_by_class(volume):
             yield from self._looking(class_name)
 
@@ -161,19 +161,21 @@ class VolumeBinder:
                 await self._wait(claim, verdict)
 
     def _judged(self, claim: PersistentVolumeClaim) -> verdicts.ClaimVerdict:
-        named = self._volumes.get(claim.spec.volumeName) if claim.spec.volumeName else None
+        volume = self._volumes.get(claim.spec.volumeName) if claim.spec.volumeName else None
         if BIND_COMPLETED in claim.metadata.annotations:
-            return verdicts.on_bound_claim(claim, named)
+            return verdicts.on_bound_claim(claim, volume)
         if claim.spec.volumeName:
-            return verdicts.on_naming_claim(claim, named)
+            return verdicts.on_naming_claim(claim, volume)
         waits = waits_for_consumer(self._classes.get(class_of_claim(claim)))
         default = None if names_class(claim) else default_of(self._classes)
         return verdicts.on_new_claim(claim, self._match(claim, only_named=waits), default, waits=waits)
 
     def _match(self, claim: PersistentVolumeClaim, *, only_named: bool) -> PersistentVolume | None:
-        named = self._volumes.find(_by_named_claim, key_of(claim))
+        reserved = self._volumes.find(_by_named_claim, key_of(claim))
         free = () if only_named else self._volumes.find(_free_by_class, class_of_claim(claim))
-        return best_match(claim, [*named, *(volume for volume in free if self._is_free(volume))], only_named=only_named)
+        return best_match(
+            claim, [*reserved, *(volume for volume in free if self._is_free(volume))], only_named=only_named
+        )
 
     def _is_free(self, volume: PersistentVolume) -> bool:
         return volume.metadata.name not in self._taken
@@ -205,8 +207,8 @@ class VolumeBinder:
         names = [pod.metadata.name for pod in pods if not pod.spec.nodeName]
         if not names:
             return Word(NORMAL, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
-        which = f"pods {','.join(names)}" if len(names) > 1 else f"pod {names[0]}"
-        return Word(NORMAL, "WaitForPodScheduled", f"waiting for {which} to be scheduled")
+        subject = f"pods {','.join(names)}" if len(names) > 1 else f"pod {names[0]}"
+        return Word(NORMAL, "WaitForPodScheduled", f"waiting for {subject} to be scheduled")
 
     # -- volumes -----------------------------------------------------------------------------------------------------
 

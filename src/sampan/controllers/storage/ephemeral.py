@@ -72,17 +72,17 @@ class EphemeralVolumes:
     async def _make(self, pod: Pod, volume: Any) -> None:
         name = Key(pod.metadata.namespace, ephemeral_claim_name(pod, volume))
         claim = self._known.by_key(name)
-        why = ""
+        reason = ""
         if claim is not None:
-            why = "" if is_made_for(claim, pod) else not_for(name, key_of(pod))
+            reason = "" if is_made_for(claim, pod) else not_for(name, key_of(pod))
         else:
             try:
                 await self._claims.create(claim_for(pod, volume))
             except errors.ApiError as error:
-                why = f"create PVC {name.name}: {error}"
-        if why:
-            self._events.event(pod, WARNING, "FailedBinding", f"ephemeral volume {volume.name}: {why}")
-            raise errors.unexpected(f"ephemeral volume {volume.name}: {why}")
+                reason = f"create PVC {name.name}: {error}"
+        if reason:
+            self._events.event(pod, WARNING, "FailedBinding", f"ephemeral volume {volume.name}: {reason}")
+            raise errors.unexpected(f"ephemeral volume {volume.name}: {reason}")
 
 
 def make(parts: Parts) -> EphemeralVolumes:

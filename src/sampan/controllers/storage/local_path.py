@@ -66,8 +66,8 @@ def _remove(path: Path) -> None:
 
 
 def _on(node: Node) -> VolumeNodeAffinity:
-    where = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
-    term = NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=[where])])
+    hostname = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
+    term = NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=[hostname])])
     return VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=[term]))
 
 

@@ -60,16 +60,16 @@ class Plugins:
 
     def remover(self, volume: PersistentVolume) -> VolumePlugin | None:
         """Return the plug-in that deletes the volume, or None if an external controller does."""
-        notes = volume.metadata.annotations
-        if maker := notes.get(PROVISIONED_BY):
-            return self.provisioner(maker)
-        if MIGRATED_TO in notes or volume.spec.csi is not None:
+        annotations = volume.metadata.annotations
+        if provisioner := annotations.get(PROVISIONED_BY):
+            return self.provisioner(provisioner)
+        if MIGRATED_TO in annotations or volume.spec.csi is not None:
             return None
         for plugin in self._plugins.values():
             if plugin.can_remove(volume):
                 return plugin
-        why = "no deletable volume plugin matched"
-        raise VolumeError(f'error getting deleter volume plugin for volume "{volume.metadata.name}": {why}')
+        reason = "no deletable volume plugin matched"
+        raise VolumeError(f'error getting deleter volume plugin for volume "{volume.metadata.name}": {reason}')
 
 
 __all__ = ["Plugins", "VolumeError", "VolumePlugin", "Wanted"]

@@ -29,7 +29,7 @@ async def protect(objects: ResourceClient[Any], obj: Any, finalizer: str) -> Non
 
 
 async def release(objects: ResourceClient[Any], obj: Any, finalizer: str) -> None:
-    await _write(objects, obj, [present for present in obj.metadata.finalizers if present != finalizer])
+    await _write(objects, obj, [name for name in obj.metadata.finalizers if name != finalizer])
 
 
 async def _write(objects: ResourceClient[Any], obj: Any, finalizers: list[str]) -> None:

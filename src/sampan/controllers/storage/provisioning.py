@@ -91,14 +91,14 @@ class Provisioning:
             raise
         try:
             with self._activity:
-                special = await plugin.provision(request)
+                source = await plugin.provision(request)
         except VolumeError as error:
             await self._choose_again(claim)
-            why = f'Failed to provision volume with StorageClass "{found.metadata.name}": {error}'
-            self._writes.say(claim, Word(WARNING, FAILED, why))
+            failure = f'Failed to provision volume with StorageClass "{found.metadata.name}": {error}'
+            self._writes.say(claim, Word(WARNING, FAILED, failure))
             raise
         try:
-            await self._writes.volumes.create(provisioned(request, special, plugin.name))
+            await self._writes.volumes.create(provisioned(request, source, plugin.name))
         except errors.AlreadyExists:
             return
         message = f"Successfully provisioned volume {request.name} using {plugin.name}"
@@ -106,12 +106,12 @@ class Provisioning:
 
     def _wanted(self, claim: PersistentVolumeClaim, found: StorageClass, plugin: VolumePlugin) -> Wanted:
         if claim.spec.dataSource is not None:
-            why = "is not a CSI plugin. Only CSI plugin can provision a claim with a datasource"
-            raise VolumeError(f'plugin "{plugin.name}" {why}')
+            reason = "is not a CSI plugin. Only CSI plugin can provision a claim with a datasource"
+            raise VolumeError(f'plugin "{plugin.name}" {reason}')
         if found.mountOptions:
             options = " ".join(found.mountOptions)
-            why = f'StorageClass "{found.metadata.name}" has mount options [{options}]'
-            raise VolumeError(f"Mount options are not supported by the provisioner but {why}")
+            reason = f'StorageClass "{found.metadata.name}" has mount options [{options}]'
+            raise VolumeError(f"Mount options are not supported by the provisioner but {reason}")
         node = None
         if (name := claim.metadata.annotations.get(SELECTED_NODE)) is not None:
             node = self._nodes.get(name)

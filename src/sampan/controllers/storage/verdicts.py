@@ -76,8 +76,8 @@ def on_naming_claim(claim: PersistentVolumeClaim, volume: PersistentVolume | Non
         return Wait()
     name = volume.metadata.name
     if volume.spec.claimRef is None:
-        if why := why_not(volume, claim):
-            return Wait(Word(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'))
+        if reason := why_not(volume, claim):
+            return Wait(Word(WARNING, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {reason}'))
         return Bind(volume)
     if is_bound_to(volume, claim):
         return Bind(volume)

@@ -119,10 +119,10 @@ class BridgeNetwork:
         before = self._pods.get(uid)
         if before is None:
             return
-        going = self._pods[uid] = msgspec.structs.replace(before, ports=())
+        detached = self._pods[uid] = msgspec.structs.replace(before, ports=())
         self._machine.leave(before.link)
-        await self._do(self._machine.disconnect, before, self._port_change(before, going))
-        if self._pods.get(uid) is going:  # Unless it was attached again meanwhile.
+        await self._do(self._machine.disconnect, before, self._port_change(before, detached))
+        if self._pods.get(uid) is detached:  # Unless it was attached again meanwhile.
             self._forget(uid)
 
     def known(self) -> Sequence[str]:

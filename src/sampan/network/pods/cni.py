@@ -171,14 +171,14 @@ def _is_left(file: Path) -> bool:
 
 
 def _lacking_plugins(missing: Sequence[str], folders: Sequence[Path]) -> str:
-    where = ", ".join(map(str, folders))
+    searched = ", ".join(map(str, folders))
     elsewhere = [
         directory for directory in PLUGIN_FOLDERS if directory not in folders and not missing_plugins([directory])
     ]
     if elsewhere:
-        message = f"the engine looks for CNI plug-ins in {where}, and they are in {elsewhere[0]}"
+        message = f"the engine looks for CNI plug-ins in {searched}, and they are in {elsewhere[0]}"
         return f"{message}: name that as bin_dir in its configuration"
-    return f"CNI plug-ins are missing in {where} ({', '.join(missing)}): install containernetworking-plugins"
+    return f"CNI plug-ins are missing in {searched} ({', '.join(missing)}): install containernetworking-plugins"
 
 
 __all__ = ["CONFIG_FOLDER", "PLUGINS", "PLUGIN_FOLDERS", "CniNetwork", "conflist", "missing_plugins"]

@@ -34,8 +34,8 @@ class Consent:
             else:
                 self._warn(f"the packet rules of {chain} drop what they do not know, perhaps packets of pods too")
         if forwarding.has_firewalld(chains):
-            how = f"firewall-cmd --zone=trusted --add-interface={self._bridge}"
-            self._warn(f"firewalld runs here, and lets pods through only after: {how}")
+            command = f"firewall-cmd --zone=trusted --add-interface={self._bridge}"
+            self._warn(f"firewalld runs here, and lets pods through only after: {command}")
         self._legacy("-C", "-A")
 
     def withdraw(self) -> None:

@@ -60,7 +60,7 @@ def marked(listing: Mapping[str, Any], bridge: str) -> list[int]:
 
 def consent(chain: Chain, bridge: str) -> str:
     mark = mark_for(bridge)
-    return "".join(f'add rule {chain} {way} "{bridge}" counter accept comment "{mark}"\n' for way in _WAYS)
+    return "".join(f'add rule {chain} {direction} "{bridge}" counter accept comment "{mark}"\n' for direction in _WAYS)
 
 
 def withdrawal(chain: Chain, handles: Iterable[int]) -> str:

@@ -100,8 +100,10 @@ class Links:
             if not ip_address(entry.get("address")).is_link_local
         }
         for address in sorted(present - wanted):
-            of = ip_interface(address)
-            self._netlink.addr("del", index=self._index, address=str(of.ip), prefixlen=of.network.prefixlen)
+            interface = ip_interface(address)
+            self._netlink.addr(
+                "del", index=self._index, address=str(interface.ip), prefixlen=interface.network.prefixlen
+            )
         netlink.say(self._plain, [netlink.address(self._index, address) for address in sorted(wanted - present)])
 
     # -- pods --------------------------------------------------------------------------------------------------------
@@ -156,8 +158,8 @@ def _configure(record: PodRecord) -> None:
     index = index_of(POD_LINK)
     messages = [netlink.up(index)]
     for address in record.addresses:
-        way = gateway(ip_network(address, strict=False)).partition("/")[0]
-        messages += [netlink.address(index, address), netlink.default_route(index, way)]
+        next_hop = gateway(ip_network(address, strict=False)).partition("/")[0]
+        messages += [netlink.address(index, address), netlink.default_route(index, next_hop)]
     with netlink.opened() as link:
         netlink.say(link, messages)
 

@@ -30,8 +30,8 @@ def lacking() -> str:
     if not os.path.exists("/proc/self/ns/net"):
         return "the pod network needs Linux"
     effective = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:"))
-    having = int(effective.split()[1], 16)
-    if missing := [name for bit, name in _CAPABILITIES.items() if not having >> bit & 1]:
+    capabilities = int(effective.split()[1], 16)
+    if missing := [name for bit, name in _CAPABILITIES.items() if not capabilities >> bit & 1]:
         return f"the pod network needs root ({' and '.join(missing)})"
     if nft_program() is None:
         return "the pod network needs nft, which is not here: install nftables (apt-get install nftables)"
@@ -142,10 +142,10 @@ class Machine:
         """Delete all pod links of this bridge except these."""
         kept = set(links)
         names = [name for _, name in socket.if_nameindex()]
-        gone = [name for name in names if is_link_of(self._config.bridge, name) and name not in kept]
-        if gone:
-            log.info("removed network links of deleted pods: %s", ", ".join(gone))
-            self._open().delete(*gone)
+        stale = [name for name in names if is_link_of(self._config.bridge, name) and name not in kept]
+        if stale:
+            log.info("removed network links of deleted pods: %s", ", ".join(stale))
+            self._open().delete(*stale)
 
     def remove_all(self) -> None:
         self._ready_for = ()

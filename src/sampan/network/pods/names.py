@@ -25,9 +25,9 @@ def bridge_for(identity: str) -> str:
 
 def link_for(bridge: str, uid: str, taken: Container[str] = ()) -> str:
     """Return the name of the host end of a pod's veth pair."""
-    name, again = "", 0
+    name, attempt = "", 0
     while not name or name in taken:
-        name, again = f"{bridge}-{_digest(f'{uid} {again}')[:6]}", again + 1
+        name, attempt = f"{bridge}-{_digest(f'{uid} {attempt}')[:6]}", attempt + 1
     return name
 
 

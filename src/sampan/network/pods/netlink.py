@@ -37,13 +37,13 @@ class Message:
 
 def new_pair(name: str, *, bridge: int, mtu: int, peer: str, namespace: int, hardware: str) -> Message:
     """Create a veth pair: one end on the bridge, the other in the network namespace of the open file."""
-    inside: Attributes = [
+    peer_attributes: Attributes = [
         ["IFLA_IFNAME", peer],
         ["IFLA_MTU", mtu],
         ["IFLA_ADDRESS", hardware],
         ["IFLA_NET_NS_FD", namespace],
     ]
-    data = {"attrs": [["VETH_INFO_PEER", {"attrs": inside}]]}
+    data = {"attrs": [["VETH_INFO_PEER", {"attrs": peer_attributes}]]}
     kind = {"attrs": [["IFLA_INFO_KIND", "veth"], ["IFLA_INFO_DATA", data]]}
     return Message(
         type=_NEW_LINK,
@@ -78,14 +78,14 @@ def no_group(group: int) -> Message:
 
 def address(index: int, address: str) -> Message:
     """Add the address, or replace an equal one."""
-    of, family = ip_interface(address), family_of(address)
-    attributes: Attributes = [["IFA_LOCAL", str(of.ip)], ["IFA_ADDRESS", str(of.ip)]]
+    interface, family = ip_interface(address), family_of(address)
+    attributes: Attributes = [["IFA_LOCAL", str(interface.ip)], ["IFA_ADDRESS", str(interface.ip)]]
     return Message(
         type=_NEW_ADDRESS,
         fields={
             "family": family,
-            "prefixlen": of.network.prefixlen,
-            "flags": _NO_DUPLICATE_CHECK if of.version == 6 else 0,
+            "prefixlen": interface.network.prefixlen,
+            "flags": _NO_DUPLICATE_CHECK if interface.version == 6 else 0,
             "index": index,
         },
         attributes=attributes,
@@ -119,10 +119,10 @@ def say(link: socket.socket, messages: Sequence[Message]) -> None:
     sent.
     """
     for begin in range(0, len(messages), _AT_ONCE):
-        some = messages[begin : begin + _AT_ONCE]
-        link.send(b"".join(_encoded(message, number) for number, message in enumerate(some, 1)))
+        batch = messages[begin : begin + _AT_ONCE]
+        link.send(b"".join(_encoded(message, number) for number, message in enumerate(batch, 1)))
         codes: list[int] = []
-        while len(codes) < len(some):
+        while len(codes) < len(batch):
             codes += _codes(link.recv(1 << 16))
         for code in filter(None, codes):
             raise OSError(code, os.strerror(code))

@@ -22,8 +22,8 @@ def removal(rules: Iterable[str]) -> list[list[str]]:
     chains = [rule[1] for rule in split_rules if rule[0] == "-N" and rule[1].startswith(_PREFIX)]
     if any(rule[:2] == ["-A", _PORTS] for rule in split_rules):
         return []
-    ways = [["-D", *rule[1:]] for rule in split_rules if rule[0] == "-A" and rule[-1] in chains]
-    return [*ways, *(["-F", chain] for chain in chains), *(["-X", chain] for chain in chains)]
+    deletions = [["-D", *rule[1:]] for rule in split_rules if rule[0] == "-A" and rule[-1] in chains]
+    return [*deletions, *(["-F", chain] for chain in chains), *(["-X", chain] for chain in chains)]
 
 
 def clear_portmap() -> None:

@@ -37,8 +37,8 @@ class Records:
 
     def load(self) -> list[PodRecord]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for half in self._folder.glob("*.new"):
-            half.unlink()
+        for partial in self._folder.glob("*.new"):
+            partial.unlink()
         records = (self._read(file) for file in sorted(self._folder.glob("*.json")))
         return [record for record in records if record is not None]
 

@@ -52,8 +52,8 @@ def added(bridge: str, elements: Iterable[Element]) -> str:
 def taken_away(bridge: str, elements: Iterable[Element]) -> str:
     """Return the text that deletes the elements. They are added first, as deleting a missing element is an error."""
     removed = list(elements)
-    gone = (f"delete element inet {table_for(bridge)} {element.set} {{ {element.key} }}\n" for element in removed)
-    return added(bridge, removed) + "".join(gone)
+    deletions = (f"delete element inet {table_for(bridge)} {element.set} {{ {element.key} }}\n" for element in removed)
+    return added(bridge, removed) + "".join(deletions)
 
 
 def _sets(rules: Rules, version: int, given: Sequence[Element]) -> list[str]:
@@ -73,8 +73,8 @@ def _sets(rules: Rules, version: int, given: Sequence[Element]) -> list[str]:
 
 
 def _set(head: str, kind: str, elements: Sequence[str]) -> list[str]:
-    inside = [f"    elements = {{ {', '.join(elements)} }}"] if elements else []
-    return [f"  {head} {{", f"    {kind}", *inside, "  }"]
+    contents = [f"    elements = {{ {', '.join(elements)} }}"] if elements else []
+    return [f"  {head} {{", f"    {kind}", *contents, "  }"]
 
 
 def _ports_chain(versions: Sequence[int]) -> list[str]:

@@ -35,9 +35,9 @@ def judge(policy: PodFailurePolicy | None, pod: Pod) -> Match:
     if policy is None:
         return _NONE
     for index, rule in enumerate(policy.rules or ()):
-        why = _why(rule, pod) if rule.action in _ACTIONS else None
-        if why is not None:
-            message = f"{why} matching {rule.action} rule at index {index}" if rule.action == FAIL_JOB else ""
+        reason = _why(rule, pod) if rule.action in _ACTIONS else None
+        if reason is not None:
+            message = f"{reason} matching {rule.action} rule at index {index}" if rule.action == FAIL_JOB else ""
             return Match(rule.action, message)
     return _NONE
 

@@ -30,10 +30,10 @@ class JobStatusWriter:
         job = self.job
         if job.status == self._written:
             return
-        answer = await self._jobs.update_status(job)
-        self._writes.wrote(answer)
+        updated = await self._jobs.update_status(job)
+        self._writes.wrote(updated)
         self._written = copy_of(job.status)
-        self.job = msgspec.structs.replace(job, metadata=answer.metadata)
+        self.job = msgspec.structs.replace(job, metadata=updated.metadata)
 
 
 class JobSync:

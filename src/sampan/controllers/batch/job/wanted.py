@@ -85,11 +85,11 @@ def _next_indexes(view: JobView, count: int) -> list[int]:
 def _first_to_go(job: Job, pods: Sequence[Pod], count: int) -> list[Pod]:
     """Return at least `count` pods to delete, including pods with an invalid or duplicate completion index."""
     extra = _superfluous(job, pods) if is_indexed(job) else []
-    more = count - len(extra)
-    if more <= 0:
+    remaining = count - len(extra)
+    if remaining <= 0:
         return extra
     uids = {pod.metadata.uid for pod in extra}
-    return extra + plain_order(pod for pod in pods if pod.metadata.uid not in uids)[:more]
+    return extra + plain_order(pod for pod in pods if pod.metadata.uid not in uids)[:remaining]
 
 
 def _superfluous(job: Job, pods: Sequence[Pod]) -> list[Pod]:

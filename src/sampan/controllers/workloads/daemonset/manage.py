@@ -59,10 +59,10 @@ def _surplus(view: View, alive: Sequence[Pod]) -> list[Pod]:
     old: list[Pod] = []
     for pod in oldest_first(alive):
         (new if pod.metadata.labels.get(HASH_LABEL) == view.hash else old).append(pod)
-    gone = new[1:] + old[1:]
+    surplus = new[1:] + old[1:]
     if new and old and (not pod_facts.is_ready(old[0]) or view.is_available(new[0])):
-        gone.append(old[0])
-    return gone
+        surplus.append(old[0])
+    return surplus
 
 
 __all__ = ["manage"]

@@ -113,8 +113,8 @@ def _field(requirement: NodeSelectorRequirement) -> _NodeTest:
     if requirement.operator not in ("In", "NotIn") or len(requirement.values) != 1:
         raise LookupError(requirement.operator)
     value, is_in = requirement.values[0], requirement.operator == "In"
-    named = requirement.key == NAME_FIELD
-    return lambda node: ((node.metadata.name if named else "") == value) is is_in
+    is_name = requirement.key == NAME_FIELD
+    return lambda node: ((node.metadata.name if is_name else "") == value) is is_in
 
 
 __all__ = ["Placement", "Verdict", "tolerates", "untolerated"]

@@ -150,9 +150,9 @@ class DeploymentController:
     async def _change(self, deployment: Deployment, before: ReplicaSet, after: ReplicaSet) -> None:
         self._writes.wrote(await self._set_client.update(after))
         if size(before) != size(after):
-            way = "up" if size(after) > size(before) else "down"
+            direction = "up" if size(after) > size(before) else "down"
             name = after.metadata.name
-            self._say(deployment, f"Scaled {way} replica set {name} from {size(before)} to {size(after)}")
+            self._say(deployment, f"Scaled {direction} replica set {name} from {size(before)} to {size(after)}")
 
     async def _delete(self, rs: ReplicaSet) -> None:
         try:

@@ -22,9 +22,9 @@ def rolled(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
     new, count = sets.new, wanted(deployment)
     assert new is not None
     if size(new) != count:
-        aim = count if size(new) > count else size_of_new(deployment, size(new), total_size(sets.all))
-        if aim != size(new):
-            return [resized(new, aim, deployment)]
+        target = count if size(new) > count else size_of_new(deployment, size(new), total_size(sets.all))
+        if target != size(new):
+            return [resized(new, target, deployment)]
     return _shrunk(deployment, new, sets.active_old)
 
 
@@ -35,28 +35,28 @@ def _shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) 
     removable = total_size([*old, new]) - least - waiting
     if not old or removable <= 0:
         return ()
-    aims = _without_unhealthy(old, removable)
+    targets = _without_unhealthy(old, removable)
     spare = total_available([*old, new]) - least
-    aims = _without_spare(aims, spare)
-    return [resized(rs, aim, deployment) for rs, aim in zip(old, aims, strict=True) if aim != size(rs)]
+    targets = _without_spare(targets, spare)
+    return [resized(rs, target, deployment) for rs, target in zip(old, targets, strict=True) if target != size(rs)]
 
 
 def _without_unhealthy(old: Sequence[ReplicaSet], removable: int) -> list[int]:
-    aims = []
+    sizes = []
     for rs in old:
-        gone = max(min(removable, size(rs) - rs.status.availableReplicas), 0)
-        removable -= gone
-        aims.append(size(rs) - gone)
-    return aims
+        removed = max(min(removable, size(rs) - rs.status.availableReplicas), 0)
+        removable -= removed
+        sizes.append(size(rs) - removed)
+    return sizes
 
 
 def _without_spare(present: Sequence[int], spare: int) -> list[int]:
-    aims = []
+    sizes = []
     for count in present:
-        gone = max(min(count, spare), 0)
-        spare -= gone
-        aims.append(count - gone)
-    return aims
+        removed = max(min(count, spare), 0)
+        spare -= removed
+        sizes.append(count - removed)
+    return sizes
 
 
 __all__ = ["rolled", "size_of_new"]

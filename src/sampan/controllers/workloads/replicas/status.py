@@ -35,8 +35,8 @@ def status_of(
 def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception | None, now: float) -> list[Any]:
     """Return the conditions; an existing ReplicaFailure condition is not updated."""
     present: list[Any] = owner.status.conditions
-    is_told = any(condition.type == REPLICA_FAILURE for condition in present)
-    if (failure is not None) == is_told:
+    has_failed = any(condition.type == REPLICA_FAILURE for condition in present)
+    if (failure is not None) == has_failed:
         return present
     if failure is None:
         return [condition for condition in present if condition.type != REPLICA_FAILURE]

@@ -96,8 +96,8 @@ def is_stale(claim: PersistentVolumeClaim, owner: StatefulSet | Pod) -> bool:
 
 
 def _names(reference: OwnerReference, owner: StatefulSet | Pod) -> bool:
-    named = (reference.apiVersion, reference.kind, reference.name)
-    return named == (owner.apiVersion, owner.kind, owner.metadata.name)
+    identity = (reference.apiVersion, reference.kind, reference.name)
+    return identity == (owner.apiVersion, owner.kind, owner.metadata.name)
 
 
 def _uids(sset: StatefulSet, pod: Pod) -> set[str]:

@@ -104,8 +104,8 @@ class _Deciding:
         self.found = by_ordinal = {ordinal_of(pod): pod for pod in view.pods}
         self.present = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal) if ordinal in desired]
         """The existing pods with a desired ordinal, in order."""
-        gone = sorted((ordinal for ordinal in by_ordinal if ordinal >= 0 and ordinal not in desired), reverse=True)
-        self.condemned = [by_ordinal[ordinal] for ordinal in gone]
+        surplus = sorted((ordinal for ordinal in by_ordinal if ordinal >= 0 and ordinal not in desired), reverse=True)
+        self.condemned = [by_ordinal[ordinal] for ordinal in surplus]
         self.waits: list[float] = []
         self.is_parallel = view.sset.spec.podManagementPolicy == PARALLEL
 

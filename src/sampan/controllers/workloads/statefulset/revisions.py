@@ -69,12 +69,12 @@ class RevisionFinder:
         await self._history.delete(surplus)
 
     async def _update(self, sset: StatefulSet, found: list[ControllerRevision]) -> tuple[ControllerRevision, int]:
-        has, collisions = known(found, sset), sset.status.collisionCount or 0
-        if has.latest is not None:
-            return has.latest, collisions
+        matches, collisions = known(found, sset), sset.status.collisionCount or 0
+        if matches.latest is not None:
+            return matches.latest, collisions
         number = revisions.next_number(found)
-        if has.older is not None:
-            return await self._history.renumber(has.older, number), collisions
+        if matches.older is not None:
+            return await self._history.renumber(matches.older, number), collisions
         return await self._create(sset, number, collisions)
 
     async def _create(self, sset: StatefulSet, number: int, collisions: int) -> tuple[ControllerRevision, int]:
