@@ -28,8 +28,8 @@ class Times:
         start = datetime.fromtimestamp(int(moment) // 60 * 60 + 60, zone)
         day, last = start.replace(hour=0, minute=0), start.year + _YEARS_AHEAD
         while day.year <= last:
-            if self._is_due_on(day) and (found := self._first_on(day, start)) is not None:
-                return found
+            if self._is_due_on(day) and (due := self._first_on(day, start)) is not None:
+                return due
             day = self._next_day(day)
         return None
 

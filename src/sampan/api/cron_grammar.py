@@ -68,10 +68,10 @@ def _zone(text: str) -> tuple[tzinfo | None, str]:
         raise ScheduleError("invalid schedule format: runtime error: slice bounds out of range [:-1]")
     name = text[start:end]
     try:
-        found = UTC if name in ("", "UTC", "Local") else time_zones.zone(name)
+        zone = UTC if name in ("", "UTC", "Local") else time_zones.zone(name)
     except time_zones.UnknownTimeZone as error:
         raise ScheduleError(f"provided bad location {name}: {error}") from None
-    return found, text[end:].strip()
+    return zone, text[end:].strip()
 
 
 def _every(text: str) -> Every:
@@ -104,13 +104,13 @@ def _times(text: str, zone: tzinfo | None) -> Times:
 
 def _field(text: str, bounds: Bounds) -> tuple[frozenset[int], bool]:
     """Return the numbers that the field matches, and whether it is a wildcard."""
-    found: set[int] = set()
+    values: set[int] = set()
     is_open = False
     for part in filter(None, text.split(",")):
         numbers, is_star = _range(part, bounds)
-        found.update(numbers)
+        values.update(numbers)
         is_open = is_open or is_star
-    return frozenset(found), is_open
+    return frozenset(values), is_open
 
 
 def _range(text: str, bounds: Bounds) -> tuple[range, bool]:

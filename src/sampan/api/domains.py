@@ -41,7 +41,7 @@ def domain_prefixed_path(value: str, field: str) -> list[FieldError]:
     host, _, path = value.partition("/")
     if not host or not path:
         return [FieldError.invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    found = [FieldError.invalid(field, host, fault) for fault in names.dns1123_subdomain(host)]
+    errors = [FieldError.invalid(field, host, message) for message in names.dns1123_subdomain(host)]
     if not _is_http_path(path):
-        found.append(FieldError.invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
-    return found
+        errors.append(FieldError.invalid(field, path, f"Invalid path (regex used for validation is '{_HTTP_PATH}')"))
+    return errors

@@ -177,14 +177,14 @@ def _shown(value: Any) -> str:
 def collected(errors: Iterable[FieldError]) -> list[FieldError]:
     """Return the errors of an object, as many as a response can hold. Validation stops there: a path may contain a key
     of any length, and each error below it contains the path."""
-    found: list[FieldError] = []
+    reported: list[FieldError] = []
     room = limits.VALIDATION_ERROR_CHARACTERS
     for error in errors:
-        found.append(error)
+        reported.append(error)
         room -= len(error.field) + len(error.detail)
-        if room < 0 or len(found) >= limits.VALIDATION_ERRORS:
+        if room < 0 or len(reported) >= limits.VALIDATION_ERRORS:
             break
-    return found
+    return reported
 
 
 def joined(messages: Sequence[str]) -> str:

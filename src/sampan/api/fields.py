@@ -57,8 +57,8 @@ class Selector(NamedTuple):
         declarations, which supports only the metadata fields and has another message."""
         for term in self.terms:
             if supported is None and term.field not in METADATA_FIELDS:
-                known = ", ".join(f'"{field}"' for field in METADATA_FIELDS)
-                raise FieldSelectorError(f'"{term.field}" is not a known field selector: only {known}')
+                fields = ", ".join(f'"{field}"' for field in METADATA_FIELDS)
+                raise FieldSelectorError(f'"{term.field}" is not a known field selector: only {fields}')
             if supported is not None and term.field not in supported:
                 raise FieldSelectorError(f"field label not supported: {term.field}")
 

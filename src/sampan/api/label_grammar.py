@@ -26,12 +26,12 @@ class Term(NamedTuple):
 
 
 def _tokens(text: str) -> list[_Token]:
-    found, at = [], 0
+    tokens, at = [], 0
     while match := _TOKEN.match(text, at):
         symbol, word = match.groups()
-        found.append(_Token(symbol, symbol) if symbol else _Token(word if word in ("in", "notin") else "word", word))
+        tokens.append(_Token(symbol, symbol) if symbol else _Token(word if word in ("in", "notin") else "word", word))
         at = match.end()
-    return [*found, _Token(_END, "")]
+    return [*tokens, _Token(_END, "")]
 
 
 class Grammar:

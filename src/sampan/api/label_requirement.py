@@ -65,16 +65,16 @@ class Requirement(NamedTuple):
 
     def check(self) -> None:
         """Raise `SelectorError` unless key, operator and values are consistent."""
-        faults = [*self._key_faults(), *self._count_faults()]
+        errors = [*self._key_faults(), *self._count_faults()]
         for at, value in enumerate(self.values):
-            if found := names.label_value(value):
-                faults.append(FieldError.invalid(f"values[{at}][{self.key}]", value, "; ".join(found)))
-        if faults:
-            raise SelectorError(joined([str(fault) for fault in faults]))
+            if messages := names.label_value(value):
+                errors.append(FieldError.invalid(f"values[{at}][{self.key}]", value, "; ".join(messages)))
+        if errors:
+            raise SelectorError(joined([str(error) for error in errors]))
 
     def _key_faults(self) -> list[FieldError]:
-        found = names.label_key(self.key)
-        return [FieldError.invalid("key", self.key, "; ".join(found))] if found else []
+        messages = names.label_key(self.key)
+        return [FieldError.invalid("key", self.key, "; ".join(messages))] if messages else []
 
     def _count_faults(self) -> list[FieldError]:
         shown = list(self.values) if self.values else None

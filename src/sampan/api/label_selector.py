@@ -54,15 +54,15 @@ def selector_of(source: LabelSelector | None) -> Selector:
 def _selector(
     labels: tuple[tuple[str, str], ...], expressions: tuple[tuple[str, str, tuple[str, ...]], ...]
 ) -> Selector:
-    found = [Requirement(key, Operator.EQUALS, (value,)) for key, value in labels]
-    for requirement in found:
+    requirements = [Requirement(key, Operator.EQUALS, (value,)) for key, value in labels]
+    for requirement in requirements:
         requirement.check()
     for key, operator, values in expressions:
         if operator not in OPERATORS:
             raise SelectorError(f"{gotext.quote(operator)} is not a valid label selector operator")
-        found.append(Requirement(key, OPERATORS[operator], values))
-        found[-1].check()
-    return Selector(found)
+        requirements.append(Requirement(key, OPERATORS[operator], values))
+        requirements[-1].check()
+    return Selector(requirements)
 
 
 _selector_kept = lru_cache(maxsize=4096)(_selector)
@@ -80,20 +80,24 @@ def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_value
 
 
 def label_faults(labels: Mapping[str, str], field: str) -> list[FieldError]:
-    faults = []
+    errors = []
     for key, value in labels.items():
-        faults += [FieldError.invalid(field, key, fault) for fault in names.label_key(key)]
-        faults += [FieldError.invalid(field, value, fault) for fault in names.label_value(value)]
-    return faults
+        errors += [FieldError.invalid(field, key, message) for message in names.label_key(key)]
+        errors += [FieldError.invalid(field, value, message) for message in names.label_value(value)]
+    return errors
 
 
 def _expression_faults(expression: Expression, field: str, allow_bad_values: bool) -> list[FieldError]:
-    faults = _operator_faults(expression, field)
-    faults += [FieldError.invalid(f"{field}.key", expression.key, fault) for fault in names.label_key(expression.key)]
+    errors = _operator_faults(expression, field)
+    errors += [
+        FieldError.invalid(f"{field}.key", expression.key, message) for message in names.label_key(expression.key)
+    ]
     if not allow_bad_values:
         for at, value in enumerate(expression.values):
-            faults += [FieldError.invalid(f"{field}.values[{at}]", value, fault) for fault in names.label_value(value)]
-    return faults
+            errors += [
+                FieldError.invalid(f"{field}.values[{at}]", value, message) for message in names.label_value(value)
+            ]
+    return errors
 
 
 def _operator_faults(expression: Expression, field: str) -> list[FieldError]:

@@ -32,8 +32,8 @@ def _all(tests: list[Predicate]) -> Predicate:
         return lambda labels: first(labels) and second(labels)
 
     def test(labels: Mapping[str, str]) -> bool:
-        for one in tests:  # noqa: SIM110 - a generator for all() would cost as much as the tests
-            if not one(labels):
+        for predicate in tests:  # noqa: SIM110 - a generator for all() would cost as much as the tests
+            if not predicate(labels):
                 return False
         return True
 
@@ -79,7 +79,7 @@ class Selector:
 
     def exact(self) -> list[tuple[str, str]]:
         """Return the labels that must have a certain value; a key may appear twice."""
-        return [(found.key, found.values[0]) for found in self.requirements if found.is_exact]
+        return [(requirement.key, requirement.values[0]) for requirement in self.requirements if requirement.is_exact]
 
     def required(self) -> Mapping[str, str]:
         """Return `exact` as a mapping; for a key with two values, the last."""
@@ -99,14 +99,14 @@ def parse(text: str) -> Selector:
 
 
 def _parse(text: str) -> Selector:
-    grammar, found = Grammar(text), []
+    grammar, requirements = Grammar(text), []
     while not grammar.is_at_end():
         try:
-            found.append(_requirement(grammar))
+            requirements.append(_requirement(grammar))
         except SelectorError as error:
             raise SelectorError(f"unable to parse requirement: {error}") from None
         grammar.separator()
-    return Selector(found)
+    return Selector(requirements)
 
 
 _parse_kept = lru_cache(maxsize=2048)(_parse)

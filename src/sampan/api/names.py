@@ -169,12 +169,12 @@ def _label_key_faults(value: str) -> list[str]:
             f"a valid label key {_key_name.fault} with an optional DNS subdomain prefix and '/' "
             "(e.g. 'example.com/MyName')"
         ]
-    faults = ["prefix part must be non-empty"] if prefixes == [""] else []
+    messages = ["prefix part must be non-empty"] if prefixes == [""] else []
     if prefixes and prefixes[0]:
-        faults += [f"prefix part {fault}" for fault in _key_prefix(prefixes[0])]
+        messages += [f"prefix part {message}" for message in _key_prefix(prefixes[0])]
     if not name:
-        faults.append("name part must be non-empty")
-    return faults + [f"name part {fault}" for fault in _key_name(name)]
+        messages.append("name part must be non-empty")
+    return messages + [f"name part {message}" for message in _key_name(name)]
 
 
 c_identifier = Form(
@@ -234,7 +234,7 @@ def port_name(value: str) -> list[str]:
         ("--" in value, "must not contain consecutive hyphens"),
         (value.startswith("-") or value.endswith("-"), "must not begin or end with a hyphen"),
     )
-    return [fault for is_bad, fault in checks if is_bad]
+    return [message for is_bad, message in checks if is_bad]
 
 
 def port_number(value: int) -> list[str]:

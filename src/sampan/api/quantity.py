@@ -155,17 +155,17 @@ def parse(text: str) -> Quantity:
 
 
 def _parse(text: str) -> Quantity:
-    found = _SCAN.fullmatch(text)
-    if not text or found is None:
+    match = _SCAN.fullmatch(text)
+    if not text or match is None:
         raise QuantityError(f"quantities must match the regular expression '{PATTERN}'")
-    exponent, format = _suffix(found["suffix"])
-    whole, fraction = found["whole"] or "0", found["fraction"] or ""
+    exponent, format = _suffix(match["suffix"])
+    whole, fraction = match["whole"] or "0", match["fraction"] or ""
     quantity = (_plain_binary if format is Format.BINARY_SI else _plain_decimal)(
         text, whole, fraction, exponent, format
     )
     if quantity is not None:
         return quantity
-    if len(whole) + len(fraction) > MAX_DIGITS or found["number"] in _NO_DIGITS:
+    if len(whole) + len(fraction) > MAX_DIGITS or match["number"] in _NO_DIGITS:
         raise QuantityError("unable to parse numeric part of quantity")
     return _rounded(text, whole + fraction, len(fraction), exponent, format)
 
@@ -205,10 +205,10 @@ def _suffix(suffix: str) -> tuple[int, Format]:
         return _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
         return _BINARY[suffix], Format.BINARY_SI
-    found = _EXPONENT.fullmatch(suffix)
-    if found is None or len(found[1]) > MAX_DIGITS or not -MAX_INT64 - 1 <= int(found[1]) <= MAX_INT64:
+    match = _EXPONENT.fullmatch(suffix)
+    if match is None or len(match[1]) > MAX_DIGITS or not -MAX_INT64 - 1 <= int(match[1]) <= MAX_INT64:
         raise QuantityError("unable to parse quantity's suffix")
-    return _int32(int(found[1])), Format.DECIMAL_EXPONENT
+    return _int32(int(match[1])), Format.DECIMAL_EXPONENT
 
 
 def _int32(number: int) -> int:

@@ -19,11 +19,11 @@ class RuntimeConfigError(ValueError):
 
 def parse(text: str) -> dict[str, bool]:
     """Parse `a/v1=true,b/v1` into a mapping; a key without a value means true."""
-    found = {}
+    settings = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         key, _, value = item.partition("=")
-        found[key] = _truth(key, value)
-    return found
+        settings[key] = _truth(key, value)
+    return settings
 
 
 def _truth(key: str, value: str) -> bool:

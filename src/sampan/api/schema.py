@@ -63,8 +63,8 @@ class Schema(Struct, kw_only=True, omit_defaults=True):
 
     def child(self, field: str) -> "Schema | None":
         """Return the schema of a key of this object, or None if the schema does not have it."""
-        found = self.properties.get(field)
-        return found if found is not None else self.additional
+        schema = self.properties.get(field)
+        return schema if schema is not None else self.additional
 
 
 ANY = Schema(preserve_unknown=True)

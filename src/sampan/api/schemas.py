@@ -38,10 +38,10 @@ class _Definitions(Mapping[str, Schema]):
         self._decoder = msgspec.json.Decoder(Schema)
 
     def __getitem__(self, name: str) -> Schema:
-        if (found := self._decoded.get(name)) is None:
-            found = self._decoded[name] = self._decoder.decode(self._encoded[name])
-            self._link(found)  # registered before it is linked, because it may contain itself
-        return found
+        if (schema := self._decoded.get(name)) is None:
+            schema = self._decoded[name] = self._decoder.decode(self._encoded[name])
+            self._link(schema)  # registered before it is linked, because it may contain itself
+        return schema
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._encoded)

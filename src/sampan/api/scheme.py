@@ -59,10 +59,10 @@ class Scheme:
 
     def remove(self, resource: Resource) -> None:
         """Stop serving the resource with this group, version and plural, if there is one."""
-        found = self._resources.pop((resource.group, resource.version, resource.plural), None)
-        if found is not None:
+        removed = self._resources.pop((resource.group, resource.version, resource.plural), None)
+        if removed is not None:
             self.generation += 1
-            del self._kinds[found.group, found.version, found.kind]
+            del self._kinds[removed.group, removed.version, removed.kind]
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
         return self._resources.get((group, version, plural))
@@ -72,21 +72,21 @@ class Scheme:
 
     def resources(self, group: str, version: str) -> list[Resource]:
         """Return the resources of a group version, sorted by name."""
-        found = [r for (g, v, _), r in self._resources.items() if (g, v) == (group, version)]
-        return sorted(found, key=lambda resource: resource.plural)
+        resources = [r for (g, v, _), r in self._resources.items() if (g, v) == (group, version)]
+        return sorted(resources, key=lambda resource: resource.plural)
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(list(self._resources.values()))
 
     def groups(self) -> list[str]:
         """Return the groups by priority, the core group first."""
-        found = {group for group, _, _ in self._resources}
-        return sorted(found, key=lambda group: (group != "", -self.group_priority(group), group))
+        groups = {group for group, _, _ in self._resources}
+        return sorted(groups, key=lambda group: (group != "", -self.group_priority(group), group))
 
     def versions(self, group: str) -> list[str]:
         """Return the versions of a group in order of preference."""
-        found = {version for g, version, _ in self._resources if g == group}
-        return sorted(found, key=lambda version: (-self.version_priority(group, version), *_version_rank(version)))
+        versions = {version for g, version, _ in self._resources if g == group}
+        return sorted(versions, key=lambda version: (-self.version_priority(group, version), *_version_rank(version)))
 
     def group_priority(self, group: str) -> int:
         return self._group_priority.get(group, CUSTOM_GROUP_PRIORITY)
@@ -142,8 +142,8 @@ def type_for(gvk: GroupVersionKind) -> type[Struct] | None:
     if gvk.group == "meta.k8s.io":  # both versions of this group have the same types
         return _lookup("meta_v1", gvk.kind)
     group = MODULES.get(gvk.group) or gvk.group.split(".")[0]
-    found = _lookup(f"{group}_{gvk.version}", gvk.kind)
-    return found if found is not None and _is_registered(found, gvk) else None
+    struct = _lookup(f"{group}_{gvk.version}", gvk.kind)
+    return struct if struct is not None and _is_registered(struct, gvk) else None
 
 
 def _lookup(module: str, name: str) -> type[Struct] | None:
@@ -153,8 +153,8 @@ def _lookup(module: str, name: str) -> type[Struct] | None:
         loaded = importlib.import_module(f"sampan.api.types.{module}")
     except ModuleNotFoundError:
         return None
-    found = getattr(loaded, name, None)
-    return found if isinstance(found, type) and issubclass(found, Struct) else None
+    struct = getattr(loaded, name, None)
+    return struct if isinstance(struct, type) and issubclass(struct, Struct) else None
 
 
 def _is_registered(found: type[Struct], gvk: GroupVersionKind) -> bool:

@@ -145,12 +145,12 @@ class _Reader:
         return TimeError(f"parsing time {quote(self._text)}: {message}")
 
     def _mismatch(self, element: str) -> TimeError:
-        found = _quote_bytes(self._rest)
-        return TimeError(f'parsing time {quote(self._text)} as "{self._layout}": cannot parse {found} as "{element}"')
+        rest = _quote_bytes(self._rest)
+        return TimeError(f'parsing time {quote(self._text)} as "{self._layout}": cannot parse {rest} as "{element}"')
 
     def _take(self, count: int) -> str:
-        taken, self._rest = self._rest[:count], self._rest[count:]
-        return taken
+        prefix, self._rest = self._rest[:count], self._rest[count:]
+        return prefix
 
     def _skip(self, mark: str) -> None:
         if not self._rest.startswith(mark):
@@ -180,20 +180,20 @@ class _Reader:
         return number
 
     def _any_fraction(self) -> int:
-        found = re.match(r"[.,]([0-9]+)", self._rest)
-        if found is None:
+        match = re.match(r"[.,]([0-9]+)", self._rest)
+        if match is None:
             return 0
-        self._take(found.end())
-        return int(found[1][:9].ljust(9, "0"))
+        self._take(match.end())
+        return int(match[1][:9].ljust(9, "0"))
 
     def _micros(self) -> int:
-        found = re.fullmatch(r"[.,]([+-]?)([0-9]{5,6})", self._rest[:7])
-        if found is None or found.end() != 7:
+        match = re.fullmatch(r"[.,]([+-]?)([0-9]{5,6})", self._rest[:7])
+        if match is None or match.end() != 7:
             raise self._mismatch(".000000")
         self._take(7)
-        if found[1] == "-" and int(found[2]):
+        if match[1] == "-" and int(match[2]):
             raise self._fault("fractional second out of range")
-        return int(found[2]) * 1000
+        return int(match[2]) * 1000
 
     def _zone(self) -> int:
         """Return the offset in seconds east of UTC."""

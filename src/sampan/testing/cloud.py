@@ -77,7 +77,7 @@ class _Routes:
 
     async def delete(self, route: Route) -> None:
         self._cloud.called("routes.delete")
-        self._cloud.route_table = [one for one in self._cloud.route_table if one.name != route.name]
+        self._cloud.route_table = [entry for entry in self._cloud.route_table if entry.name != route.name]
 
 
 class _LoadBalancers:
@@ -86,28 +86,28 @@ class _LoadBalancers:
 
     async def get(self, service: Service) -> LoadBalancerStatus | None:
         self._cloud.called("load_balancers.get")
-        found = self._cloud.balancers.get(service.metadata.uid)
-        return _status(found) if found is not None else None
+        balancer = self._cloud.balancers.get(service.metadata.uid)
+        return _status(balancer) if balancer is not None else None
 
     async def ensure(self, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
         self._cloud.called("load_balancers.ensure")
-        found = self._cloud.balancers.get(service.metadata.uid)
+        existing = self._cloud.balancers.get(service.metadata.uid)
         spec = service.spec
-        made = Balancer(
-            ip=found.ip if found is not None else spec.loadBalancerIP or self._cloud.new_ip(),
+        balancer = Balancer(
+            ip=existing.ip if existing is not None else spec.loadBalancerIP or self._cloud.new_ip(),
             ports=[(port.port, port.nodePort) for port in spec.ports],
             nodes=sorted(node.metadata.name for node in nodes),
             source_ranges=list(spec.loadBalancerSourceRanges),
         )
-        self._cloud.balancers[service.metadata.uid] = made
-        return _status(made)
+        self._cloud.balancers[service.metadata.uid] = balancer
+        return _status(balancer)
 
     async def update(self, service: Service, nodes: Sequence[Node]) -> None:
         self._cloud.called("load_balancers.update")
-        found = self._cloud.balancers.get(service.metadata.uid)
-        if found is None:
+        balancer = self._cloud.balancers.get(service.metadata.uid)
+        if balancer is None:
             raise CloudError(f"service {service.metadata.name} has no load balancer")
-        found.nodes = sorted(node.metadata.name for node in nodes)
+        balancer.nodes = sorted(node.metadata.name for node in nodes)
 
     async def delete(self, service: Service) -> None:
         self._cloud.called("load_balancers.delete")

@@ -277,11 +277,11 @@ class Cluster:
 def _simplified(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the only exception in nested groups; for several, an error that lists them, with the tracebacks as its
     note."""
-    found = list(leaves(group))
-    if len(found) == 1 or not isinstance(group, ExceptionGroup):
-        return found[0] if len(found) == 1 else group
-    listed = "; ".join(dict.fromkeys(f"{type(error).__name__}: {error}" for error in found))
-    error = RuntimeError(f"the cluster has failed with {len(found)} errors: {listed}")
+    errors = list(leaves(group))
+    if len(errors) == 1 or not isinstance(group, ExceptionGroup):
+        return errors[0] if len(errors) == 1 else group
+    listed = "; ".join(dict.fromkeys(f"{type(error).__name__}: {error}" for error in errors))
+    error = RuntimeError(f"the cluster has failed with {len(errors)} errors: {listed}")
     error.add_note("".join(traceback.format_exception(group)))
     return error
 

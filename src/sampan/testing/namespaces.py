@@ -11,10 +11,10 @@ from sampan.machinery.client import DELETED, Client, Selection
 async def make(assembly: Assembly, prefix: str) -> str:
     """Create a namespace; wait for its default service account, if there is a controller that creates it."""
     client = assembly.client("test")
-    made = await client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
+    namespace = await client.of(Namespace).create(Namespace(metadata=ObjectMeta(generateName=f"{prefix}-")))
     if assembly.has_controller("serviceaccount-controller"):
-        await default_account(client, made.metadata.name)
-    return made.metadata.name
+        await default_account(client, namespace.metadata.name)
+    return namespace.metadata.name
 
 
 async def give_up(client: Client, name: str) -> None:
@@ -27,9 +27,9 @@ async def gone(client: Client, name: str) -> None:
     chosen = Selection(fields=f"metadata.name={name}")
     async with client.of(Namespace).watch(chosen, initial_events=True) as events:
         async for batch in events:
-            found = [event for event in batch if event.object.metadata.name == name]
-            if any(event.type == DELETED for event in found) or (
-                not found and any(event.ends_initial_events for event in batch)
+            changes = [event for event in batch if event.object.metadata.name == name]
+            if any(event.type == DELETED for event in changes) or (
+                not changes and any(event.ends_initial_events for event in batch)
             ):
                 return
 

@@ -12,9 +12,9 @@ def fault(value: str) -> str | None:
 def _first_illegal(data: bytes) -> int | None:
     """Return where Go's decoder stops: at an illegal byte, or at the start of an incomplete group of four."""
     letters = [(index, byte) for index, byte in enumerate(data) if byte not in b"\r\n"]
-    for place, (index, byte) in enumerate(letters):
+    for position, (index, byte) in enumerate(letters):
         if byte == ord("="):
-            return _padding_fault(data, letters[place:], place % 4)
+            return _padding_fault(data, letters[position:], position % 4)
         if byte not in _BASE64:
             return index
     unfinished = len(letters) % 4

@@ -29,12 +29,12 @@ def decode(value: Any, schema: Schema) -> tuple[Any, list[str]]:
     """Return the plain value of a parsed or plain value, and the strict errors. Raise DecodeError for a wrong type."""
     reader = _Reader()
     try:
-        found = reader.read(value, schema, gotypes.name_of(schema), _NOTHING)
+        decoded = reader.read(value, schema, gotypes.name_of(schema), _NOTHING)
     except RecursionError:
         raise DecodeError("exceeded max depth") from None
     if reader.fault is not None:
         raise DecodeError(reader.fault)
-    return ({} if found is _NOTHING else found), list(reader.strict)
+    return ({} if decoded is _NOTHING else decoded), list(reader.strict)
 
 
 class _Reader:
@@ -73,15 +73,15 @@ class _Reader:
             return self._wrong(kind(value), go_type)
         outer, name = self.struct, schema.name.rpartition(".")[2]
         out: dict[str, Any] = old if isinstance(old, dict) else {}
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, item in _pairs(value):
             child = schema.properties.get(key)
             if child is None:
                 self._strict("unknown", text(key))
                 continue
-            if key in seen:
+            if key in keys:
                 self._strict("duplicate", key)
-            seen.add(key)
+            keys.add(key)
             self.struct = name
             depth = len(self.fields)
             self.fields.extend(gotypes.field_path(schema.name, key))
@@ -92,24 +92,24 @@ class _Reader:
 
     def _put(self, out: dict[str, Any], key: str, item: Any, child: Schema, go_type: str) -> None:
         self.path.append(key)
-        found = self.read(item, child, go_type, out.get(key, _NOTHING))
+        decoded = self.read(item, child, go_type, out.get(key, _NOTHING))
         self.path.pop()
-        if found is _NOTHING:
+        if decoded is _NOTHING:
             out.pop(key, None)
         else:
-            out[key] = found
+            out[key] = decoded
 
     def _map(self, value: Any, child: Schema, go_type: str, old: Any) -> Any:
         if not isinstance(value, Pairs | dict):
             return self._wrong(kind(value), go_type)
         out: dict[str, Any] = old if isinstance(old, dict) else {}
-        seen: set[str] = set()
+        keys: set[str] = set()
         inner = gotypes.element(go_type, child)
         for key, item in _pairs(value):
             key = text(key)
-            if key in seen:
+            if key in keys:
                 self._strict("duplicate", key)
-            seen.add(key)
+            keys.add(key)
             self.path.append(key)
             out[key] = _or_zero(self.read(item, child, inner, _NOTHING), child)
             self.path.pop()
@@ -122,8 +122,8 @@ class _Reader:
         before = old if isinstance(old, list) else []
         for index, item in enumerate(value):
             self.path.append(f"[{index}]")
-            found = self.read(item, child, inner, before[index] if index < len(before) else _NOTHING)
-            out.append(_or_zero(found, child))
+            decoded = self.read(item, child, inner, before[index] if index < len(before) else _NOTHING)
+            out.append(_or_zero(decoded, child))
             self.path.pop()
         return out
 
@@ -145,8 +145,8 @@ class _Reader:
     def _opaque(self, value: Any, schema: Schema) -> Any:
         if value is None:
             return _NOTHING
-        found = plain(value)
-        return Raw(json.encode(found)) if schema.name == FIELDS_V1 else found
+        content = plain(value)
+        return Raw(json.encode(content)) if schema.name == FIELDS_V1 else content
 
     def _self_written(self, value: Any, schema: Schema) -> Any:
         """Decode a type with an unmarshaller of its own; its errors abort the whole decoding."""
@@ -174,18 +174,18 @@ class _Reader:
         return value if isinstance(value, int) and value in fits else self._wrong(f"number {spelled(value)}", go_type)
 
     def _bytes(self, value: str) -> Any:
-        fault = base64_text.fault(value)
-        if fault is not None:
-            self.fault = self.fault or fault
-        return _NOTHING if fault else re.sub(r"[\r\n]", "", value)
+        error = base64_text.fault(value)
+        if error is not None:
+            self.fault = self.fault or error
+        return _NOTHING if error else re.sub(r"[\r\n]", "", value)
 
     def _wrong(self, kind: str, go_type: str) -> Any:
         self.fault = self.fault or self._message(kind, go_type)
         return _NOTHING
 
     def _message(self, kind: str, go_type: str) -> str:
-        place = f"Go struct field {self.struct}.{'.'.join(self.fields)}" if self.fields else "Go value"
-        return f"json: cannot unmarshal {kind} into {place} of type {go_type}"
+        target = f"Go struct field {self.struct}.{'.'.join(self.fields)}" if self.fields else "Go value"
+        return f"json: cannot unmarshal {kind} into {target} of type {go_type}"
 
     def _strict(self, kind: str, key: str) -> None:
         if self.silent or len(self.strict) >= limits.STRICT_ERRORS:

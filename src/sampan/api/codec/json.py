@@ -40,10 +40,10 @@ def decode(body: bytes, type: type[T]) -> tuple[T, list[str]]:
     if len(body) > limits.INLINE_BODY_BYTES:
         return _decode_large(body, type)
     try:
-        found = _decoder(type).decode(body)
+        obj = _decoder(type).decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_carefully(body, type)
-    return _decode_carefully(body, type) if duplicates.suspected(body) else (found, [])
+    return _decode_carefully(body, type) if duplicates.suspected(body) else (obj, [])
 
 
 def _decode_large(body: bytes, type: type[T]) -> tuple[T, list[str]]:
@@ -105,22 +105,22 @@ def decode_any(body: bytes) -> tuple[Any, list[str]]:
     if len(body) > limits.INLINE_BODY_BYTES:
         return _decode_any_large(body)
     try:
-        found = _any_decoder.decode(body)
+        value = _any_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_any_carefully(body)
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-        _refuse_depth(found)
-    return _decode_any_carefully(body) if duplicates.suspected_in(body, found) else (found, [])
+        _refuse_depth(value)
+    return _decode_any_carefully(body) if duplicates.suspected_in(body, value) else (value, [])
 
 
 def _decode_any_large(body: bytes) -> tuple[Any, list[str]]:
     check_size(body)
     try:
-        found = _plain_pieces.decode(body, Any)
+        value = _plain_pieces.decode(body, Any)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _decode_any_carefully(body)
-    _refuse_depth(found)
-    return found, []
+    _refuse_depth(value)
+    return value, []
 
 
 def read_any(body: bytes) -> Any:
@@ -147,17 +147,17 @@ def decode_value(value: Any, type: type[T]) -> tuple[T, list[str]]:
     try:
         return _decoder(type).decode(_encoder.encode(value)), []
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        known, strict = careful.decode(value, schemas.of(type))
-        return convert(known, type), strict
+        plain, strict = careful.decode(value, schemas.of(type))
+        return convert(plain, type), strict
 
 
 def read_kind(body: bytes) -> tuple[str, str]:
     """Return apiVersion and kind of a body, empty if absent."""
     try:
-        found = _kind_decoder.decode(body)
+        type_meta = _kind_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _read_kind_carefully(body)
-    return found.apiVersion or "", found.kind or ""
+    return type_meta.apiVersion or "", type_meta.kind or ""
 
 
 class _Kind(msgspec.Struct):
@@ -184,10 +184,10 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 
 
 def _decoder(type: type[T]) -> "msgspec.json.Decoder[T]":
-    found = _decoders.get(type)
-    if found is None:
-        found = _decoders[type] = msgspec.json.Decoder(type, dec_hook=decode_hook)
-    return found
+    decoder = _decoders.get(type)
+    if decoder is None:
+        decoder = _decoders[type] = msgspec.json.Decoder(type, dec_hook=decode_hook)
+    return decoder
 
 
 def _decode_carefully(body: bytes, type: type[T]) -> tuple[T, list[str]]:
@@ -206,9 +206,9 @@ def convert(value: Any, type: type[T]) -> T:
 def _decode_any_carefully(body: bytes) -> tuple[Any, list[str]]:
     value = parsed.parse(body)
     _refuse_depth(value)
-    found: dict[str, None] = {}
-    _note_duplicates(value, [], found)
-    return parsed.plain(value), list(found)
+    errors: dict[str, None] = {}
+    _note_duplicates(value, [], errors)
+    return parsed.plain(value), list(errors)
 
 
 def _refuse_depth(value: Any) -> None:
@@ -227,11 +227,11 @@ def _note_duplicates(value: Any, path: list[str], found: dict[str, None]) -> Non
     if len(found) >= limits.STRICT_ERRORS:
         return
     if isinstance(value, parsed.Pairs):
-        seen: set[str] = set()
+        keys: set[str] = set()
         for key, item in value:
-            if key in seen and len(found) < limits.STRICT_ERRORS:
+            if key in keys and len(found) < limits.STRICT_ERRORS:
                 found[f"duplicate field {careful.shown_field(path, parsed.text(key))}"] = None
-            seen.add(key)
+            keys.add(key)
             _note_duplicates_below(item, key, path, found)
     elif isinstance(value, list):
         for index, item in enumerate(value):
@@ -251,14 +251,14 @@ def _read_kind_carefully(body: bytes) -> tuple[str, str]:
         if value is None:
             return "", ""
         raise DecodeError(f"json: cannot unmarshal {careful.kind(value)} into Go value of type {_STRUCT_FOR_KIND}")
-    found = {"apiVersion": "", "kind": ""}
+    type_meta = {"apiVersion": "", "kind": ""}
     for key, item in value:
-        if key in found and item is not None:
+        if key in type_meta and item is not None:
             if not isinstance(item, str):
                 kind = careful.kind(item)
                 raise DecodeError(f"json: cannot unmarshal {kind} into Go struct field .{key} of type string")
-            found[key] = parsed.text(item)
-    return found["apiVersion"], found["kind"]
+            type_meta[key] = parsed.text(item)
+    return type_meta["apiVersion"], type_meta["kind"]
 
 
 def _is_list(value: Any) -> bool:

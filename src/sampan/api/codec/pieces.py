@@ -52,10 +52,10 @@ class PieceDecoder:
         return self._decode_whole(body, type)
 
     def _decode_whole(self, body: bytes, type: Any) -> Any:
-        found = self._decoder(type).decode(body)
+        value = self._decoder(type).decode(body)
         if duplicates.suspected(body):
             raise RepeatedKeyError
-        return found
+        return value
 
     def _struct(self, body: bytes, type: Any) -> Any:
         parts = _parts(type).decode(body)
@@ -125,7 +125,7 @@ def _parts(type: Any) -> "msgspec.json.Decoder[Any]":
 def _narrowed(type: Any, body: bytes) -> Any:
     """Return the type without None, which a large body cannot be; for Any, the body's own type."""
     if get_origin(type) in (Union, types.UnionType):
-        others = [each for each in get_args(type) if each is not types.NoneType]
+        others = [member for member in get_args(type) if member is not types.NoneType]
         return others[0] if len(others) == 1 else type
     if type is Any:
         first = body.lstrip(b" \t\r\n")[:1]

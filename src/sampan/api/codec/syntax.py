@@ -134,9 +134,9 @@ class _Scanner:
         self.at = match.end() if match else self.at
 
     def take(self, byte: bytes) -> bool:
-        found = self.body[self.at : self.at + 1] == byte
-        self.at += found
-        return found
+        is_next = self.body[self.at : self.at + 1] == byte
+        self.at += is_next
+        return is_next
 
     def one_of(self, allowed: bytes, where: str) -> None:
         if self.body[self.at : self.at + 1] not in [allowed[i : i + 1] for i in range(len(allowed))]:

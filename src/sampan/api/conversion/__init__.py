@@ -85,10 +85,10 @@ def _way(source: str, target: str, kind: str) -> list[Change]:
 
 
 def _step(source: str, target: str, kind: str) -> list[Change]:
-    if found := _CHANGES.get((source, target, kind)):
-        return [found[0]]
-    if found := _CHANGES.get((target, source, kind)):
-        return [found[1]]
+    if changes := _CHANGES.get((source, target, kind)):
+        return [changes[0]]
+    if changes := _CHANGES.get((target, source, kind)):
+        return [changes[1]]
     (group, _, version), (other_group, _, other) = source.rpartition("/"), target.rpartition("/")
     shared = SAME_SHAPE.get((group, kind), ())
     return [dict] if group == other_group and version in shared and other in shared else []

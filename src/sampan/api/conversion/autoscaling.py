@@ -27,15 +27,15 @@ Value = dict[str, Any]
 
 def v2_to_v1(hpa: Value) -> Value:
     spec, status = hpa.get("spec") or {}, hpa.get("status") or {}
-    wanted, current = spec.get("metrics") or [], status.get("currentMetrics") or []
+    desired, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     carried = {
-        METRICS: [metrics.flat_source(metric) for metric in wanted if _cpu_target(metric) is None],
+        METRICS: [metrics.flat_source(metric) for metric in desired if _cpu_target(metric) is None],
         CURRENT_METRICS: [metrics.flat_status(metric) for metric in current],
         BEHAVIOR: _capital_behavior(spec["behavior"]) if spec.get("behavior") is not None else None,
         CONDITIONS: [_picked(c, *CONDITION_FIELDS) for c in status.get("conditions") or []],
     }
-    target = next((found for metric in wanted if (found := _cpu_target(metric)) is not None), None)
-    usage = [found for metric in current if (found := _cpu_usage(metric)) is not None]
+    target = next((percent for metric in desired if (percent := _cpu_target(metric)) is not None), None)
+    usage = [percent for metric in current if (percent := _cpu_usage(metric)) is not None]
     return {
         **hpa,
         "metadata": _carrying(hpa, {key: _go_json(value) for key, value in carried.items() if value}),
@@ -49,9 +49,9 @@ def v2_to_v1(hpa: Value) -> Value:
 def v1_to_v2(hpa: Value) -> Value:
     spec, status = hpa.get("spec") or {}, hpa.get("status") or {}
     carried = (hpa.get("metadata") or {}).get("annotations") or {}
-    wanted = _read_list(carried.get(METRICS), metrics.nested_source) or []
+    desired = _read_list(carried.get(METRICS), metrics.nested_source) or []
     if (percent := spec.get("targetCPUUtilizationPercentage")) is not None:
-        wanted.append(_cpu_metric(percent))
+        desired.append(_cpu_metric(percent))
     current = _read_list(carried.get(CURRENT_METRICS), metrics.nested_status)
     if current is None and (usage := status.get("currentCPUUtilizationPercentage")) is not None:
         current = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": usage}}}]
@@ -59,7 +59,7 @@ def v1_to_v2(hpa: Value) -> Value:
         **hpa,
         "metadata": _carrying(hpa, {}),
         "spec": _picked(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
-        | {"metrics": wanted or [_cpu_metric(DEFAULT_CPU_UTILIZATION)]}
+        | {"metrics": desired or [_cpu_metric(DEFAULT_CPU_UTILIZATION)]}
         | _set("behavior", _read_behavior(carried.get(BEHAVIOR))),
         "status": _picked(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
         | _set("currentMetrics", current)
@@ -94,8 +94,8 @@ def _cpu(metric: Value, part: str) -> int | None:
     resource = metric.get("resource")
     if metric.get("type") != "Resource" or not resource or resource.get("name") != "cpu":
         return None
-    found: int | None = (resource.get(part) or {}).get("averageUtilization")
-    return found
+    utilization: int | None = (resource.get(part) or {}).get("averageUtilization")
+    return utilization
 
 
 def _capital_behavior(behavior: Value) -> Value:
@@ -120,10 +120,12 @@ def _capital_rules(rules: Value | None) -> Value | None:
 
 
 def _read_behavior(text: str | None) -> Value | None:
-    found = _lower_first(_read(text))
-    if not isinstance(found, dict):
+    behavior = _lower_first(_read(text))
+    if not isinstance(behavior, dict):
         return None
-    kept = {key: _without_nulls(found[key]) for key in ("scaleUp", "scaleDown") if isinstance(found.get(key), dict)}
+    kept = {
+        key: _without_nulls(behavior[key]) for key in ("scaleUp", "scaleDown") if isinstance(behavior.get(key), dict)
+    }
     return kept or None
 
 
@@ -154,11 +156,11 @@ def _read(text: str | None) -> Any:
 
 
 def _read_list(text: str | None, each: Callable[[Value], Value]) -> list[Value] | None:
-    found = _read(text)
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    items = _read(text)
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         return None
     try:
-        return [each(item) for item in found]
+        return [each(item) for item in items]
     except (AttributeError, TypeError, ValueError):  # an item has an unexpected shape
         return None
 

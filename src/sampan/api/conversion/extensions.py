@@ -54,8 +54,8 @@ def _conversion_to_v1(conversion: Value | None) -> Value:
 def _conversion_to_v1beta1(conversion: Value | None) -> Value:
     if conversion is None:
         return {}
-    webhook, found = conversion.get("webhook") or {}, {"strategy": conversion.get("strategy", "")}
-    found |= {"webhookClientConfig": webhook["clientConfig"]} if webhook.get("clientConfig") is not None else {}
+    webhook, converted = conversion.get("webhook") or {}, {"strategy": conversion.get("strategy", "")}
+    converted |= {"webhookClientConfig": webhook["clientConfig"]} if webhook.get("clientConfig") is not None else {}
     if webhook.get("conversionReviewVersions"):
-        found["conversionReviewVersions"] = webhook["conversionReviewVersions"]
-    return {"conversion": found}
+        converted["conversionReviewVersions"] = webhook["conversionReviewVersions"]
+    return {"conversion": converted}

@@ -75,8 +75,8 @@ def _object_form(part: str, value_name: str) -> Form:
 def _pods_form(part: str, value_name: str) -> Form:
     def form(source: Value) -> Value:
         metric, values = source.get("metric") or {}, source.get(part) or {}
-        found = {"metricName": metric.get("name", ""), value_name: values.get("averageValue") or "0"}
-        return found | _set("selector", metric.get("selector"))
+        flat = {"metricName": metric.get("name", ""), value_name: values.get("averageValue") or "0"}
+        return flat | _set("selector", metric.get("selector"))
 
     return form
 

@@ -22,7 +22,7 @@ async def compacted_revisions_are_refused(subject: Subject) -> None:
             assert entry is not None
             assert entry.value == str(i).encode()
             page = await backend.range(subject.root, revision=kept)
-            assert [found.value for found in page.entries] == [str(i).encode()]
+            assert [listed.value for listed in page.entries] == [str(i).encode()]
 
 
 async def the_state_survives_compaction(subject: Subject) -> None:
@@ -116,8 +116,8 @@ async def compaction_under_watchers_leaves_no_gap(subject: Subject) -> None:
                 resumed += await _resume(backend, subject, written[-15:][0])
                 await asyncio.sleep(0)
         assert resumed, "every watch was refused"
-        for after, end, told in resumed:
-            assert told == [revision for revision in written if after < revision <= end]
+        for after, end, revisions in resumed:
+            assert revisions == [revision for revision in written if after < revision <= end]
 
 
 async def _resume(backend: Backend, subject: Subject, after: int) -> list[tuple[int, int, list[int]]]:
@@ -126,8 +126,8 @@ async def _resume(backend: Backend, subject: Subject, after: int) -> list[tuple[
     try:
         async with backend.watch(subject.root, after=after) as watch:
             reading = Reading(watch, after=after)
-            told = [event.revision for event in await reading.until(await backend.current_revision())]
-            return [(after, reading.revision, told)]
+            revisions = [event.revision for event in await reading.until(await backend.current_revision())]
+            return [(after, reading.revision, revisions)]
     except Compacted:
         return []
 

@@ -36,11 +36,11 @@ async def a_closed_store_says_so(subject: Subject) -> None:
 async def closing_ends_watches(subject: Subject) -> None:
     """Events that were delivered before closing can still be read; then the end is reported."""
     backend = subject.open()
-    told: list[Batch] = []
+    batches: list[Batch] = []
     async with backend:
         start = await backend.current_revision()
         iterated = backend.watch(subject.root, after=start)
-        called = backend.watch(subject.root, after=start, on_batch=told.append)
+        called = backend.watch(subject.root, after=start, on_batch=batches.append)
         await iterated.__aenter__()
         await called.__aenter__()
         await backend.put(subject.key("a"), b"x")

@@ -132,15 +132,15 @@ async def pages_are_consistent_while_others_write(subject: Subject) -> None:
             page = await backend.range(prefix, limit=limit)
             if page.revision > max(written.values()):  # the writer was faster than the first page
                 page = await backend.range(prefix, limit=limit, revision=max(written.values()))
-            revision, found = page.revision, list(page.entries)
+            revision, entries = page.revision, list(page.entries)
             while page.remaining:
-                assert page.remaining == size - len(found)
-                after = found[-1].key + "\0"
+                assert page.remaining == size - len(entries)
+                after = entries[-1].key + "\0"
                 page = await backend.range(prefix, start=after, limit=limit, revision=revision)
                 assert page.revision == revision
-                found += page.entries
+                entries += page.entries
             writer.cancel()
-        assert found == snapshot
+        assert entries == snapshot
 
 
 async def reads_neither_run_ahead_nor_go_back(subject: Subject) -> None:
@@ -148,7 +148,7 @@ async def reads_neither_run_ahead_nor_go_back(subject: Subject) -> None:
     call."""
     key = subject.key("pods/default/a")
     async with subject.open() as backend:
-        told = await backend.put(key, b"x")
+        latest = await backend.put(key, b"x")
         writers = [asyncio.ensure_future(_write_often(backend, key)) for _ in range(4)]
         while not all(writer.done() for writer in writers):
             entry, shown = await backend.get(key)
@@ -156,9 +156,9 @@ async def reads_neither_run_ahead_nor_go_back(subject: Subject) -> None:
             page = await backend.range(key)
             assert entry is not None
             assert entry.revision <= shown, "a read shows a write that is not there yet"
-            assert told <= shown <= now <= page.revision, "a later call tells an older revision"
+            assert latest <= shown <= now <= page.revision, "a later call tells an older revision"
             assert entry.revision <= page.entries[0].revision <= page.revision
-            told = page.revision
+            latest = page.revision
             await asyncio.sleep(0)
         await asyncio.gather(*writers)
 

@@ -84,18 +84,18 @@ class Reading:
 
     async def events(self, count: int) -> list[Event]:
         """Return the next `count` events; fail if a batch has more."""
-        found: list[Event] = []
-        while len(found) < count:
-            found += (await self.batch()).events
-        assert len(found) == count, f"{len(found) - count} events too many: {found[count:]}"
-        return found
+        events: list[Event] = []
+        while len(events) < count:
+            events += (await self.batch()).events
+        assert len(events) == count, f"{len(events) - count} events too many: {events[count:]}"
+        return events
 
     async def until(self, revision: int) -> list[Event]:
         """Return all events up to and including that revision."""
-        found: list[Event] = []
+        events: list[Event] = []
         while self.revision < revision:
-            found += (await self.batch()).events
-        return found
+            events += (await self.batch()).events
+        return events
 
 
 async def put_all(backend: Backend, items: dict[str, bytes]) -> dict[str, int]:

@@ -62,10 +62,10 @@ async def a_watch_resumes_after_each_event(subject: Subject) -> None:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
         for i, event in enumerate(expected):
-            left = expected[i + 1 :]
+            remaining = expected[i + 1 :]
             async with backend.watch(subject.root, after=event.revision) as watch:
                 reading = Reading(watch, after=event.revision)
-                assert await reading.events(len(left)) == left
+                assert await reading.events(len(remaining)) == remaining
         async with backend.watch(subject.root, after=start) as watch:
             assert await Reading(watch, after=start).events(len(expected)) == expected
 
@@ -81,19 +81,19 @@ async def a_watch_keeps_to_its_prefix(subject: Subject) -> None:
                 async with past:
                     for watch in (live, past):
                         reading = Reading(watch, after=start)
-                        told = await reading.events(len(expected))
+                        events = await reading.events(len(expected))
                         await watch.request_progress()
-                        told += await reading.until(end)
-                        assert [event.key for event in told] == [subject.key(name) for name in expected], prefix
+                        events += await reading.until(end)
+                        assert [event.key for event in events] == [subject.key(name) for name in expected], prefix
 
 
 async def nothing_is_lost_where_past_and_present_meet(subject: Subject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
-        told = await asyncio.gather(*(_follow(backend, subject, start, 200, pause=i) for i in range(10)))
+        watched = await asyncio.gather(*(_follow(backend, subject, start, 200, pause=i) for i in range(10)))
         written = sorted(chain(*await asyncio.gather(*writers)))
-        for revisions in told:
+        for revisions in watched:
             assert revisions == written
 
 
@@ -117,8 +117,8 @@ async def many_watchers_are_told_the_same(subject: Subject) -> None:
         start = await backend.current_revision()
         following = [asyncio.ensure_future(_follow(backend, subject, start, 20, pause=i % 5)) for i in range(100)]
         written = [await backend.put(subject.key(f"pods/{i % 3}"), b"x") for i in range(20)]
-        for told in await asyncio.gather(*following):
-            assert told == written
+        for revisions in await asyncio.gather(*following):
+            assert revisions == written
 
 
 async def a_slow_reader_gets_everything(subject: Subject) -> None:
@@ -156,46 +156,46 @@ async def values_are_those_of_their_revision(subject: Subject) -> None:
                 if entry is None:
                     assert event.is_delete
                 else:
-                    told = (event.value, event.revision, event.create_revision)
-                    assert told == (entry.value, entry.revision, entry.create_revision)
+                    actual = (event.value, event.revision, event.create_revision)
+                    assert actual == (entry.value, entry.revision, entry.create_revision)
 
 
 async def on_batch_gets_past_and_present(subject: Subject) -> None:
     async with subject.open() as backend:
         start = await backend.current_revision()
         expected = await _history(backend, subject)
-        told = _Told(start)
-        async with backend.watch(subject.root, after=start, on_batch=told) as watch:
+        recorder = _Told(start)
+        async with backend.watch(subject.root, after=start, on_batch=recorder) as watch:
             later = await backend.put(subject.key("pods/later"), b"x")
-            await told.until(later)
-            assert told.events[:-1] == expected
-            assert told.events[-1].revision == later
+            await recorder.until(later)
+            assert recorder.events[:-1] == expected
+            assert recorder.events[-1].revision == later
             elsewhere = await backend.put("/" + subject.root.strip("/") + "-elsewhere", b"x")
             await watch.request_progress()
             if subject.is_local:
-                assert told.revision >= elsewhere, "in this process the mark comes before the answer"
-            await told.until(elsewhere)
+                assert recorder.revision >= elsewhere, "in this process the mark comes before the answer"
+            await recorder.until(elsewhere)
             await backend.delete("/" + subject.root.strip("/") + "-elsewhere")
         await backend.put(subject.key("pods/after"), b"x")
-        assert told.events[-1].revision == later, "a watch that was left is still told"
+        assert recorder.events[-1].revision == later, "a watch that was left is still told"
 
 
 async def on_batch_comes_before_the_answer(subject: Subject) -> None:
     """For a backend in this process, every `on_batch` has been called with the event before the write returns."""
     async with subject.open() as backend:
         start = await backend.current_revision()
-        told = _Told(start)
-        async with backend.watch(subject.key("pods/"), after=start, on_batch=told):
+        recorder = _Told(start)
+        async with backend.watch(subject.key("pods/"), after=start, on_batch=recorder):
 
             async def write(i: int) -> None:
                 for turn in range(10):
                     revision = await backend.put(subject.key(f"pods/{i}"), str(turn).encode())
                     if subject.is_local:
-                        assert told.revision >= revision, "the writer was answered first"
+                        assert recorder.revision >= revision, "the writer was answered first"
 
             await asyncio.gather(*(write(i) for i in range(16)))
-            await told.until(await backend.current_revision())
-            assert len(told.events) == 160
+            await recorder.until(await backend.current_revision())
+            assert len(recorder.events) == 160
 
 
 async def on_batch_in_company_of_writers(subject: Subject) -> None:
@@ -205,11 +205,11 @@ async def on_batch_in_company_of_writers(subject: Subject) -> None:
         writers = [asyncio.ensure_future(_write(backend, subject, i, 25)) for i in range(8)]
         for _ in range(40):
             await asyncio.sleep(0)
-        told = _Told(start)
-        async with backend.watch(subject.root, after=start, on_batch=told):
+        recorder = _Told(start)
+        async with backend.watch(subject.root, after=start, on_batch=recorder):
             written = sorted(chain(*await asyncio.gather(*writers)))
-            await told.until(written[-1])
-            assert [event.revision for event in told.events] == written
+            await recorder.until(written[-1])
+            assert [event.revision for event in recorder.events] == written
 
 
 async def a_failing_on_batch_ends_its_own_watch(subject: Subject) -> None:
@@ -218,17 +218,17 @@ async def a_failing_on_batch_ends_its_own_watch(subject: Subject) -> None:
 
     async with subject.open() as backend:
         start = await backend.current_revision()
-        told = _Told(start)
+        recorder = _Told(start)
         async with (
             backend.watch(subject.root, after=start, on_batch=fail) as failing,
-            backend.watch(subject.root, after=start, on_batch=told),
+            backend.watch(subject.root, after=start, on_batch=recorder),
         ):
             first = await backend.put(subject.key("pods/a"), b"x")
             with raises(ZeroDivisionError):
                 await asyncio.wait_for(anext(aiter(failing)), TIMEOUT_S)
             second = await backend.put(subject.key("pods/a"), b"y")
-            await told.until(second)
-            assert [event.revision for event in told.events] == [first, second]
+            await recorder.until(second)
+            assert [event.revision for event in recorder.events] == [first, second]
 
 
 class _Told:

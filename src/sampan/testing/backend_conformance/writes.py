@@ -17,7 +17,7 @@ async def a_write_is_seen_at_once(subject: Subject) -> None:
             assert (entry.value, entry.revision) == (str(i).encode(), revision)
             assert shown >= revision
             page = await backend.range(subject.key("pods/"))
-            assert [found.revision for found in page.entries] == [revision]
+            assert [listed.revision for listed in page.entries] == [revision]
 
 
 async def each_write_takes_a_revision(subject: Subject) -> None:
@@ -121,12 +121,12 @@ async def one_deletes(subject: Subject) -> None:
 
 async def a_conflict_harms_nobody_else(subject: Subject) -> None:
     async with subject.open() as backend:
-        taken = await backend.put(subject.key("taken"), b"x")
+        revision = await backend.put(subject.key("taken"), b"x")
         writes = [backend.put(subject.key("taken" if i % 3 == 0 else f"free{i}"), b"y", expected=0) for i in range(30)]
         outcomes = await asyncio.gather(*writes, return_exceptions=True)
         for i, outcome in enumerate(outcomes):
             assert isinstance(outcome, Conflict if i % 3 == 0 else int), f"write {i}: {outcome!r}"
-        assert (await backend.get(subject.key("taken")))[0] == Entry(subject.key("taken"), b"x", taken, taken)
+        assert (await backend.get(subject.key("taken")))[0] == Entry(subject.key("taken"), b"x", revision, revision)
         assert await backend.count(subject.key("free")) == 20
 
 
@@ -153,10 +153,10 @@ async def a_cancelled_write_happens_or_not(subject: Subject) -> None:
             await asyncio.gather(*others)
         last = await backend.put(subject.key("last"), b"x")
         async with backend.watch(subject.root, after=start) as watch:
-            told = {event.key for event in await Reading(watch, after=start).until(last)}
+            keys = {event.key for event in await Reading(watch, after=start).until(last)}
         page = await backend.range(subject.root, revision=last)
-        assert {entry.key for entry in page.entries} == told
-        assert len([key for key in told if "other" in key]) == 30
+        assert {entry.key for entry in page.entries} == keys
+        assert len([key for key in keys if "other" in key]) == 30
 
 
 async def _count_up(backend: Backend, key: str, turns: int) -> None:

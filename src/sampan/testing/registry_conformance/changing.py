@@ -107,9 +107,9 @@ async def the_generation_counts_changes_of_the_content(api: Api) -> None:
         api.subject.content(2),
         api.subject.content(3),
     ]
-    found = [value["metadata"].get("generation")]
-    found += [(await api.merge("a", step)).value["metadata"].get("generation") for step in steps]
-    assert found == ([1, 2, 2, 2, 3] if api.subject.counts_generation else [None] * 5)
+    generations = [value["metadata"].get("generation")]
+    generations += [(await api.merge("a", step)).value["metadata"].get("generation") for step in steps]
+    assert generations == ([1, 2, 2, 2, 3] if api.subject.counts_generation else [None] * 5)
 
 
 async def faults_of_metadata_are_told_twice_in_causes(api: Api) -> None:

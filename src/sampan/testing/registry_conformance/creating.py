@@ -49,9 +49,9 @@ async def a_name_whose_object_is_leaving_is_still_taken(api: Api) -> None:
 
 
 async def names_are_made_from_a_prefix(api: Api) -> None:
-    made = [await api.create(api.subject.new("", generateName="made-")) for _ in range(20)]
-    names = {reply.value["metadata"]["name"] for reply in made}
-    assert all(reply.code == 201 for reply in made)
+    replies = [await api.create(api.subject.new("", generateName="made-")) for _ in range(20)]
+    names = {reply.value["metadata"]["name"] for reply in replies}
+    assert all(reply.code == 201 for reply in replies)
     assert len(names) == 20
     assert all(name.startswith("made-") and len(name) == 10 for name in names), names
 
@@ -130,7 +130,7 @@ async def repeated_fields_are_told_as_asked(api: Api) -> None:
 async def repeated_owners_are_dropped(api: Api) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1-2-3"}
     reply = await api.create(api.subject.new("a", ownerReferences=[owner, {**owner, "uid": "4"}, owner]))
-    assert [found["uid"] for found in reply.value["metadata"]["ownerReferences"]] == ["1-2-3", "4"]
+    assert [reference["uid"] for reference in reply.value["metadata"]["ownerReferences"]] == ["1-2-3", "4"]
     assert len(reply.warnings) == 1
     assert reply.warnings[0].endswith("duplicate UID(s) observed: 1-2-3")
 

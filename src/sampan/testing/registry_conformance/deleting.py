@@ -24,9 +24,9 @@ async def finalizers_keep_it(api: Api) -> None:
     before = value["metadata"].get("generation")
     assert marked["metadata"].get("generation") == (before + 1 if before else None)
     assert (await api.delete("a")).value == marked, "a second deletion changes nothing"
-    left = await api.merge("a", {"metadata": {"finalizers": None}})
-    assert left.code == 200, left.value
-    assert "finalizers" not in left.value["metadata"], left.value
+    updated = await api.merge("a", {"metadata": {"finalizers": None}})
+    assert updated.code == 200, updated.value
+    assert "finalizers" not in updated.value["metadata"], updated.value
     assert (await api.get("a")).code == 404
 
 
@@ -51,8 +51,8 @@ async def a_mark_cannot_be_taken_away(api: Api) -> None:
 
 
 async def the_policy_becomes_a_finalizer(api: Api) -> None:
-    wanted = {"Orphan": ["orphan"], "Foreground": ["foregroundDeletion"]}
-    for policy, finalizers in wanted.items():
+    expected = {"Orphan": ["orphan"], "Foreground": ["foregroundDeletion"]}
+    for policy, finalizers in expected.items():
         name = policy.lower()
         await api.made(name)
         reply = await api.delete(name, {"propagationPolicy": policy})

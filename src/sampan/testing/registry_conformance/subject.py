@@ -110,11 +110,11 @@ class Api:
             code, raw = _rendered(await self.pipeline.serve_as(call))
         except errors.ApiError as error:
             code, raw = error.code, msgspec.json.encode(error.status)
-        except Exception as fault:
-            told = translated(fault, call)
-            if told is None:
+        except Exception as failure:
+            api_error = translated(failure, call)
+            if api_error is None:
                 raise
-            code, raw = told.code, msgspec.json.encode(told.status)
+            code, raw = api_error.code, msgspec.json.encode(api_error.status)
         return Reply(code, msgspec.json.decode(raw), list(call.warnings))
 
     async def made(self, name: str, number: int = 0, **metadata: Any) -> Value:

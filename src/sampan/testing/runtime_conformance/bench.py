@@ -35,12 +35,12 @@ class Bench:
         """Return a new pod that the runtime does not know yet."""
         uid = str(uuid.uuid4())
         self.uids.append(uid)
-        made = [Container(name=name, image=self.subject.image, **container) for name in names or (NAME,)]
-        return Pod(metadata=ObjectMeta(name="boat", namespace="checks", uid=uid), spec=PodSpec(containers=made))
+        containers = [Container(name=name, image=self.subject.image, **container) for name in names or (NAME,)]
+        return Pod(metadata=ObjectMeta(name="boat", namespace="checks", uid=uid), spec=PodSpec(containers=containers))
 
     def sandbox_config(self, pod: Pod, **fields: Any) -> SandboxConfig:
         meta = pod.metadata
-        made = SandboxConfig(
+        config = SandboxConfig(
             uid=meta.uid,
             namespace=meta.namespace,
             name=meta.name,
@@ -48,7 +48,7 @@ class Bench:
             log_folder=self.subject.folder / "logs" / meta.uid,
             cgroup_parent=cgroup_parent(meta.uid),
         )
-        return replace(made, **fields)
+        return replace(config, **fields)
 
     async def sandbox(self, *names: str, **fields: Any) -> Pod:
         """Return a pod with a running sandbox."""
@@ -57,14 +57,14 @@ class Bench:
         return pod
 
     def config(self, pod: Pod, command: Sequence[str], name: str = NAME, attempt: int = 0, **fields: Any) -> Any:
-        made = ContainerConfig(
+        config = ContainerConfig(
             name=name,
             attempt=attempt,
             image=self.subject.image,
             command=list(command),
             log_path=self.subject.folder / "logs" / pod.metadata.uid / name / f"{attempt}.log",
         )
-        return replace(made, **fields)
+        return replace(config, **fields)
 
     async def start(
         self,
@@ -80,7 +80,7 @@ class Bench:
         exits on its own."""
         argv = ("/bin/sh", "-c", command) if isinstance(command, str) else command
         self.subject.prepare(pod, name, ends)
-        spec = next(each for each in pod.spec.containers or () if each.name == name)
+        spec = next(container for container in pod.spec.containers or () if container.name == name)
         config = self.config(pod, argv, name, attempt, **fields)
         return await self.runtime.start_container(pod, spec, attempt, config)
 
@@ -95,9 +95,9 @@ class Bench:
     # -- observing ---------------------------------------------------------------------------------------------------
 
     def report(self, pod: Pod, name: str = NAME) -> ContainerReport:
-        found = self.runtime.pod_report(pod).container(name)
-        assert found is not None, f"there is no container {name}"
-        return found
+        report = self.runtime.pod_report(pod).container(name)
+        assert report is not None, f"there is no container {name}"
+        return report
 
     async def ended(self, pod: Pod, name: str = NAME) -> ContainerReport:
         await until(lambda: self.report(pod, name).state == contract.EXITED, f"{name} does not end")
@@ -129,15 +129,15 @@ async def until(holds: Callable[[], bool], otherwise: str, *, patience_s: float 
 
 
 async def refused(work: Awaitable[Any]) -> RuntimeFailure:
-    faults: list[RuntimeFailure] = []
+    failures: list[RuntimeFailure] = []
     try:
         await work
-    except RuntimeFailure as fault:
-        faults.append(fault)
-    assert faults, "RuntimeFailure was not raised"
-    assert faults[0].message, "a failure must say what is wrong"
-    assert faults[0].reason, "a failure must have a reason"
-    return faults[0]
+    except RuntimeFailure as failure:
+        failures.append(failure)
+    assert failures, "RuntimeFailure was not raised"
+    assert failures[0].message, "a failure must say what is wrong"
+    assert failures[0].reason, "a failure must have a reason"
+    return failures[0]
 
 
 @asynccontextmanager
@@ -145,13 +145,13 @@ async def bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench
     """Yield a bench; afterwards remove its pods and check that nothing is left, unless `keeps` is set."""
     told: list[str] = []
     async with subject.open(told.append) as runtime:
-        made = Bench(subject, runtime, told)
+        workbench = Bench(subject, runtime, told)
         try:
-            yield made
+            yield workbench
         finally:
-            for uid in made.uids if not keeps else ():
+            for uid in workbench.uids if not keeps else ():
                 await runtime.remove_pod(uid)
-        for uid in made.uids if not keeps else ():
+        for uid in workbench.uids if not keeps else ():
             assert uid not in runtime.known_pods(), f"pod {uid} is still known"
             await until(lambda uid=uid: not subject.left(uid), f"left behind: {subject.left(uid)}")  # type: ignore[misc]
 

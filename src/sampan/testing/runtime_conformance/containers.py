@@ -124,10 +124,10 @@ async def a_container_that_cannot_begin_is_refused(subject: Subject) -> None:
     """A container that fails to start does not block the next one."""
     async with bench(subject) as at:
         pod = await at.sandbox()
-        fault = await refused(at.start(pod, ["/no/such/program"]))
-        assert fault.reason in ("CreateContainerError", "RunContainerError")
-        found = at.runtime.pod_report(pod).container("c")
-        assert found is None or found.state == contract.EXITED
+        failure = await refused(at.start(pod, ["/no/such/program"]))
+        assert failure.reason in ("CreateContainerError", "RunContainerError")
+        report = at.runtime.pod_report(pod).container("c")
+        assert report is None or report.state == contract.EXITED
         assert (await refused(at.start(pod, "true", image="sampan.local/no-such:1"))).reason
         await at.start(pod, FOREVER)
         assert at.report(pod).state == contract.RUNNING

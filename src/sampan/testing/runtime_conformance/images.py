@@ -12,13 +12,13 @@ CHECKS = Checks()
 @CHECKS.add(Feature.IMAGES)
 async def an_image_is_found(subject: Subject) -> None:
     async with bench(subject) as at:
-        found = await at.runtime.image(subject.image)
-        assert found is not None
-        assert found.id
-        by_id = await at.runtime.image(found.id)
+        image = await at.runtime.image(subject.image)
+        assert image is not None
+        assert image.id
+        by_id = await at.runtime.image(image.id)
         assert by_id is not None
-        assert by_id.id == found.id
-        assert found.id in [each.id for each in await at.runtime.images()]
+        assert by_id.id == image.id
+        assert image.id in [listed.id for listed in await at.runtime.images()]
         assert await at.runtime.image("sampan.local/no-such:1") is None
 
 
@@ -26,15 +26,15 @@ async def an_image_is_found(subject: Subject) -> None:
 async def an_image_is_pulled_and_removed(subject: Subject) -> None:
     async with bench(subject) as at:
         name = f"{subject.registry}/busybox:pulled"
-        pod, wanted = at.pod(), Container(name="c", image=name)
+        pod, container = at.pod(), Container(name="c", image=name)
         assert await at.runtime.image(name) is None
-        pulled = await at.runtime.pull_image(pod, wanted, None)
+        pulled = await at.runtime.pull_image(pod, container, None)
         assert pulled.credentials is None
-        found = await at.runtime.image(name)
-        assert found is not None
+        image = await at.runtime.image(name)
+        assert image is not None
         assert await at.runtime.image(pulled.reference) is not None
         await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
-        assert await at.run(pod, "echo pulled", image=name, image_ref=found.id) == ["pulled"]
+        assert await at.run(pod, "echo pulled", image=name, image_ref=image.id) == ["pulled"]
         await at.runtime.remove_pod(pod.metadata.uid)
         await at.runtime.remove_image(name)
         assert await at.runtime.image(name) is None

@@ -19,10 +19,10 @@ async def both_outputs_line_by_line(subject: Subject) -> None:
         await at.run(pod, "echo one; sleep 0.1; echo two >&2; sleep 0.1; echo; printf '%s' unfinished")
         path = at.runtime.log_file(pod, "c")
         assert path is not None
-        found = [_LINE.fullmatch(line) for line in path.read_text().splitlines()]
-        assert all(found), path.read_text()
-        said = [(match[2], match[4]) for match in found if match]
-        assert said == [("stdout", "one"), ("stderr", "two"), ("stdout", ""), ("stdout", "unfinished")]
+        matches = [_LINE.fullmatch(line) for line in path.read_text().splitlines()]
+        assert all(matches), path.read_text()
+        entries = [(match[2], match[4]) for match in matches if match]
+        assert entries == [("stdout", "one"), ("stderr", "two"), ("stdout", ""), ("stdout", "unfinished")]
 
 
 @CHECKS.add(Feature.PROGRAMS)
@@ -63,5 +63,5 @@ async def a_terminals_output(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = at.pod(tty=True)
         await at.runtime.run_sandbox(pod, at.sandbox_config(pod))
-        said = await at.run(pod, "test -t 1 && echo terminal; echo error >&2", has_tty=True)
-        assert [line.rstrip("\r") for line in said] == ["terminal", "error"]
+        lines = await at.run(pod, "test -t 1 && echo terminal; echo error >&2", has_tty=True)
+        assert [line.rstrip("\r") for line in lines] == ["terminal", "error"]

@@ -141,26 +141,26 @@ async def _listening(at: Bench, *, tty: bool) -> Pod:
 
 
 async def heard(stream: ProcessStream, wanted: bytes) -> bytes:
-    said = b""
-    while wanted not in said:
+    output = b""
+    while wanted not in output:
         piece = await stream.read()
-        assert piece is not None, f"the stream ends after {said!r}"
-        said += piece[1]
-    return said
+        assert piece is not None, f"the stream ends after {output!r}"
+        output += piece[1]
+    return output
 
 
 async def _asked_until(stream: ProcessStream, wanted: bytes, question: bytes = b"\n") -> None:
     """Repeat the question until the expected output: a terminal's size changes some time after the request."""
-    said = b""
+    output = b""
     for _ in range(400):
         await stream.write(question)
         piece = await stream.read()
-        assert piece is not None, f"the stream ends after {said!r}"
-        said += piece[1]
-        if wanted in said:
+        assert piece is not None, f"the stream ends after {output!r}"
+        output += piece[1]
+        if wanted in output:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"{wanted!r} was not said, but {said!r}")
+    raise AssertionError(f"{wanted!r} was not said, but {output!r}")
 
 
 @CHECKS.add(Feature.CONNECT)
@@ -173,10 +173,10 @@ async def a_port_of_the_pod(subject: Subject) -> None:
             assert await _echoed(at, pod, text) == text
         with suppress(RuntimeFailure):  # otherwise the connection is closed at once
             reader, writer = await at.runtime.connect(pod, 9)
-            said = await reader.read()
+            content = await reader.read()
             writer.close()
             await writer.wait_closed()
-            assert said == b""
+            assert content == b""
 
 
 async def _echoed(at: Bench, pod: Pod, text: bytes) -> bytes:
@@ -203,13 +203,13 @@ async def what_it_uses(subject: Subject) -> None:
         pod = await at.sandbox("busy", "idle")
         await at.start(pod, "while :; do :; done", "busy")
         await at.start(pod, FOREVER, "idle")
-        found: dict[str, Usage] = {}
+        usages: dict[str, Usage] = {}
         for _ in range(100):  # on a busy machine it gets little CPU time at first
             await asyncio.sleep(0.5)
-            found = {usage.name: usage for usage in await at.runtime.stats(pod)}
-            if found["busy"].cpu_cores > 0 and (found["busy"].cpu_s or 0) > (found["idle"].cpu_s or 0):
+            usages = {usage.name: usage for usage in await at.runtime.stats(pod)}
+            if usages["busy"].cpu_cores > 0 and (usages["busy"].cpu_s or 0) > (usages["idle"].cpu_s or 0):
                 break
         else:
-            raise AssertionError(f"the busy one uses no more than the idle one: {found}")
-        assert found["busy"].memory_bytes > 0
+            raise AssertionError(f"the busy one uses no more than the idle one: {usages}")
+        assert usages["busy"].memory_bytes > 0
         assert await at.runtime.stats(at.pod()) in ([], ())

@@ -35,11 +35,11 @@ async def a_sandbox_comes_and_goes(subject: Subject) -> None:
 async def sandboxes_have_addresses(subject: Subject) -> None:
     async with bench(subject) as at:
         pods = [await at.sandbox(), await at.sandbox()]
-        found = [at.runtime.pod_report(pod).ips for pod in pods]
-        assert all(ipaddress.ip_address(ip) for ips in found for ip in ips)
-        assert found[0], "a pod has no address"
+        addresses = [at.runtime.pod_report(pod).ips for pod in pods]
+        assert all(ipaddress.ip_address(ip) for ips in addresses for ip in ips)
+        assert addresses[0], "a pod has no address"
         if Feature.NETWORK not in subject.lacks:
-            assert found[0] != found[1], "two pods have the same address"
+            assert addresses[0] != addresses[1], "two pods have the same address"
 
 
 @CHECKS.add(Feature.PROGRAMS)
@@ -75,16 +75,16 @@ async def what_is_done_in_a_new_sandbox(subject: Subject) -> None:
         pod.spec.initContainers = [(pod.spec.containers or []).pop()]
         await at.runtime.run_sandbox(pod, at.sandbox_config(pod, attempt=1))
         report = at.runtime.pod_report(pod)
-        assert [each.name for each in report.containers] == ["good"]
-        assert sorted(each.name for each in report.before) == ["bad", "init"]
+        assert [container.name for container in report.containers] == ["good"]
+        assert sorted(container.name for container in report.before) == ["bad", "init"]
 
 
 @CHECKS.add()
 async def pods_do_not_mind_each_other(subject: Subject) -> None:
     async with bench(subject) as at:
-        one, other = await at.sandbox(), await at.sandbox()
-        await at.start(one, FOREVER)
+        removed, other = await at.sandbox(), await at.sandbox()
+        await at.start(removed, FOREVER)
         id = await at.start(other, FOREVER)
-        await at.runtime.remove_pod(one.metadata.uid)
-        assert at.runtime.pod_report(one) == contract.NOTHING
+        await at.runtime.remove_pod(removed.metadata.uid)
+        assert at.runtime.pod_report(removed) == contract.NOTHING
         assert (at.report(other).id, at.report(other).state) == (id, contract.RUNNING)

@@ -20,8 +20,8 @@ async def variables_arguments_and_folder(subject: Subject) -> None:
         pod = await at.sandbox()
         script = 'echo "$ODD"; echo "$0 $1"; pwd'
         env = [("ODD", "a b=c 'd' \"e\" $f"), ("PATH", "/bin:/usr/bin")]
-        said = await at.run(pod, ["/bin/sh", "-c"], args=[script, "zero", "one two"], env=env, working_folder="/tmp")
-        assert said == [env[0][1], "zero one two", "/tmp"]
+        output = await at.run(pod, ["/bin/sh", "-c"], args=[script, "zero", "one two"], env=env, working_folder="/tmp")
+        assert output == [env[0][1], "zero one two", "/tmp"]
 
 
 @CHECKS.add(Feature.FILES)
@@ -43,39 +43,39 @@ async def the_pods_name(subject: Subject) -> None:
 async def the_pods_resolver(subject: Subject) -> None:
     async with bench(subject) as at:
         dns = Dns(servers=["10.1.2.3", "10.1.2.4"], searches=["a.test", "b.test"], options=["ndots:5"])
-        said = await at.run(await at.sandbox(dns=dns), "cat /etc/resolv.conf")
-        wanted = ["search a.test b.test", "nameserver 10.1.2.3", "nameserver 10.1.2.4", "options ndots:5"]
-        assert sorted(filter(None, said)) == sorted(wanted)
+        output = await at.run(await at.sandbox(dns=dns), "cat /etc/resolv.conf")
+        expected = ["search a.test b.test", "nameserver 10.1.2.3", "nameserver 10.1.2.4", "options ndots:5"]
+        assert sorted(filter(None, output)) == sorted(expected)
 
 
 @CHECKS.add(Feature.SYSCTLS)
 async def the_pods_kernel_settings(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox(sysctls={_RANGE: "30000 40000"})
-        said = await at.run(pod, f"cat /proc/sys/{_RANGE.replace('.', '/')}")
-        assert said[0].split() == ["30000", "40000"]
+        output = await at.run(pod, f"cat /proc/sys/{_RANGE.replace('.', '/')}")
+        assert output[0].split() == ["30000", "40000"]
 
 
 @CHECKS.add(Feature.MOUNTS)
 async def files_of_the_machine(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
-        folder = subject.folder / pod.metadata.uid
-        (folder / "rw").mkdir(parents=True)
-        (folder / "inner").mkdir()
-        (folder / "file").write_text("from the machine\n")
+        directory = subject.folder / pod.metadata.uid
+        (directory / "rw").mkdir(parents=True)
+        (directory / "inner").mkdir()
+        (directory / "file").write_text("from the machine\n")
         mounts = [
-            Mount(source=folder / "rw", target="/data"),
-            Mount(source=folder / "inner", target="/data/inner"),
-            Mount(source=folder / "file", target="/etc/told", is_read_only=True),
+            Mount(source=directory / "rw", target="/data"),
+            Mount(source=directory / "inner", target="/data/inner"),
+            Mount(source=directory / "file", target="/etc/told", is_read_only=True),
         ]
         script = "cat /etc/told; echo x > /data/made; echo y > /data/inner/made; "
         script += "(echo z > /etc/told) 2>/dev/null || echo refused"
-        said = await at.run(pod, script, mounts=mounts)
-        assert [said[0], said[-1]] == ["from the machine", "refused"]
-        assert (folder / "rw/made").read_text() == "x\n"
-        assert (folder / "inner/made").read_text() == "y\n"
-        assert (folder / "file").read_text() == "from the machine\n"
+        output = await at.run(pod, script, mounts=mounts)
+        assert [output[0], output[-1]] == ["from the machine", "refused"]
+        assert (directory / "rw/made").read_text() == "x\n"
+        assert (directory / "inner/made").read_text() == "y\n"
+        assert (directory / "file").read_text() == "from the machine\n"
 
 
 @CHECKS.add(Feature.USERS)
@@ -87,16 +87,16 @@ async def users_and_groups(subject: Subject) -> None:
         user, group, groups, refused = await at.run(pod, script, "numbers", security=security)
         assert (user, group, refused) == ("1234", "77", "refused")
         assert {"77", "88", "99"} <= set(groups.split())
-        if (told := _user(at, pod, "numbers")) is not None:
-            assert (told.uid, told.gid, sorted(told.groups)) == (1234, 77, sorted(map(int, groups.split())))
+        if (reported := _user(at, pod, "numbers")) is not None:
+            assert (reported.uid, reported.gid, sorted(reported.groups)) == (1234, 77, sorted(map(int, groups.split())))
         assert await at.run(pod, "id -u", "image") == ["0"]
 
 
 def _user(at: Bench, pod: Pod, name: str) -> User | None:
     """Return the user that the runtime reports, or None if it reports none."""
-    found = at.runtime.pod_report(pod).container(name)
-    assert found is not None
-    return found.user
+    report = at.runtime.pod_report(pod).container(name)
+    assert report is not None
+    return report.user
 
 
 @CHECKS.add(Feature.CAPABILITIES)
@@ -117,8 +117,8 @@ async def privileges(subject: Subject) -> None:
 
 
 async def _held(at: Bench, pod: Pod, name: str, security: Security) -> int:
-    said = await at.run(pod, "grep -E 'CapEff|NoNewPrivs' /proc/self/status", name, security=security)
-    return int(said[0].split()[1], 16)
+    output = await at.run(pod, "grep -E 'CapEff|NoNewPrivs' /proc/self/status", name, security=security)
+    return int(output[0].split()[1], 16)
 
 
 @CHECKS.add(Feature.FILES)
@@ -137,12 +137,12 @@ async def files_of_its_own(subject: Subject) -> None:
 @CHECKS.add(Feature.SHARED_PROCESSES)
 async def processes_of_the_pod(subject: Subject) -> None:
     async with bench(subject) as at:
-        for mode, wanted in (("pod", "1"), ("container", "0")):
+        for mode, expected in (("pod", "1"), ("container", "0")):
             spaces = Namespaces(pid=mode)  # type: ignore[arg-type]
             pod = await at.sandbox("sleeps", "looks", namespaces=spaces)
             await at.start(pod, ["/bin/sleep", "1000007"], "sleeps", namespaces=spaces)
-            said = await at.run(pod, "ps | grep -c 'sleep 100000[7]' || true", "looks", namespaces=spaces)
-            assert said == [wanted], f"with the mode {mode}"
+            output = await at.run(pod, "ps | grep -c 'sleep 100000[7]' || true", "looks", namespaces=spaces)
+            assert output == [expected], f"with the mode {mode}"
 
 
 @CHECKS.add(Feature.NETWORK)

@@ -128,10 +128,10 @@ class Decoder:
 
     def _plan(self, message: str) -> Plan:
         """Return the plan of a message; its entries are compiled on first use."""
-        found = self._plans.get(message)
-        if found is None:
-            found = self._plans[message] = Plan(message)
-        return found
+        plan = self._plans.get(message)
+        if plan is None:
+            plan = self._plans[message] = Plan(message)
+        return plan
 
     def _compile(self, plan: Plan) -> dict[int, Entry]:
         fields = self._table.fields(plan.name)

@@ -92,11 +92,11 @@ class Encoder:
 
     def _plan(self, message: str) -> Plan:
         """Return the plan of a message; its steps are compiled on first use."""
-        found = self._plans.get(message)
-        if found is None:
-            found = self._plans[message] = Plan(message)
-            found.union = union_of(message, self._table.fields(message))
-        return found
+        plan = self._plans.get(message)
+        if plan is None:
+            plan = self._plans[message] = Plan(message)
+            plan.union = union_of(message, self._table.fields(message))
+        return plan
 
     def _compile(self, plan: Plan) -> list[tuple[str, int, bytes, Any, bytes]]:
         fields = self._table.fields(plan.name)

@@ -63,8 +63,8 @@ def _decode(data: bytes, default: tuple[str, str] | None, depth: int) -> JsonObj
         raise ProtobufError("Object 'Kind' is missing")
     if not api_version:
         raise ProtobufError("Object 'apiVersion' is missing")
-    found = _decoder().decode(table().message_of(api_version, kind), raw, depth)
-    return {"kind": kind, "apiVersion": api_version} | found
+    fields = _decoder().decode(table().message_of(api_version, kind), raw, depth)
+    return {"kind": kind, "apiVersion": api_version} | fields
 
 
 def encode(obj: JsonObject) -> bytes:
@@ -120,10 +120,10 @@ def unwrap(data: bytes) -> tuple[str, str, bytes]:
 
 
 def _content(parts: dict[int, int | bytes], number: int) -> bytes:
-    found = parts.get(number, b"")
-    if not isinstance(found, bytes):
+    content = parts.get(number, b"")
+    if not isinstance(content, bytes):
         raise ProtobufError(f"proto: wrong wireType = 0 for field {number} of an envelope")
-    return found
+    return content
 
 
 def encode_event(kind: str, obj: bytes) -> bytes:

@@ -143,10 +143,10 @@ def write_int_or_string(value: Any) -> bytes:
 
 def raw_json(data: bytes) -> bytes:
     """Return the content of a message with one bytes field; empty if it was not sent."""
-    found = dict(small_fields(data)).get(1, b"")
-    if not isinstance(found, bytes):
+    content = dict(small_fields(data)).get(1, b"")
+    if not isinstance(content, bytes):
         raise ProtobufError("proto: wrong wireType = 0 for field Raw")
-    return found
+    return content
 
 
 def json_value(raw: bytes) -> Any:

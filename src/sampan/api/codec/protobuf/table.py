@@ -69,8 +69,8 @@ class Table:
     def fields(self, message: str) -> list[Field]:
         """Return the fields of a message in the order of their numbers."""
         package, _, name = message.rpartition(".")
-        found = self._file.messages[package][name]
-        return sorted((_parse(package, *item) for item in found.items()), key=lambda field: field.number)
+        fields = self._file.messages[package][name]
+        return sorted((_parse(package, *item) for item in fields.items()), key=lambda field: field.number)
 
 
 def _parse(package: str, name: str, source: str) -> Field:

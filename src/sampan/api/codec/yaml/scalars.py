@@ -52,11 +52,11 @@ def resolve(text: str) -> tuple[Tag, Any]:
 
 def _number(text: str) -> tuple[Tag, Any]:
     plain = text.replace("_", "")
-    if (found := _INT.fullmatch(plain)) and (value := _integer(found)) is not None:
+    if (match := _INT.fullmatch(plain)) and (value := _integer(match)) is not None:
         return "int", value
     if _FLOAT.fullmatch(plain):
         return _finite(text, plain)
-    if (found := _BINARY.fullmatch(plain)) and _MIN_INT <= (value := int(found[1], 2)) <= _MAX_INT:
+    if (match := _BINARY.fullmatch(plain)) and _MIN_INT <= (value := int(match[1], 2)) <= _MAX_INT:
         return "int", value
     return "str", text
 
@@ -78,10 +78,10 @@ def _finite(text: str, digits: str) -> tuple[Tag, Any]:
 
 
 def is_timestamp(text: str) -> bool:
-    found = _DATE.fullmatch(text)
-    if not found:
+    match = _DATE.fullmatch(text)
+    if not match:
         return False
-    year, month, day, *clock = (int(part) if part else 0 for part in found.groups())
+    year, month, day, *clock = (int(part) if part else 0 for part in match.groups())
     if not 1 <= month <= 12 or not 1 <= day <= (monthrange(year or 4, month)[1]):
         return False
     hour, minute, second, zone_hour, zone_minute, hour2, minute2, second2 = clock
