@@ -78,10 +78,10 @@ def parse(value: str) -> Address | None:
 
 def parse_network(value: str) -> Network | None:
     """Return the network in any notation, ignoring bits beyond the prefix, or None if the value is not a network."""
-    found = _parse_cidr(value)
-    if found is None:
+    network = _parse_cidr(value)
+    if network is None:
         return None
-    address, bits = found
+    address, bits = network
     return ipaddress.ip_network(f"{_masked(address, bits)}/{bits}")
 
 

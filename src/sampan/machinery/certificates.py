@@ -101,8 +101,8 @@ def make_request(key: bytes, request: Request) -> bytes:
 
 def life(certificate: bytes) -> tuple[float, float]:
     """Return the notBefore and notAfter times of a PEM certificate, in seconds since the epoch."""
-    found = x509.load_pem_x509_certificate(certificate)
-    return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+    parsed = x509.load_pem_x509_certificate(certificate)
+    return parsed.not_valid_before_utc.timestamp(), parsed.not_valid_after_utc.timestamp()
 
 
 def common_name(certificate: bytes) -> str:
@@ -153,13 +153,13 @@ def expiry(certificate: bytes) -> float:
 def covers(certificate: bytes, request: Request) -> bool:
     """Whether the certificate's subject alternative names include all names and addresses of the request."""
     try:
-        found = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(
+        extension = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(
             x509.SubjectAlternativeName
         )
     except x509.ExtensionNotFound:
         return not (request.dns_names or request.addresses)
-    names = set(found.value.get_values_for_type(x509.DNSName))
-    addresses = {str(address) for address in found.value.get_values_for_type(x509.IPAddress)}
+    names = set(extension.value.get_values_for_type(x509.DNSName))
+    addresses = {str(address) for address in extension.value.get_values_for_type(x509.IPAddress)}
     return set(request.dns_names) <= names and set(request.addresses) <= addresses
 
 

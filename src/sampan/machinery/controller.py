@@ -150,10 +150,10 @@ class ControllerRunner:
         add = self.queue.add
 
         def handle(old: Any | None, new: Any | None) -> None:
-            found = list(keys(new)) if new is not None else []
+            affected = list(keys(new)) if new is not None else []
             if old is not None:
-                found += keys(old)
-            for key in dict.fromkeys(found):
+                affected += keys(old)
+            for key in dict.fromkeys(affected):
                 add(key)
 
         return handle

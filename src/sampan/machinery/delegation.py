@@ -41,9 +41,9 @@ class Delegation:
 
     async def user_of(self, token: str) -> UserInfo | None:
         """Return the user that the bearer token authenticates, or None if the token is invalid."""
-        found = self._users.get(token)
-        if found is not None:
-            return found[0]
+        cached = self._users.get(token)
+        if cached is not None:
+            return cached[0]
         review = await self._tokens.create(TokenReview(spec=TokenReviewSpec(token=token)))
         user = review.status.user if review.status.authenticated else None
         self._users.keep(token, (user,), _KEPT_S)
@@ -59,9 +59,9 @@ class Delegation:
 
     async def _may(self, user: UserInfo, spec: SubjectAccessReviewSpec, *what: str) -> Verdict:
         key = (user.username, user.uid, tuple(user.groups), *what)
-        found = self._verdicts.get(key)
-        if found is not None:
-            return found
+        cached = self._verdicts.get(key)
+        if cached is not None:
+            return cached
         spec.user, spec.uid, spec.groups, spec.extra = user.username, user.uid, user.groups, user.extra
         status = (await self._reviews.create(SubjectAccessReview(spec=spec))).status
         verdict = Verdict(status.allowed, status.reason)

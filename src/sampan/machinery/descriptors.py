@@ -17,14 +17,14 @@ def raise_descriptor_limit() -> int:
     The usual soft limit of 1,024 exists for programs that use select(), which the server and its components do not.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _UNBOUNDED if hard == resource.RLIM_INFINITY else hard
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    desired = _UNBOUNDED if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < desired:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (desired, hard))
         except (OSError, ValueError) as error:
-            log.debug("cannot raise the limit on open files from %d to %d: %s", soft, wanted, error)
+            log.debug("cannot raise the limit on open files from %d to %d: %s", soft, desired, error)
         else:
-            log.debug("raised the limit on open files from %d to %d", soft, wanted)
+            log.debug("raised the limit on open files from %d to %d", soft, desired)
     return descriptor_limit()
 
 

@@ -22,14 +22,14 @@ class KeptAnswers(Generic[Key, Answer]):
         return len(self._kept)
 
     def get(self, key: Key) -> Answer | None:
-        found = self._kept.get(key)
-        if found is None:
+        entry = self._kept.get(key)
+        if entry is None:
             return None
-        if found[0] <= self._clock.monotonic():
+        if entry[0] <= self._clock.monotonic():
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
-        return found[1]
+        return entry[1]
 
     def keep(self, key: Key, answer: Answer, seconds: float) -> None:
         if seconds <= 0:

@@ -153,10 +153,10 @@ class LeaderElector:
         try:
             async with asyncio.timeout(config.renew_s):
                 await self._look()
-                wanted = claim(self._observed, config, now=self._clock.now(), monotonic=self._clock.monotonic())
-                if wanted is None:
+                desired = claim(self._observed, config, now=self._clock.now(), monotonic=self._clock.monotonic())
+                if desired is None:
                     return False
-                await self._write(wanted)
+                await self._write(desired)
         except (errors.ApiError, ConnectionFailed, TimeoutError) as failure:
             log.debug("cannot acquire or renew lease %s: %s", config.name, failure)
             return False

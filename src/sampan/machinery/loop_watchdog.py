@@ -137,9 +137,9 @@ class LoopWatchdog:
         frame = sys._current_frames().get(self._thread_id)
         if frame is None:
             return
-        frames = [each for each, _ in traceback.walk_stack(frame)][:_STACK_DEPTH]
-        stack = "".join(reversed([f"  {_place(each)}\n" for each in frames]))
-        request = next((text for each in frames if (text := self._describe(each))), "")
+        frames = [stack_frame for stack_frame, _ in traceback.walk_stack(frame)][:_STACK_DEPTH]
+        stack = "".join(reversed([f"  {_place(stack_frame)}\n" for stack_frame in frames]))
+        request = next((text for stack_frame in frames if (text := self._describe(stack_frame))), "")
         if self._beats == beat:
             self._sample = _Sample(beat, request, stack)
 

@@ -68,12 +68,12 @@ class Family(Generic[C]):
     def labels(self, *values: str) -> C:
         """Return the value with these label values, in the order in which the labels were declared. Hot paths should
         keep the result."""
-        found = self._children.get(values)
-        if found is None:
+        child = self._children.get(values)
+        if child is None:
             if len(values) != len(self.label_names):
                 raise ValueError(f"{self.name} has the labels {self.label_names}, not {values}")
-            found = self._children[values] = self._make()
-        return found
+            child = self._children[values] = self._make()
+        return child
 
     def remove(self, *values: str) -> None:
         self._children.pop(values, None)
@@ -95,8 +95,8 @@ class Function:
         self._read = read
 
     def lines(self) -> Iterator[str]:
-        found = self._read()
-        samples: Iterable[Sample] = [((), found)] if isinstance(found, int | float) else found
+        measured = self._read()
+        samples: Iterable[Sample] = [((), measured)] if isinstance(measured, int | float) else measured
         for values, value in sorted(samples):
             yield _line(self.name, _labels(self.label_names, values), value)
 

@@ -68,22 +68,22 @@ class Application:
         return Outcome(value if is_changed else None, self._signed(after, before, is_changed))
 
     def _refuse_conflicts(self, managed: Managed, change: Change) -> None:
-        found: list[tuple[Owner, Path]] = []
-        for whose, claim in managed.items():
-            if whose == self.whose:
+        conflicts: list[tuple[Owner, Path]] = []
+        for owner, claim in managed.items():
+            if owner == self.whose:
                 continue
             try:
                 both = sets.intersection(claim.fields, change.set(claim.api_version))
             except MissingVersion:
                 continue
-            found += [(whose, path) for path in sets.paths(both)]
-        if found:
-            raise Conflicts(found)
+            conflicts += [(owner, path) for path in sets.paths(both)]
+        if conflicts:
+            raise Conflicts(conflicts)
 
     def _signed(self, managed: Managed, before: Claim | None, is_changed: bool) -> Managed:
         """Return the managers, without untracked fields in the applier's own set; its time changes only if the object
         does."""
-        out = {whose: claim for whose, claim in managed.items() if whose != self.whose}
+        out = {owner: claim for owner, claim in managed.items() if owner != self.whose}
         own = managed.get(self.whose)
         if own is not None and (fields := sets.difference(own.fields, UNTRACKED)):
             out[self.whose] = Claim(fields, self.version, self.now if is_changed else own.time)
@@ -140,12 +140,12 @@ class Application:
         names the operation in the error."""
         if value["apiVersion"] == version:
             return value
-        found = self.forms.convert(value, version)
+        converted = self.forms.convert(value, version)
         try:
-            check(found, self.forms.atom(version))
+            check(converted, self.forms.atom(version))
         except Misfit as misfit:
             raise Misfit(f"failed to prune fields: failed add back {what}: {misfit}") from None
-        return found
+        return converted
 
 
 __all__ = ["Application", "Conflicts", "Outcome"]

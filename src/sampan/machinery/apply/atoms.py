@@ -85,8 +85,8 @@ class Atom:
 
     def child(self, name: str) -> Atom | None:
         """Return the atom of a map's key; None for an unknown one."""
-        found = self.fields[name] if self.fields is not None else None
-        return found if found is not None else self.element
+        atom = self.fields[name] if self.fields is not None else None
+        return atom if atom is not None else self.element
 
     def declares(self, name: str) -> bool:
         return self.fields is not None and self.fields[name] is not None
@@ -112,8 +112,8 @@ class Children(dict[str, Atom | None]):
         schema = self._properties.get(name)
         if schema is None:
             return None
-        made = self[name] = of(schema, is_open=self._is_open)
-        return made
+        atom = self[name] = of(schema, is_open=self._is_open)
+        return atom
 
     def __bool__(self) -> bool:
         return bool(self._properties)
@@ -196,22 +196,22 @@ def _relation(schema: Schema) -> tuple[bool, tuple[str, ...]]:
 
 
 def _default(item: Schema | None, name: str) -> Any:
-    found = item.properties.get(name) if item is not None else None
-    if found is None:
+    schema = item.properties.get(name) if item is not None else None
+    if schema is None:
         return MISSING
-    if found.default is not UNSET:
-        return found.default
-    return _ZEROS.get(found.type, MISSING) if found.zero else MISSING
+    if schema.default is not UNSET:
+        return schema.default
+    return _ZEROS.get(schema.type, MISSING) if schema.zero else MISSING
 
 
 _ZEROS: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
 def _with_identity(schema: Schema) -> Schema:
-    known = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": schemas.definition(_OBJECT_META)}
+    identity = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": schemas.definition(_OBJECT_META)}
     return Schema(
         type="object",
-        properties={**schema.properties, **known},
+        properties={**schema.properties, **identity},
         additional=schema.additional,
         map_type=schema.map_type,
         preserve_unknown=schema.preserve_unknown,

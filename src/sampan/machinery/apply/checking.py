@@ -24,8 +24,8 @@ def check(value: Any, atom: Atom) -> None:
 
 def faults_of_live(value: Any, atom: Atom) -> str:
     """Return the errors of a live object, in which list items may be duplicated; empty if there are none."""
-    faults = [fault for fault in _faults(value, atom, None) if not fault[1].startswith(_TWICE)]
-    return _all_told(faults) if faults else ""
+    errors = [error for error in _faults(value, atom, None) if not error[1].startswith(_TWICE)]
+    return _all_told(errors) if errors else ""
 
 
 def _all_told(faults: list[Fault]) -> str:
@@ -34,8 +34,8 @@ def _all_told(faults: list[Fault]) -> str:
         return _told(*faults[0])
     lines = ["errors:"]
     room = limits.VALIDATION_ERROR_CHARACTERS
-    for fault in faults:
-        lines.append(f"  {_told(*fault)}")
+    for error in faults:
+        lines.append(f"  {_told(*error)}")
         room -= len(lines[-1])
         if room < 0:
             break
@@ -81,31 +81,31 @@ def _scalar_fault(value: Any, atom: Atom) -> str:
 
 
 def _map_faults(value: dict[str, Any], atom: Atom, at: Place) -> list[Fault]:
-    faults: list[Fault] = []
+    errors: list[Fault] = []
     for name in sorted(value):
         child = atom.child(name)
-        here = (at, elements.field(name))
+        path = (at, elements.field(name))
         if child is None:
-            return [*faults, (here, "field not declared in schema")]
-        faults += _faults(value[name], child, here)
-    return faults
+            return [*errors, (path, "field not declared in schema")]
+        errors += _faults(value[name], child, path)
+    return errors
 
 
 def _list_faults(value: list[Any], atom: Atom, at: Place) -> list[Fault]:
-    faults: list[Fault] = []
-    below, seen = atom.item(), set()
+    errors: list[Fault] = []
+    below, keys = atom.item(), set()
     for index, item in enumerate(value):
         element = f"i:{index}"
         if not atom.is_atomic_list:
             try:
                 element = items.element(item, atom)
             except Misfit as misfit:
-                return [*faults, (at, f"element {index}: {misfit}")]
-            if element in seen:
-                faults.append((at, _TWICE + elements.shown(element)))
-            seen.add(element)
-        faults += _faults(item, below, (at, element))
-    return faults
+                return [*errors, (at, f"element {index}: {misfit}")]
+            if element in keys:
+                errors.append((at, _TWICE + elements.shown(element)))
+            keys.add(element)
+        errors += _faults(item, below, (at, element))
+    return errors
 
 
 def _shown(value: Any) -> str:

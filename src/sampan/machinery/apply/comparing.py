@@ -29,7 +29,7 @@ _SAME: Found = (None, None, None)
 
 def compare(old: Any, new: Any, atom: Atom) -> Comparison:
     """Compare two states. Raise Misfit if one of them does not match its schema where they differ."""
-    return Comparison(*(found or EMPTY for found in _compare(old, new, atom)))
+    return Comparison(*(fields or EMPTY for fields in _compare(old, new, atom)))
 
 
 def _compare(old: Any, new: Any, atom: Atom) -> Found:
@@ -38,8 +38,8 @@ def _compare(old: Any, new: Any, atom: Atom) -> Found:
     if new is MISSING:
         return None, None, whole(old, atom)
     before, after = atom.form(old), atom.form(new)
-    found = _as(after, old, new, atom)
-    return found if before == after else _both(_as(before, old, new, atom), found)
+    differences = _as(after, old, new, atom)
+    return differences if before == after else _both(_as(before, old, new, atom), differences)
 
 
 def _as(form: Form, old: Any, new: Any, atom: Atom) -> Found:
@@ -88,8 +88,8 @@ def _lists(old: list[Any], new: list[Any], atom: Atom) -> Found:
     below = atom.item()
     before, after = items.by_element(old, atom), items.by_element(new, atom)
     for element in {**before, **after}:
-        found = _same_element(before.get(element, []), after.get(element, []), below)
-        _note(element, found, added, modified, removed)
+        differences = _same_element(before.get(element, []), after.get(element, []), below)
+        _note(element, differences, added, modified, removed)
     return _ordered(added), _ordered(modified), _ordered(removed)
 
 

@@ -11,21 +11,21 @@ from sampan.machinery.apply.sets import shown_path
 
 def refusal(conflicts: Conflicts) -> errors.ApiError:
     """Return the error of an apply with conflicts, grouped by manager."""
-    found = sorted(conflicts.found, key=lambda conflict: conflict[0].identity)
+    ordered = sorted(conflicts.found, key=lambda conflict: conflict[0].identity)
     causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {shown(whose)}", "field": shown_path(path)}
-        for whose, path in found
+        {"reason": "FieldManagerConflict", "message": f"conflict with {shown(owner)}", "field": shown_path(path)}
+        for owner, path in ordered
     ]
-    return errors.apply_conflict(_message(found), causes)
+    return errors.apply_conflict(_message(ordered), causes)
 
 
 def _message(found: list[tuple[Owner, tuple[str, ...]]]) -> str:
     if len(found) == 1:
-        whose, path = found[0]
-        return f"Apply failed with 1 conflict: conflict with {shown(whose)}: {shown_path(path)}"
+        owner, path = found[0]
+        return f"Apply failed with 1 conflict: conflict with {shown(owner)}: {shown_path(path)}"
     lines: list[str] = []
-    for whose, group in groupby(found, key=lambda conflict: conflict[0]):
-        lines.append(f"conflicts with {shown(whose)}:")
+    for owner, group in groupby(found, key=lambda conflict: conflict[0]):
+        lines.append(f"conflicts with {shown(owner)}:")
         lines += [f"- {shown_path(path)}" for _, path in group]
     return f"Apply failed with {len(found)} conflicts: " + "\n".join(lines)
 

@@ -90,8 +90,8 @@ def _decoded(text: str) -> Any:
 
 
 def _number(text: str) -> int | float:
-    found = float(text)
-    return int(found) if found.is_integer() and abs(found) < 1e21 else found
+    number = float(text)
+    return int(number) if number.is_integer() and abs(number) < 1e21 else number
 
 
 _decoder = msgspec.json.Decoder(float_hook=_number)

@@ -57,12 +57,12 @@ class FieldManager:
         """Return the entries after an update. `kept` are those of the live object, `sent` those of the new one, which
         take precedence if present and valid. After a reset no manager owns anything until the next apply."""
         if self._subresource:
-            found = self.decoded(kept)
+            managers = self.decoded(kept)
         elif is_reset or _is_reset(sent):
-            found = {}
+            managers = {}
         else:
-            found = self.decoded(sent) or self.decoded(kept)
-        return self._update(live, new, found, manager, now) if found else []
+            managers = self.decoded(sent) or self.decoded(kept)
+        return self._update(live, new, managers, manager, now) if managers else []
 
     def _update(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> list[ManagedFieldsEntry]:
         """Return the entries, or none rather than wrong ones if the object does not match its schema or is nested too
@@ -74,8 +74,8 @@ class FieldManager:
 
     def _updated(self, live: Value, new: Value, found: Managed, manager: str, now: str) -> Managed:
         change = Change(live, new, version=self._version, forms=self._forms, ignored=self._ignored)
-        whose = managed.owner(manager or UNKNOWN, UPDATE, self._version, self._subresource)
-        return update(found, change, whose=whose, version=self._version, now=now)
+        owner = managed.owner(manager or UNKNOWN, UPDATE, self._version, self._subresource)
+        return update(found, change, whose=owner, version=self._version, now=now)
 
     # -- apply ---------------------------------------------------------------------------------------------------------
 
@@ -92,13 +92,13 @@ class FieldManager:
     def _apply(
         self, live: Value | None, applied: Value, kept: Entries, manager: str, force: bool, now: str
     ) -> tuple[Value | None, list[ManagedFieldsEntry]]:
-        found = self._readable(kept)
+        managers = self._readable(kept)
         self._check_kind(applied)
         present = self._empty if live is None else live
-        if not found:
-            found = self._as_found(present, now)
+        if not managers:
+            managers = self._as_found(present, now)
         self._check_applied(applied)
-        outcome = self._applied(applied, present, found, manager, force, now)
+        outcome = self._applied(applied, present, managers, manager, force, now)
         value = outcome.value
         if manager == last_applied.MANAGER:
             renewed = last_applied.renewed(present if value is None else value, applied)
@@ -121,11 +121,11 @@ class FieldManager:
             what = f"failed to create typed live object ({self.title(live)}): {faults}" if faults else str(misfit)
             raise errors.unexpected(what) from None
         except Conflicts as refused:
-            left: Conflicts | None = refused
+            remaining: Conflicts | None = refused
             if manager == last_applied.MANAGER:
-                left = last_applied.remaining(refused, live, self._version, self._forms.atom(self._version))
-            if left is not None:
-                raise conflicts.refusal(left) from None
+                remaining = last_applied.remaining(refused, live, self._version, self._forms.atom(self._version))
+            if remaining is not None:
+                raise conflicts.refusal(remaining) from None
         return self._application(applied, manager, True, now).to(live, found)
 
     def _application(self, applied: Value, manager: str, force: bool, now: str) -> Application:
@@ -177,7 +177,7 @@ class FieldManager:
         return None
 
     def encoded(self, *found: Managed) -> list[ManagedFieldsEntry]:
-        return managed.encode(chain.from_iterable(each.items() for each in found), self._known.note)
+        return managed.encode(chain.from_iterable(part.items() for part in found), self._known.note)
 
     def _readable(self, entries: Entries) -> Managed:
         try:
@@ -192,8 +192,8 @@ def _is_reset(sent: Entries) -> bool:
 
 
 def _metadata(value: Value) -> dict[str, Any]:
-    found = value.get("metadata")
-    return found if isinstance(found, dict) else {}
+    metadata = value.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _kind_text(value: Value) -> str:

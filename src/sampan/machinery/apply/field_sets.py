@@ -35,18 +35,18 @@ def _claim_map(value: dict[str, Any], atom: Atom) -> Fields | None:
     for name in sorted(value):
         part = value[name]
         child = atom.child(name)
-        found = _claim(part, child) if child is not None else MEMBER
+        fields = _claim(part, child) if child is not None else MEMBER
         if part is None or part == {} or not atom.declares(name):
-            found = node(found or MEMBER, is_member=True)
-        if found is not None:
-            out[elements.field(name)] = found
+            fields = node(fields or MEMBER, is_member=True)
+        if fields is not None:
+            out[elements.field(name)] = fields
     return out or None
 
 
 def _claim_list(value: list[Any], atom: Atom) -> Fields | None:
     out: Fields = {}
-    for at, found in items.by_element(value, atom).items():
-        below = _claim(found[0], atom.item()) if len(found) == 1 else None
+    for at, group in items.by_element(value, atom).items():
+        below = _claim(group[0], atom.item()) if len(group) == 1 else None
         out[at] = node(below or MEMBER, is_member=True)
     return in_order(out) or None
 
@@ -79,8 +79,8 @@ def _whole_map(value: dict[str, Any], atom: Atom) -> Fields:
 def _whole_list(value: list[Any], atom: Atom) -> Fields:
     below = atom.item()
     out: Fields = {elements.SELF: MEMBER}
-    for at, found in items.by_element(value, atom).items():
-        out[at] = whole(found[0], below) if len(found) == 1 else MEMBER
+    for at, group in items.by_element(value, atom).items():
+        out[at] = whole(group[0], below) if len(group) == 1 else MEMBER
     return in_order(out)
 
 

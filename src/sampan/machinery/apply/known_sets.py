@@ -22,12 +22,12 @@ class KnownSets:
 
     def read(self, raw: bytes, api_version: str) -> tuple[Fields, bytes]:
         """Return the set, and the bytes that this server would write for it. Raise BadFields."""
-        found = self._known.get((raw, api_version))
-        if found is None:
+        entry = self._known.get((raw, api_version))
+        if entry is None:
             fields = self._reconciled(sets.decode(raw), api_version)
-            found = fields, sets.encode(fields)
-            self._keep(raw, api_version, found)
-        return found
+            entry = fields, sets.encode(fields)
+            self._keep(raw, api_version, entry)
+        return entry
 
     def note(self, raw: bytes, api_version: str, fields: Fields) -> None:
         """Remember that these bytes were written for that set."""

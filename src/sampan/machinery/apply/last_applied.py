@@ -27,8 +27,8 @@ def remaining(conflicts: Conflicts, live: dict[str, Any], version: str, atom: At
     inherited = _inherited(live, version, atom)
     if inherited is None:
         return conflicts
-    found = [(whose, path) for whose, path in conflicts.found if not sets.has(inherited, path)]
-    return Conflicts(found) if found else None
+    others = [(owner, path) for owner, path in conflicts.found if not sets.has(inherited, path)]
+    return Conflicts(others) if others else None
 
 
 def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
@@ -41,10 +41,10 @@ def _inherited(live: dict[str, Any], version: str, atom: Atom) -> Fields | None:
         if not isinstance(value, dict) or value.get("apiVersion") != version:
             return None
         check(value, atom)
-        found = compare(value, live, atom)
+        comparison = compare(value, live, atom)
     except (json.DecodeError, Misfit):
         return None
-    changed = sets.union(sets.union(found.modified, found.added), found.removed)
+    changed = sets.union(sets.union(comparison.modified, comparison.added), comparison.removed)
     return sets.difference(claimed(value, atom), changed)
 
 

@@ -65,11 +65,11 @@ def decode(entries: Sequence[ManagedFieldsEntry], read: Read) -> Managed:
         _check(entry, index)
         raw = bytes(entry.fieldsV1)
         try:
-            fields, known = read(raw, entry.apiVersion) if raw else (sets.EMPTY, None)
+            fields, canonical = read(raw, entry.apiVersion) if raw else (sets.EMPTY, None)
         except BadFields as error:
             raise BadEntry(f"error decoding set: {error}") from None
-        whose = owner(entry.manager, entry.operation, entry.apiVersion, entry.subresource)
-        out[whose] = Claim(fields, entry.apiVersion, entry.time, known)
+        field_owner = owner(entry.manager, entry.operation, entry.apiVersion, entry.subresource)
+        out[field_owner] = Claim(fields, entry.apiVersion, entry.time, canonical)
     return out
 
 
@@ -89,7 +89,7 @@ def encode(
 ) -> list[ManagedFieldsEntry]:
     """Return the sorted entries. `note` is called with new bytes and their fields, so that they need not be decoded
     later."""
-    entries = [_entry(whose, claim, note) for whose, claim in claims]
+    entries = [_entry(field_owner, claim, note) for field_owner, claim in claims]
     if len(entries) > 1:
         entries.sort(key=_order)
     return entries

@@ -12,11 +12,11 @@ REPLICAS: Path = ("f:spec", "f:replicas")
 def of_scale(parent: Managed, paths: dict[str, Path]) -> Managed:
     """Return the managers of the Scale. `paths` has the path of the replicas in each version of the object."""
     out: Managed = {}
-    for whose, claim in parent.items():
+    for field_owner, claim in parent.items():
         path = paths.get(claim.api_version)
         if path is not None and sets.has(claim.fields, path):
-            seen = owner(whose.manager, whose.operation, SCALE_VERSION, whose.subresource)
-            out[seen] = Claim(sets.of(REPLICAS), SCALE_VERSION, claim.time)
+            scale_owner = owner(field_owner.manager, field_owner.operation, SCALE_VERSION, field_owner.subresource)
+            out[scale_owner] = Claim(sets.of(REPLICAS), SCALE_VERSION, claim.time)
     return out
 
 
@@ -26,24 +26,24 @@ def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Pa
     only if it belongs to an applying manager that the object already has."""
     mine: Managed = {}
     rest = dict(scale)
-    for whose, claim in parent.items():
+    for field_owner, claim in parent.items():
         if claim.api_version not in paths:
             continue
         path = paths[claim.api_version]
         if not sets.has(claim.fields, path):
-            mine[whose] = claim
-        elif whose in rest:
-            del rest[whose]
-            mine[whose] = claim
-        elif left := sets.difference(claim.fields, sets.of(path)):
-            mine[whose] = claim._replace(fields=left, raw=None)
+            mine[field_owner] = claim
+        elif field_owner in rest:
+            del rest[field_owner]
+            mine[field_owner] = claim
+        elif remaining := sets.difference(claim.fields, sets.of(path)):
+            mine[field_owner] = claim._replace(fields=remaining, raw=None)
     theirs: Managed = {}
-    for whose, claim in rest.items():
+    for field_owner, claim in rest.items():
         if not sets.has(claim.fields, REPLICAS):
             continue
-        before = parent.get(whose)
-        named = owner(whose.manager, whose.operation, version, whose.subresource)
-        time = before.time if before is not None and whose.operation != UPDATE else None
+        before = parent.get(field_owner)
+        named = owner(field_owner.manager, field_owner.operation, version, field_owner.subresource)
+        time = before.time if before is not None and field_owner.operation != UPDATE else None
         theirs[named] = Claim(sets.of(paths[version]), version, time)
     return [mine, theirs]
 

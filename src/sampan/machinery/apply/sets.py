@@ -28,10 +28,10 @@ class BadFields(ValueError):
 def decode(raw: bytes) -> Fields:
     """Return the set in the bytes of a FieldsV1. Raise BadFields."""
     try:
-        found = msgspec.json.decode(raw)
-        if not isinstance(found, dict):
+        content = msgspec.json.decode(raw)
+        if not isinstance(content, dict):
             raise BadFields(f"no object: {raw[:40]!r}")
-        return _read(found)[0]
+        return _read(content)[0]
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise BadFields(str(error)) from None
 
@@ -48,10 +48,10 @@ def _read(json: Any) -> tuple[Fields, bool]:
         raise BadFields(f"no object: {json!r}")
     out: Fields = {}
     for element, below in json.items():
-        if element == SELF or (known := canonical(element)) is None:
+        if element == SELF or (normalized := canonical(element)) is None:
             continue
         children, is_member = _read(below)
-        out[known] = node(children, is_member=is_member or not children)
+        out[normalized] = node(children, is_member=is_member or not children)
     return in_order(out), SELF in json
 
 
@@ -193,12 +193,12 @@ def leaves(fields: Fields) -> Fields:
 
 
 def has(fields: Fields, path: Path) -> bool:
-    found: Fields | None = fields
+    below: Fields | None = fields
     for element in path:
-        found = found.get(element) if found is not None else None
-        if found is None:
+        below = below.get(element) if below is not None else None
+        if below is None:
             return False
-    return bool(path) and found is not None and is_member(found)
+    return bool(path) and below is not None and is_member(below)
 
 
 def paths(fields: Fields) -> Iterator[Path]:

@@ -58,8 +58,8 @@ class Change:
             old, new = self._forms.convert(self._old, version), self._forms.convert(self._new, version)
             check(old, atom)
             check(new, atom)
-            found = self._filtered(compare(old, new, atom))
-            self._set[version], self._touched[version] = _set(found), _touched(found)
+            comparison = self._filtered(compare(old, new, atom))
+            self._set[version], self._touched[version] = _set(comparison), _touched(comparison)
 
     def _filtered(self, found: Comparison) -> Comparison:
         kept = self._filter.kept
@@ -78,31 +78,31 @@ def yielded(managed: Managed, change: Change, *, besides: Owner | None = None) -
     """Return the managers without the fields that a change takes from them; `besides` is not affected. Managers without
     fields, or with a version that no longer exists, are removed."""
     out: Managed = {}
-    for whose, claim in managed.items():
-        if whose == besides:
-            out[whose] = claim
+    for field_owner, claim in managed.items():
+        if field_owner == besides:
+            out[field_owner] = claim
             continue
         try:
             rest = sets.difference(claim.fields, change.touched(claim.api_version))
         except MissingVersion:
             continue
         if rest is claim.fields:
-            out[whose] = claim
+            out[field_owner] = claim
         else:
-            out[whose] = claim._replace(fields=rest, raw=None)
-    return {whose: claim for whose, claim in out.items() if claim.fields}
+            out[field_owner] = claim._replace(fields=rest, raw=None)
+    return {field_owner: claim for field_owner, claim in out.items() if claim.fields}
 
 
 def update(managed: Managed, change: Change, *, whose: Owner, version: str, now: str) -> Managed:
     """Return the managers after a create, update or patch. The time changes only for a manager that took a field."""
     out = yielded(managed, change)
-    taken = sets.difference(change.set(version), UNTRACKED)
-    if taken:
+    claimed = sets.difference(change.set(version), UNTRACKED)
+    if claimed:
         before = out.get(whose)
         if before is None:
-            out[whose] = Claim(taken, version, now)
+            out[whose] = Claim(claimed, version, now)
         else:
-            fields = sets.union(before.fields, taken)
+            fields = sets.union(before.fields, claimed)
             raw = before.raw if fields is before.fields else None
             out[whose] = Claim(fields, version, now, raw)
     return _capped(out)
@@ -110,32 +110,32 @@ def update(managed: Managed, change: Change, *, whose: Owner, version: str, now:
 
 def _capped(managed: Managed) -> Managed:
     """If there are too many updating managers, merge the oldest into one for each version (`ancient-changes`)."""
-    updaters = [whose for whose in managed if whose.operation == UPDATE]
+    updaters = [updater for updater in managed if updater.operation == UPDATE]
     surplus = len(updaters) - MOST_UPDATERS
     if surplus <= 0:
         return managed
     out = dict(managed)
-    updaters.sort(key=lambda whose: (managed[whose].time or "", whose.identity))
+    updaters.sort(key=lambda updater: (managed[updater].time or "", updater.identity))
     first: dict[str, Owner] = {}
     joined: dict[Owner, list[Fields]] = {}
-    for whose in updaters:
+    for updater in updaters:
         if surplus <= 0:
             break
-        claim = managed[whose]
+        claim = managed[updater]
         if claim.api_version not in first:
-            first[claim.api_version] = whose
+            first[claim.api_version] = updater
             continue
         bucket = owner(OLD_UPDATERS, UPDATE, claim.api_version, "")
         if bucket not in out:
             out[bucket] = out.pop(first[claim.api_version])
         surplus -= 1
-        if whose == bucket:
+        if updater == bucket:
             del out[bucket]
             joined.pop(bucket, None)
             continue
         joined.setdefault(bucket, [out[bucket].fields]).append(claim.fields)
         out[bucket] = Claim(sets.EMPTY, claim.api_version, claim.time)
-        del out[whose]
+        del out[updater]
     for bucket, parts in joined.items():
         out[bucket] = out[bucket]._replace(fields=sets.union_of(parts))
     return out

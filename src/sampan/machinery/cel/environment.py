@@ -98,7 +98,7 @@ class Environment:
         kept: int = 256,
     ) -> None:
         """`libraries` are added to those of Kubernetes. `kept` is the number of cached programs."""
-        objects = [one for one in variables.values() if isinstance(one, ObjectType)]
+        objects = [type_ for type_ in variables.values() if isinstance(type_, ObjectType)]
         self._variables = dict(variables)
         self._library = merge((*kubernetes(), *libraries, Library(types=(*types, *objects))))
         self._cost_limit, self._is_homogeneous = cost_limit, is_homogeneous
@@ -135,11 +135,11 @@ class Environment:
 def _plain(value: Any) -> Any:
     """Return the value with bools restored as keys of maps."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
         if not any(type(key) is BoolKey for key in value):
-            return {key: _plain(one) for key, one in value.items()} if type(value) is dict else value
-        return {key_value(key): _plain(one) for key, one in value.items()}
+            return {key: _plain(item) for key, item in value.items()} if type(value) is dict else value
+        return {key_value(key): _plain(item) for key, item in value.items()}
     return value
 
 

@@ -21,19 +21,19 @@ def escaped(name: str) -> str:
     """Return the name as it is written in an expression; empty if it cannot be expressed."""
     if name in RESERVED:
         return f"__{name}__"
-    return _MARKS.sub(lambda found: _WORDS[found[0]], name) if _NAME.fullmatch(name) else ""
+    return _MARKS.sub(lambda match: _WORDS[match[0]], name) if _NAME.fullmatch(name) else ""
 
 
 def reachable(value: Any) -> Any:
     """Return the value with the keys of each mapping also under their escaped names."""
     if isinstance(value, list | tuple):
-        return [reachable(one) for one in value]
+        return [reachable(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: reachable(one) for key, one in value.items()}
-    others = {escaped(key): one for key, one in found.items() if isinstance(key, str)}
+    entries = {key: reachable(item) for key, item in value.items()}
+    others = {escaped(key): item for key, item in entries.items() if isinstance(key, str)}
     others.pop("", None)
-    return {**others, **found}
+    return {**others, **entries}
 
 
 __all__ = ["RESERVED", "escaped", "reachable"]

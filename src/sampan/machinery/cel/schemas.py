@@ -151,10 +151,10 @@ class _Fields(Mapping[str, Field]):
             field, schema = self._properties[key]
             type_ = declared_type(schema, f"{self._name}.{field}", is_resource=schema.embedded)
             self._known[key] = None if type_ is None else Field(field, type_)
-        found = self._known[key]
-        if found is None:
+        declared = self._known[key]
+        if declared is None:
             raise KeyError(key)
-        return found
+        return declared
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._properties)

@@ -47,8 +47,8 @@ def __getattr__(name: str) -> Any:
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
-    return found
+    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), name)
+    return value
 
 
 __all__ = [

@@ -40,13 +40,13 @@ class Access:
 
     def headers(self) -> list[tuple[str, str]]:
         """Return the authentication and impersonation headers."""
-        found = list(self.impersonation)
+        headers = list(self.impersonation)
         if token := self._present_token():
-            found.append(("Authorization", f"Bearer {token}"))
+            headers.append(("Authorization", f"Bearer {token}"))
         elif self.username:
             pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
-            found.append(("Authorization", f"Basic {pair}"))
-        return found
+            headers.append(("Authorization", f"Basic {pair}"))
+        return headers
 
     def _present_token(self) -> str:
         if self.token_file is None:
@@ -54,9 +54,9 @@ class Access:
         if time.monotonic() - self._read_at > _TOKEN_KEPT_S:
             try:
                 self._read = self.token_file.read_text().strip()
-            except OSError as fault:
+            except OSError as error:
                 if not self._read:
-                    raise AccessError(f"token file {self.token_file}: {fault.strerror or fault}") from fault
+                    raise AccessError(f"token file {self.token_file}: {error.strerror or error}") from error
             self._read_at = time.monotonic()
         return self._read
 
@@ -85,8 +85,8 @@ def _load_client_certificate(context: ssl.SSLContext, access: Access) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(access.client_cert_pem.rstrip() + b"\n" + access.client_key_pem)
         context.load_cert_chain(name)
-    except ssl.SSLError as fault:
-        raise AccessError(f"the client certificate and its key cannot be used: {fault}") from fault
+    except ssl.SSLError as error:
+        raise AccessError(f"the client certificate and its key cannot be used: {error}") from error
     finally:
         Path(name).unlink()
 

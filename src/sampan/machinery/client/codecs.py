@@ -36,8 +36,8 @@ class ObjectCodec:
         return obj
 
     def decode_list(self, raw: bytes) -> tuple[ListMeta, list[Any]]:
-        found = _list_decoder.decode(raw)
-        return found.metadata, [self.decode(bytes(item)) for item in found.items or ()]
+        page = _list_decoder.decode(raw)
+        return page.metadata, [self.decode(bytes(item)) for item in page.items or ()]
 
 
 class _List(msgspec.Struct):
@@ -64,10 +64,10 @@ def codec_of(resource: Resource) -> ObjectCodec:
 
 def codec_of_subresource(resource: Resource, name: str) -> ObjectCodec:
     """Return the codec of the kind that the subresource reads and writes."""
-    found = resource.subresource(name)
-    if found is None:
+    subresource = resource.subresource(name)
+    if subresource is None:
         raise ValueError(f"{resource.qualified} has no subresource {name!r}")
-    kind = resource.kind_of(found)
+    kind = resource.kind_of(subresource)
     return codec_of(resource) if kind == resource.gvk else _codec(kind)
 
 

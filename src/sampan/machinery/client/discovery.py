@@ -20,13 +20,13 @@ class Discovery:
     async def preferred(self) -> tuple[list[Resource], str]:
         """Return each resource once, in its group's preferred version that has it, and an error message for the groups
         that failed (empty if none did)."""
-        found, failure = await self.served()
-        return first_of_each(found), failure
+        resources, failure = await self.served()
+        return first_of_each(resources), failure
 
     async def served(self) -> tuple[list[Resource], str]:
         """Return each resource in every version, its group's preferred one first, and an error message for the groups
         that failed."""
-        found: list[Resource] = []
+        resources: list[Resource] = []
         failures: list[str] = []
         for path in ("/api", "/apis"):
             try:
@@ -35,10 +35,10 @@ class Discovery:
                 failures.append(f"{path}: {failure}")
                 continue
             if answer.get("kind") == "APIGroupDiscoveryList":
-                found += served_of(answer, failures)
+                resources += served_of(answer, failures)
             else:
-                found += await self._old_way(answer, failures)
-        return found, f"Discovery failed for some groups, {len(failures)} failing: {'; '.join(failures)}" if (
+                resources += await self._old_way(answer, failures)
+        return resources, f"Discovery failed for some groups, {len(failures)} failing: {'; '.join(failures)}" if (
             failures
         ) else ""
 
@@ -49,7 +49,7 @@ class Discovery:
 
     async def _old_way(self, answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
         """Discover with one request per version, for servers without aggregated discovery."""
-        found: list[Resource] = []
+        resources: list[Resource] = []
         for prefix, group, version in _versions(answer):
             try:
                 listed = await self._get(f"{prefix}/{version}")
@@ -57,28 +57,28 @@ class Discovery:
                 failures.append(f"{group}/{version}: {failure}".lstrip("/"))
                 continue
             rows = listed.get("resources") or ()
-            found += (_old_row(row, group, version, rows) for row in rows if "/" not in row["name"])
-        return found
+            resources += (_old_row(row, group, version, rows) for row in rows if "/" not in row["name"])
+        return resources
 
 
 def first_of_each(resources: Iterable[Resource]) -> list[Resource]:
     """Return the first version of each resource."""
-    seen: dict[tuple[str, str], Resource] = {}
+    first: dict[tuple[str, str], Resource] = {}
     for row in resources:
-        seen.setdefault((row.group, row.plural), row)
-    return list(seen.values())
+        first.setdefault((row.group, row.plural), row)
+    return list(first.values())
 
 
 def served_of(answer: Mapping[str, Any], failures: list[str]) -> list[Resource]:
     """Return the resources in an APIGroupDiscoveryList; stale versions are added to `failures`."""
-    found: list[Resource] = []
+    resources: list[Resource] = []
     for group in answer.get("items") or ():
         name = group.get("metadata", {}).get("name", "")
         for version in group.get("versions") or ():
             if version.get("freshness", "") not in _CURRENT:
                 failures.append(f"{name}/{version['version']}: stale GroupVersion discovery".lstrip("/"))
-            found += (_row(row, name, version["version"]) for row in version.get("resources") or ())
-    return found
+            resources += (_row(row, name, version["version"]) for row in version.get("resources") or ())
+    return resources
 
 
 def _row(row: Mapping[str, Any], group: str, version: str) -> Resource:

@@ -67,7 +67,7 @@ class HttpTransport:
         progress continue with the previous ones."""
         before, self._connections, self._access = self._connections, _Connections(access), access
         self._is_nobody = False
-        self._retired = [each for each in self._retired if not each.session.closed] + [before]
+        self._retired = [connections for connections in self._retired if not connections.session.closed] + [before]
         await before.retire()
 
     async def send(self, request: Request) -> Response:
@@ -76,8 +76,8 @@ class HttpTransport:
         try:
             async with connections.used(), self._open(connections, request, timeout) as answer:
                 body = await answer.read()
-        except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
-            raise _connection_failed(request, fault) from fault
+        except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as error:
+            raise _connection_failed(request, error) from error
         if answer.status > _LAST_SUCCESS:
             raise _failure(request, answer.status, answer.headers, body)
         return BytesResponse(answer.status, answer.headers, body)
@@ -90,8 +90,8 @@ class HttpTransport:
         async with connections.used():
             try:
                 answer = await self._open(connections, request, timeout).__aenter__()
-            except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as fault:
-                raise _connection_failed(request, fault) from fault
+            except (aiohttp.ClientError, TimeoutError, ssl.SSLError) as error:
+                raise _connection_failed(request, error) from error
             try:
                 if answer.status > _LAST_SUCCESS:
                     raise _failure(request, answer.status, answer.headers, await answer.read())
@@ -100,8 +100,8 @@ class HttpTransport:
                 _break_off(answer)
 
     async def close(self) -> None:
-        for each in (*self._retired, self._connections):
-            await each.session.close()
+        for connections in (*self._retired, self._connections):
+            await connections.session.close()
 
     async def __aenter__(self) -> "HttpTransport":
         return self
@@ -143,8 +143,8 @@ class _HttpEvents:
     async def _lines(self) -> list[bytes]:
         try:
             piece = await self._answer.content.readany()
-        except (aiohttp.ClientError, TimeoutError, ConnectionError) as fault:
-            raise _connection_failed(self._request, fault) from fault
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            raise _connection_failed(self._request, error) from error
         if not piece:
             if self._rest.strip():
                 raise ConnectionFailed("the watch was cut off within an event", may_have_happened=False)
@@ -155,8 +155,8 @@ class _HttpEvents:
     def _event(self, line: bytes) -> DecodedEvent:
         try:
             return read_event(line, self._codec)
-        except (msgspec.MsgspecError, json.DecodeError) as fault:
-            raise ConnectionFailed(f"an event cannot be read: {fault}", may_have_happened=False) from fault
+        except (msgspec.MsgspecError, json.DecodeError) as error:
+            raise ConnectionFailed(f"an event cannot be read: {error}", may_have_happened=False) from error
 
 
 def _break_off(answer: aiohttp.ClientResponse) -> None:
@@ -167,8 +167,8 @@ def _break_off(answer: aiohttp.ClientResponse) -> None:
 
 
 def _timeout_of(request: Request) -> float | None:
-    asked = next((value for key, value in request.query if key == "timeoutSeconds"), "")
-    return int(asked) + _WATCH_GRACE_S if asked else None
+    timeout = next((value for key, value in request.query if key == "timeoutSeconds"), "")
+    return int(timeout) + _WATCH_GRACE_S if timeout else None
 
 
 def _connection_failed(request: Request, fault: BaseException) -> ConnectionFailed:
@@ -185,8 +185,8 @@ def _failure(request: Request, code: int, headers: Mapping[str, str], body: byte
     except json.DecodeError:
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
-        said = body.decode("utf-8", "replace").strip()
-        return errors.generic(code, said, verb=request.method, retry_after_s=retry_after_s, is_unexpected=True)
+        message = body.decode("utf-8", "replace").strip()
+        return errors.generic(code, message, verb=request.method, retry_after_s=retry_after_s, is_unexpected=True)
     if retry_after_s and not (status.get("details") or {}).get("retryAfterSeconds"):
         status["details"] = {**(status.get("details") or {}), "retryAfterSeconds": retry_after_s}
     return errors.from_status(status)

@@ -10,12 +10,12 @@ from sampan.api.resources import OPTIONAL, SERVED
 @cache
 def _rows() -> dict[tuple[str, str], list[Resource]]:
     """Return the built-in resources by group and plural, the preferred version first."""
-    found: dict[tuple[str, str], list[Resource]] = {}
+    resources: dict[tuple[str, str], list[Resource]] = {}
     versions = sorted((*SERVED, *OPTIONAL), key=lambda version: -version.version_priority)
     for version in versions:
         for row in version.resources:
-            found.setdefault((row.group, row.plural), []).append(row)
-    return found
+            resources.setdefault((row.group, row.plural), []).append(row)
+    return resources
 
 
 @cache
@@ -32,10 +32,10 @@ _by_type: dict[object, Resource] = {}
 
 def resource_of(type: type[Any]) -> Resource:
     """Return the resource whose objects have this generated type. Raise LookupError."""
-    found = _by_type.get(type)
-    if found is None:
-        found = _by_type[type] = _resource_of(type())
-    return found
+    resource = _by_type.get(type)
+    if resource is None:
+        resource = _by_type[type] = _resource_of(type())
+    return resource
 
 
 def _resource_of(empty: Any) -> Resource:

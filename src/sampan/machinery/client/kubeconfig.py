@@ -79,10 +79,10 @@ class _Config:
                 self._entries.setdefault((section, str(item.get("name", ""))), entry)
 
     def entry(self, section: str, inner: str, name: str) -> Entry:
-        found = self._entries.get((section, name))
-        if found is None:
+        entry = self._entries.get((section, name))
+        if entry is None:
             raise KubeconfigError(f"{self.source}: there is no {inner} {name!r}")
-        return found
+        return entry
 
     def path(self, entry: Entry, text: str) -> Path:
         """Resolve a path relative to the kubeconfig file that contains the entry."""
@@ -94,22 +94,22 @@ class _Config:
         if data:
             try:
                 return base64.b64decode(data, validate=True)
-            except (binascii.Error, ValueError) as fault:
-                raise KubeconfigError(f"{self.source}: {key}-data is not base64: {fault}") from fault
+            except (binascii.Error, ValueError) as error:
+                raise KubeconfigError(f"{self.source}: {key}-data is not base64: {error}") from error
         if not file:
             return b""
         try:
             return self.path(entry, file).read_bytes()
-        except OSError as fault:
-            raise KubeconfigError(f"{self.source}: {key}: {fault}") from fault
+        except OSError as error:
+            raise KubeconfigError(f"{self.source}: {key}: {error}") from error
 
 
 def _merged(paths: Sequence[Path]) -> _Config:
     config = _Config(", ".join(map(str, paths)))
-    found = [path for path in paths if path.exists()]
-    if not found:
+    existing = [path for path in paths if path.exists()]
+    if not existing:
         raise KubeconfigError(f"{config.source}: there is no such file")
-    for path in found:
+    for path in existing:
         config.take(path, _read(path))
     return config
 
@@ -117,8 +117,8 @@ def _merged(paths: Sequence[Path]) -> _Config:
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         content = yaml.load(path.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as fault:
-        raise KubeconfigError(f"{path}: cannot be read: {fault}") from fault
+    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+        raise KubeconfigError(f"{path}: cannot be read: {error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):

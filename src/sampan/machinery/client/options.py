@@ -68,16 +68,16 @@ class Delete:
 
     def body(self) -> bytes:
         """Return the encoded DeleteOptions, empty if all options have their defaults."""
-        said: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self.grace_period_s is not None:
-            said["gracePeriodSeconds"] = self.grace_period_s
+            options["gracePeriodSeconds"] = self.grace_period_s
         if self.propagation:
-            said["propagationPolicy"] = self.propagation
+            options["propagationPolicy"] = self.propagation
         if required := _filled({"uid": self.uid, "resourceVersion": self.resource_version}):
-            said["preconditions"] = required
+            options["preconditions"] = required
         if self.dry_run:
-            said["dryRun"] = ["All"]
-        return json.encode({"kind": "DeleteOptions", "apiVersion": "v1", **said}) if said else b""
+            options["dryRun"] = ["All"]
+        return json.encode({"kind": "DeleteOptions", "apiVersion": "v1", **options}) if options else b""
 
 
 AS_EVER = Delete()

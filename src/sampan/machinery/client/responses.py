@@ -50,8 +50,8 @@ def warning_text(header: str) -> str:
 def _readable() -> Iterator[None]:
     try:
         yield
-    except (msgspec.MsgspecError, json.DecodeError) as fault:
-        raise errors.unexpected(f"the server's answer cannot be read: {fault}") from fault
+    except (msgspec.MsgspecError, json.DecodeError) as error:
+        raise errors.unexpected(f"the server's answer cannot be read: {error}") from error
 
 
 class DecodedEvent:

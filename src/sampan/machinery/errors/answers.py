@@ -62,9 +62,9 @@ def invalid(kind: str, name: str, faults: Sequence[FieldError], *, group: str = 
     texts: list[str] = []
     causes: list[dict[str, str]] = []
     room = limits.VALIDATION_ERROR_CHARACTERS
-    for fault in faults:
-        cause = fault.cause()
-        texts.append(f"{fault.field}: {cause['message']}")
+    for error in faults:
+        cause = error.cause()
+        texts.append(f"{error.field}: {cause['message']}")
         causes.append(cause)
         room -= len(texts[-1])
         if room < 0:
@@ -101,8 +101,8 @@ def not_acceptable(accepted: Sequence[str]) -> status.NotAcceptable:
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> status.UnsupportedMediaType:
-    told = f"accepted media types include: {', '.join(accepted)}"
-    return status.UnsupportedMediaType(f"the body of the request was in an unknown format - {told}")
+    explanation = f"accepted media types include: {', '.join(accepted)}"
+    return status.UnsupportedMediaType(f"the body of the request was in an unknown format - {explanation}")
 
 
 def request_entity_too_large(message: str) -> status.RequestEntityTooLarge:
@@ -199,8 +199,8 @@ def _generic_message(code: int, said: str) -> str:
     if code in _KEEPS_ITS_WORDS:
         return said
     if code == 406:
-        known = said and said != "unknown"
-        return said if known else "the server was unable to respond with a content type that the client supports"
+        is_known = said and said != "unknown"
+        return said if is_known else "the server was unable to respond with a content type that the client supports"
     if code in _GENERIC:
         return _GENERIC[code]
     if code >= 500:

@@ -65,10 +65,10 @@ class _Memory(Generic[V]):
         self._values: OrderedDict[Hashable, V] = OrderedDict()
 
     def get(self, key: Hashable) -> V | None:
-        found = self._values.get(key)
-        if found is not None:
+        value = self._values.get(key)
+        if value is not None:
             self._values.move_to_end(key)
-        return found
+        return value
 
     def put(self, key: Hashable, value: V) -> None:
         self._values[key] = value
@@ -99,15 +99,15 @@ class Correlator:
     def _combined(self, event: Event, now: float) -> tuple[Event, Hashable]:
         """Return the event, or its aggregate, and the key that identifies repetitions of it."""
         alike = _alike(event)
-        found = self._similar.get(alike)
-        if found is None or now - found.last > self._config.within_s:
-            found = _Similar(OrderedDict(), now)
-        found.last = now
-        found.messages[event.message] = None
-        self._similar.put(alike, found)
-        if len(found.messages) < self._config.similar:
+        similar = self._similar.get(alike)
+        if similar is None or now - similar.last > self._config.within_s:
+            similar = _Similar(OrderedDict(), now)
+        similar.last = now
+        similar.messages[event.message] = None
+        self._similar.put(alike, similar)
+        if len(similar.messages) < self._config.similar:
             return event, (*alike, event.message)
-        found.messages.popitem(last=False)
+        similar.messages.popitem(last=False)
         return msgspec.structs.replace(event, message=COMBINED + event.message), alike
 
     def _counted(self, event: Event, key: Hashable) -> tuple[Event, bool]:

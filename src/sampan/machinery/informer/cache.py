@@ -41,15 +41,15 @@ class Lister(Generic[T]):
 
     def list(self, namespace: str = "", selector: labels.Selector = labels.EVERYTHING) -> Sequence[T]:
         """Return all objects, or those of a namespace, that the selector matches."""
-        found = self.find(by_namespace, namespace) if namespace else list(self._objects.values())
+        objects = self.find(by_namespace, namespace) if namespace else list(self._objects.values())
         if selector.is_everything:
-            return found
-        return [obj for obj in found if selector.matches(obj.metadata.labels)]  # type: ignore[attr-defined]
+            return objects
+        return [obj for obj in objects if selector.matches(obj.metadata.labels)]  # type: ignore[attr-defined]
 
     def find(self, index: IndexFunction, value: Hashable) -> Sequence[T]:
         """Return the objects that the index has under the value. The index is maintained from its first use on."""
-        found = self._index(index).get(value)
-        return list(found.values()) if found else []
+        objects = self._index(index).get(value)
+        return list(objects.values()) if objects else []
 
     def add_index(self, index: IndexFunction) -> None:
         """Maintain an index from now on. Adding the same one twice has no effect."""
@@ -69,13 +69,13 @@ class Lister(Generic[T]):
         return len(self._objects)
 
     def _index(self, function: IndexFunction) -> Mapping[Hashable, dict[Key, T]]:
-        found = self._indexes.get(function)
-        if found is None:
-            found = self._indexes[function] = {}
+        index = self._indexes.get(function)
+        if index is None:
+            index = self._indexes[function] = {}
             for key, obj in self._objects.items():
                 for value in function(obj):
-                    found.setdefault(value, {})[key] = obj
-        return found
+                    index.setdefault(value, {})[key] = obj
+        return index
 
 
 class ObjectCache(Lister[T]):
@@ -101,10 +101,10 @@ class ObjectCache(Lister[T]):
 
 def _remove(index: dict[Hashable, dict[Key, T]], key: Key, values: Iterable[Hashable]) -> None:
     for value in values:
-        found = index.get(value)
-        if found is not None:
-            found.pop(key, None)
-            if not found:
+        objects = index.get(value)
+        if objects is not None:
+            objects.pop(key, None)
+            if not objects:
                 del index[value]
 
 

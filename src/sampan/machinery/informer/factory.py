@@ -40,20 +40,20 @@ class InformerFactory:
     def informer(
         self, resource: Resource, selection: Selection = EVERYTHING, *, metadata_only: bool = False
     ) -> Informer[Any]:
-        wanted = (resource.group, resource.version, resource.plural, selection, metadata_only)
-        found = self._informers.get(wanted)
-        if found is None:
+        key = (resource.group, resource.version, resource.plural, selection, metadata_only)
+        informer = self._informers.get(key)
+        if informer is None:
             source = self._client.metadata(resource) if metadata_only else self._client.resource(resource)
-            found = Informer(source=source, selection=selection, activity=self.activity, config=self._config)
-            self._informers[wanted] = found
-            self._start(found)
-        return found
+            informer = Informer(source=source, selection=selection, activity=self.activity, config=self._config)
+            self._informers[key] = informer
+            self._start(informer)
+        return informer
 
     def forget(self, resource: Resource, selection: Selection = EVERYTHING, *, metadata_only: bool = False) -> None:
         """Stop an informer that is no longer needed, such as that of a resource that is no longer served."""
-        wanted = (resource.group, resource.version, resource.plural, selection, metadata_only)
-        found = self._informers.pop(wanted, None)
-        if found is not None and (task := self._running_informers.pop(found, None)) is not None:
+        key = (resource.group, resource.version, resource.plural, selection, metadata_only)
+        informer = self._informers.pop(key, None)
+        if informer is not None and (task := self._running_informers.pop(informer, None)) is not None:
             task.cancel()
 
     def follow(self, source: ResourceClient[Any], sink: Sink, selection: Selection = EVERYTHING) -> Callable[[], None]:

@@ -99,15 +99,15 @@ class Reflector:
             self._streams = False
 
     async def _fill_by_stream(self, events: Events) -> None:
-        seen: set[Key] = set()
+        keys: set[Key] = set()
         async for batch in events:
             began = time.perf_counter()
             for at, event in enumerate(batch):
                 if event.ends_initial_events:
-                    self._complete(seen, event.resource_version)
+                    self._complete(keys, event.resource_version)
                     await self._tell(batch[at + 1 :])
                     return await self._tell_all(events)
-                self._tell_initial(event, seen)
+                self._tell_initial(event, keys)
                 if time.perf_counter() - began > _TURN_S:
                     await asyncio.sleep(0)
                     began = time.perf_counter()
@@ -125,16 +125,16 @@ class Reflector:
             self._sink.put(key, event.object)
 
     async def _fill_by_list(self) -> None:
-        seen: set[Key] = set()
+        keys: set[Key] = set()
         async for page in self._source.pages(self._selection):
             for obj in page.items:
                 key = key_of(obj)
-                seen.add(key)
+                keys.add(key)
                 self._sink.put(key, obj)
             version = page.resource_version
         if not version:
             raise ConnectionFailed("the list tells no version", may_have_happened=False)
-        self._complete(seen, version)
+        self._complete(keys, version)
 
     def _complete(self, seen: set[Key], version: str) -> None:
         for key in self._sink.known():

@@ -80,16 +80,16 @@ class Channels:
         await self._group.__aexit__(None, None, None)  # an exception of the block propagates unchanged
 
     async def _receive(self) -> None:
-        fault: Exception | None = None
+        error: Exception | None = None
         try:
             while (message := await self._socket.receive()) is not None:
                 await self._take(message.data)
         except ConnectionError as broken:
-            fault = broken
+            error = broken
         finally:
             self.gone.set()
             for stream in self.streams:
-                stream.inbox.end(fault)
+                stream.inbox.end(error)
 
     async def _take(self, data: bytes) -> None:
         if not data:

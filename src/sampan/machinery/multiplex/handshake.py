@@ -61,18 +61,18 @@ def agreed(values: Values, *, spdy: Sequence[str], websocket: Sequence[str]) -> 
 
 
 def _agreed_websocket(values: Values, known: Sequence[str]) -> Agreement:
-    asked = wished(values) or [""]
-    protocol = next((each for each in asked if each in known), None)
+    requested = wished(values) or [""]
+    protocol = next((candidate for candidate in requested if candidate in known), None)
     keys = values(WEBSOCKET_KEY)
     if not keys or "13" not in values("Sec-WebSocket-Version"):
         raise Refused(400, "unable to upgrade: the WebSocket handshake is not complete")
     if protocol is None:
-        words = f"[{' '.join(asked)}]; supports [{' '.join(known)}]"
+        words = f"[{' '.join(requested)}]; supports [{' '.join(known)}]"
         raise Refused(403, f"requested protocol(s) are not supported: {words}")
-    said = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept_key(keys[0]))]
+    headers = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Accept", accept_key(keys[0]))]
     if protocol:
-        said.append((WEBSOCKET_PROTOCOL, protocol))
-    return Agreement(protocol=protocol, is_websocket=True, headers=said)
+        headers.append((WEBSOCKET_PROTOCOL, protocol))
+    return Agreement(protocol=protocol, is_websocket=True, headers=headers)
 
 
 def _agreed_spdy(values: Values, known: Sequence[str]) -> Agreement:
@@ -80,19 +80,19 @@ def _agreed_spdy(values: Values, known: Sequence[str]) -> Agreement:
         raise Refused(400, "unable to upgrade: missing upgrade headers in request")
     if not values(STREAM_PROTOCOL):
         raise Refused(400, f"unable to upgrade: header {STREAM_PROTOCOL} does not exist in request")
-    asked = wished(values, STREAM_PROTOCOL)
-    if not asked:
+    requested = wished(values, STREAM_PROTOCOL)
+    if not requested:
         raise Refused(400, f"unable to upgrade: header {STREAM_PROTOCOL} contains no valid protocols")
-    protocol = next((each for each in asked if each in known), None)
+    protocol = next((candidate for candidate in requested if candidate in known), None)
     if protocol is None:
-        words = f"client supports [{' '.join(asked)}], server accepts [{' '.join(known)}]"
+        words = f"client supports [{' '.join(requested)}], server accepts [{' '.join(known)}]"
         raise Refused(
             403,
             f"unable to upgrade: unable to negotiate protocol: {words}",
-            [(ACCEPTED_PROTOCOLS, each) for each in known],
+            [(ACCEPTED_PROTOCOLS, candidate) for candidate in known],
         )
-    said = [("Connection", "Upgrade"), ("Upgrade", SPDY), (STREAM_PROTOCOL, protocol)]
-    return Agreement(protocol=protocol, is_websocket=False, headers=said)
+    headers = [("Connection", "Upgrade"), ("Upgrade", SPDY), (STREAM_PROTOCOL, protocol)]
+    return Agreement(protocol=protocol, is_websocket=False, headers=headers)
 
 
 __all__ = ["BEARER", "PORT_FORWARD", "SPDY", "STREAM_PROTOCOL", "TUNNELLED_PORT_FORWARD", "WEBSOCKET_PROTOCOL"]

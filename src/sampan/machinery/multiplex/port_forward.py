@@ -47,8 +47,8 @@ async def _serve_channels(socket: WebSocket, ports: Sequence[int], connect: Conn
         streams = channels.streams
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(_serve_pair(streams[2 * place], streams[2 * place + 1], port, connect, about))
-                for place, port in enumerate(ports)
+                group.create_task(_serve_pair(streams[2 * index], streams[2 * index + 1], port, connect, about))
+                for index, port in enumerate(ports)
             ]
             gone = group.create_task(channels.gone.wait())
             served = group.create_task(_all_of(tasks))
@@ -107,8 +107,8 @@ def port_of(stream: Stream) -> int | None:
 
 def _request_of(stream: SpdyStream, kind: str) -> str:
     """Return the request ID. Old clients send none: their error stream of a pair is the one before the data stream."""
-    given = stream.headers.get(REQUEST_ID)
-    return given if given else f"#{stream.number if kind == ERROR else stream.number - 2}"
+    request_id = stream.headers.get(REQUEST_ID)
+    return request_id if request_id else f"#{stream.number if kind == ERROR else stream.number - 2}"
 
 
 async def _expire(pairs: dict[str, dict[str, SpdyStream]], request: str) -> None:
@@ -130,8 +130,8 @@ async def forward(data: Stream, error: Stream, port: int, connect: Connect, abou
     """Join a pair of streams with the port until either side is done; errors are written to the error stream."""
     try:
         reader, writer = await connect(port)
-    except Exception as fault:
-        await _tell(error, f"error forwarding port {port} to {about}: {fault}")
+    except Exception as failure:
+        await _tell(error, f"error forwarding port {port} to {about}: {failure}")
         await data.close()
         return
     try:

@@ -32,21 +32,21 @@ class Forwarding:
             data = await self._connection.open({**headers, _TYPE: DATA})
             await exchanged(data, reader, writer, ends_with_stream=True)
             await data.close()
-            if said := await _all(error):
-                self._tell(f"an error occurred forwarding {local} -> {remote}: {said}")
+            if message := await _all(error):
+                self._tell(f"an error occurred forwarding {local} -> {remote}: {message}")
             await data.reset()
-        except ConnectionError as fault:
-            self._tell(f"error creating forwarding stream for port {local} -> {remote}: {fault}")
+        except ConnectionError as failure:
+            self._tell(f"error creating forwarding stream for port {local} -> {remote}: {failure}")
         finally:
             await close_writer(writer)
 
 
 async def _all(stream: Stream) -> str:
-    said = b""
+    content = b""
     with suppress(ConnectionError):
         while data := await stream.read():
-            said += data
-    return said.decode("utf-8", "replace")
+            content += data
+    return content.decode("utf-8", "replace")
 
 
 __all__ = ["PROTOCOLS", "Forwarding"]

@@ -104,17 +104,17 @@ def _first(types: set[str]) -> str:
 
 
 async def _opened(connection: SpdyConnection, types: set[str]) -> dict[str, Stream]:
-    found: dict[str, Stream] = {}
+    streams: dict[str, Stream] = {}
     try:
         async with asyncio.timeout(_STREAMS_S):
-            while types - set(found):
+            while types - set(streams):
                 stream = await connection.accept()
                 if stream is None:
                     raise NoStreams("the client has gone")
-                found[stream.headers.get(STREAM_TYPE, "")] = stream
+                streams[stream.headers.get(STREAM_TYPE, "")] = stream
     except TimeoutError:
         raise NoStreams("timed out waiting for client to create streams") from None
-    return found
+    return streams
 
 
 async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
@@ -122,8 +122,8 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
     client."""
     try:
         process = await begin()
-    except Exception as fault:
-        await _tell(ends, _failure(str(fault)))
+    except Exception as error:
+        await _tell(ends, _failure(str(error)))
         return
     try:
         async with asyncio.TaskGroup() as group:
@@ -141,12 +141,12 @@ async def serve(ends: Ends, begin: Begin, command: Sequence[str] = ()) -> None:
 
 
 def _inputs(streams: Mapping[str, Stream], process: Process) -> list[Any]:
-    found = []
+    inputs = []
     if STDIN in streams:
-        found.append(_input(streams[STDIN], process))
+        inputs.append(_input(streams[STDIN], process))
     if RESIZE in streams:
-        found.append(_resizes(streams[RESIZE], process))
-    return found
+        inputs.append(_resizes(streams[RESIZE], process))
+    return inputs
 
 
 async def _input(stream: Stream, process: Process) -> None:
@@ -168,18 +168,18 @@ async def _resizes(stream: Stream, process: Process) -> None:
 
 def resizes(text: str) -> tuple[list[tuple[int, int]], str]:
     """Return the terminal sizes in the text, a sequence of JSON values, and the unparsed rest."""
-    found: list[tuple[int, int]] = []
+    sizes: list[tuple[int, int]] = []
     decoder, at = json.JSONDecoder(), 0
     while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]
         try:
             value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
-            return found, text[at:] if len(text) - at < _LONGEST_RESIZE else ""
+            return sizes, text[at:] if len(text) - at < _LONGEST_RESIZE else ""
         if isinstance(value, dict):
             width, height = value.get("Width"), value.get("Height")
             if _is_size(width) and _is_size(height):
-                found.append((width, height))
-    return found, ""
+                sizes.append((width, height))
+    return sizes, ""
 
 
 def _is_size(value: object) -> TypeGuard[int]:
@@ -199,37 +199,37 @@ async def _output(streams: Mapping[str, Stream], process: Process) -> None:
 
 async def _tell(ends: Ends, status: Mapping[str, Any]) -> None:
     is_fine = status["status"] == "Success"
-    said = json.dumps(status, separators=(",", ":")) if ends.has_status else "" if is_fine else status["message"]
+    text = json.dumps(status, separators=(",", ":")) if ends.has_status else "" if is_fine else status["message"]
     with suppress(ConnectionError):
         for name in (STDOUT, STDERR):
             if name in ends.streams:
                 await ends.streams[name].close()
-        if said:
-            await ends.streams[ERROR].write(said.encode())
+        if text:
+            await ends.streams[ERROR].write(text.encode())
         await ends.streams[ERROR].close()
 
 
 def _ended(code: int, command: Sequence[str]) -> dict[str, Any]:
     if code == 0:
         return {"metadata": {}, "status": "Success"}
-    told = f"error executing command [{' '.join(command)}], exit code {code}"
+    detail = f"error executing command [{' '.join(command)}], exit code {code}"
     return {
         "metadata": {},
         "status": "Failure",
-        "message": f"command terminated with non-zero exit code: {told}",
+        "message": f"command terminated with non-zero exit code: {detail}",
         "reason": "NonZeroExitCode",
         "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
     }
 
 
 def _failure(text: str) -> dict[str, Any]:
-    told = f"error executing command in container: {text}"
+    detail = f"error executing command in container: {text}"
     return {
         "metadata": {},
         "status": "Failure",
-        "message": f"Internal error occurred: {told}",
+        "message": f"Internal error occurred: {detail}",
         "reason": "InternalError",
-        "details": {"causes": [{"message": told}]},
+        "details": {"causes": [{"message": detail}]},
         "code": 500,
     }
 

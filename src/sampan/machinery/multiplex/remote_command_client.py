@@ -41,9 +41,9 @@ async def run(
             await asyncio.wait([*outputs, error])
             for task in beside:
                 task.cancel()
-        said = error.result()
+        content = error.result()
     await socket.close()
-    return _status(said)
+    return _status(content)
 
 
 async def _pings(socket: WebSocket) -> None:
@@ -73,22 +73,22 @@ async def _output(stream: ChannelStream, number: int, output: Output) -> None:
 
 
 async def _all(stream: ChannelStream) -> bytes:
-    said = b""
+    content = b""
     try:
         while data := await stream.read():
-            said += data
+            content += data
     except ConnectionError:
-        if not said:
+        if not content:
             raise
-    return said
+    return content
 
 
 def _status(said: bytes) -> dict[str, Any]:
     if not said:
         return {"status": "Success"}
     try:
-        found: dict[str, Any] = json.loads(said)
-        return found
+        status: dict[str, Any] = json.loads(said)
+        return status
     except (ValueError, RecursionError):
         return {"status": "Failure", "message": said.decode("utf-8", "replace")}
 

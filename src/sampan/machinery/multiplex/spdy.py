@@ -145,20 +145,20 @@ class SpdyConnection:
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
-        fault: Exception | None = None
+        error: Exception | None = None
         try:
             while data := await self._wire.read():
                 for frame in self._reader.feed(data):
                     await self._take(frame)
         except ConnectionError as broken:
-            fault = broken
+            error = broken
         except BadFrame as bad:
-            fault = ConnectionResetError(str(bad))
+            error = ConnectionResetError(str(bad))
         finally:
             self.gone.set()
             self._accepted.put_nowait(None)
             for stream in list(self._streams.values()):
-                stream.inbox.end(fault)
+                stream.inbox.end(error)
                 stream.replied.set()
 
     async def _take(self, frame: Frame) -> None:

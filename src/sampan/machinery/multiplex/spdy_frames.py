@@ -116,7 +116,7 @@ class Reader:
 
     def feed(self, data: bytes) -> list[Frame]:
         self._data += data
-        found: list[Frame] = []
+        frames: list[Frame] = []
         while len(self._data) >= 8:
             first, second = struct.unpack_from(">II", self._data)
             size, flags = second & _LARGEST, second >> 24
@@ -128,10 +128,10 @@ class Reader:
             content = bytes(self._data[8 : 8 + size])
             del self._data[: 8 + size]
             if not is_control:
-                found.append(Frame(stream=first, flags=flags, data=content))
+                frames.append(Frame(stream=first, flags=flags, data=content))
             elif (frame := self._control(first, flags, content)) is not None:
-                found.append(frame)
-        return found
+                frames.append(frame)
+        return frames
 
     def _control(self, first: int, flags: int, content: bytes) -> Frame | None:
         version, kind = first >> 16 & 0x7FFF, first & 0xFFFF
@@ -161,8 +161,8 @@ class Reader:
     def _headers(self, content: bytes) -> dict[str, str]:
         try:
             raw = self._inflate.decompress(content, _MOST_HEADERS)
-        except zlib.error as fault:
-            raise BadFrame(f"headers cannot be read: {fault}") from None
+        except zlib.error as error:
+            raise BadFrame(f"headers cannot be read: {error}") from None
         if self._inflate.unconsumed_tail:
             raise BadFrame("headers are too long")
         (count,) = struct.unpack_from(">I", raw)

@@ -39,8 +39,8 @@ def request_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -
 
 
 def websocket_headers(protocols: Sequence[str], key: str) -> list[tuple[str, str]]:
-    said = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")]
-    return [*said, ("Sec-WebSocket-Key", key), ("Sec-WebSocket-Protocol", ", ".join(protocols))]
+    headers = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")]
+    return [*headers, ("Sec-WebSocket-Key", key), ("Sec-WebSocket-Protocol", ", ".join(protocols))]
 
 
 async def answer_head(reader: asyncio.StreamReader) -> Head:
@@ -54,8 +54,8 @@ async def answer_head(reader: asyncio.StreamReader) -> Head:
 async def _raw_head(reader: asyncio.StreamReader) -> bytes:
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as fault:
-        raise BadAnswer("the answer ends within its head, or is none") from fault
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise BadAnswer("the answer ends within its head, or is none") from error
     if len(raw) > _LONGEST_HEAD:
         raise BadAnswer("the head of the answer is too long")
     return raw
@@ -79,8 +79,8 @@ async def answer_body(reader: asyncio.StreamReader, head: Head) -> bytes:
     if length is not None and length >= 0:
         try:
             return await reader.readexactly(min(length, _MOST_BODY))
-        except asyncio.IncompleteReadError as fault:
-            return fault.partial
+        except asyncio.IncompleteReadError as error:
+            return error.partial
     return await reader.read(_MOST_BODY)
 
 

@@ -49,10 +49,10 @@ class WebSocket:
             return
         try:
             self._ready += self._frames.feed(data)
-        except BadFrame as fault:
+        except BadFrame as error:
             self._is_over = True
-            await self._say_close(fault.code)
-            raise ConnectionResetError(str(fault)) from None
+            await self._say_close(error.code)
+            raise ConnectionResetError(str(error)) from None
 
     async def _is_end(self, message: Message) -> bool:
         if message.opcode == PING:

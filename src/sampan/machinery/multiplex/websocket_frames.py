@@ -73,12 +73,12 @@ class Frames:
 
     def feed(self, data: bytes) -> list[Message]:
         self._data += data
-        found = []
-        while (each := self._next()) is not None:
-            is_last, opcode, content = each
+        messages = []
+        while (parsed := self._next()) is not None:
+            is_last, opcode, content = parsed
             if (message := self._joined(is_last, opcode, content)) is not None:
-                found.append(message)
-        return found
+                messages.append(message)
+        return messages
 
     def _next(self) -> tuple[bool, int, bytes] | None:
         data = self._data

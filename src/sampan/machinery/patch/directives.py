@@ -56,9 +56,9 @@ def _clean_list(value: list[Any], keep_nulls: bool) -> list[Any]:
 def lookup(schema: Schema, field: str) -> Schema:
     """Return the schema of a field; ANY if any content is allowed. Raise PatchError for an unknown field of a known
     type."""
-    found = schema.child(field)
-    if found is not None:
-        return found
+    child = schema.child(field)
+    if child is not None:
+        return child
     if schema.properties and not schema.preserve_unknown:
         struct = schema.name.rpartition(".")[2]
         raise PatchError(f"unable to find api field in struct {struct} for the json field {gotext.quote(field)}")

@@ -38,8 +38,8 @@ def check_json_patch(patch: Any) -> list[Operation]:
     if not isinstance(patch, list):
         raise MalformedPatch(f"error decoding patch: {cannot_unmarshal(patch, 'value of type []handlers.jsonPatchOp')}")
     for operation in patch:
-        if fault := _malformed(operation):
-            raise MalformedPatch(f"error decoding patch: {fault}")
+        if error := _malformed(operation):
+            raise MalformedPatch(f"error decoding patch: {error}")
     return [operation or {} for operation in patch]
 
 
@@ -146,36 +146,36 @@ class _Work:
         self._copies_left -= len(msgspec.json.encode(value))
         if self._copies_left < 0:
             grown, limit = self._max_copied_bytes - self._copies_left, self._max_copied_bytes
-            told = f"the accumulated size increase of copy is {grown}, exceeding the limit {limit}"
-            raise RefusedPatch(f"Unable to complete the copy, {told}")
+            reason = f"the accumulated size increase of copy is {grown}, exceeding the limit {limit}"
+            raise RefusedPatch(f"Unable to complete the copy, {reason}")
 
     def test(self, operation: Operation) -> None:
         path = _pointer(operation, "path", "test operation failed to decode path: " + _NO_PATH)
         missing = f"test operation does not apply: is missing path: {path}: missing value"
-        found = self._look(path, missing, f"error in test for path: '{path}'") if path else self.root
-        if not same(found, operation.get("value")):
+        actual = self._look(path, missing, f"error in test for path: '{path}'") if path else self.root
+        if not same(actual, operation.get("value")):
             raise TestFailed(f"testing value {path} failed: test failed")
 
     def _look(self, path: str, missing: str, failed: str) -> Any:
         """Return the value at a path, null for a missing key of an object. Nothing is copied."""
         keys = _keys(path, missing)
-        place = self.root
+        node = self.root
         for key in keys[:-1]:
-            place = _step(place, key, missing)
-        return _read(_container(place, missing), keys[-1], failed)
+            node = _step(node, key, missing)
+        return _read(_container(node, missing), keys[-1], failed)
 
     def _parent(self, path: str, missing: str) -> tuple[dict[str, Any] | list[Any], str]:
         """Return the container that the path ends in, copied together with all above it, and the last key."""
         keys = _keys(path, missing)
-        place = self.root = self._owned(_container(self.root, missing))
+        parent = self.root = self._owned(_container(self.root, missing))
         for key in keys[:-1]:
-            below = self._owned(_container(_step(place, key, missing), missing))
-            if isinstance(place, list):
-                place[_position(place, key, missing, is_whole=True)] = below
+            below = self._owned(_container(_step(parent, key, missing), missing))
+            if isinstance(parent, list):
+                parent[_position(parent, key, missing, is_whole=True)] = below
             else:
-                place[key] = below
-            place = below
-        return place, keys[-1]
+                parent[key] = below
+            parent = below
+        return parent, keys[-1]
 
     def _insert(self, parent: dict[str, Any] | list[Any], key: str, value: Any, failed: str) -> None:
         if isinstance(parent, dict):

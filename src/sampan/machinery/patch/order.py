@@ -53,10 +53,10 @@ def _insertion_sorted(marked: Marked, ranks: Ranks) -> Marked:
     we put such items first."""
     done: Marked = []
     for pair in marked:
-        place = len(done)
-        while place and _is_before(pair[0], done[place - 1][0], ranks):
-            place -= 1
-        done.insert(place, pair)
+        position = len(done)
+        while position and _is_before(pair[0], done[position - 1][0], ranks):
+            position -= 1
+        done.insert(position, pair)
     return done
 
 
@@ -66,14 +66,14 @@ def _is_before(left: Identity, right: Identity, ranks: Ranks) -> bool:
 
 def _interleaved(others: Marked, named: Marked, by_object: Ranks) -> list[Any]:
     result: list[Any] = []
-    place = 0
+    position = 0
     for mark, item in named:
         rank = by_object.get(mark)
-        while rank is not None and place < len(others) and by_object.get(others[place][0], rank) < rank:
-            result.append(others[place][1])
-            place += 1
+        while rank is not None and position < len(others) and by_object.get(others[position][0], rank) < rank:
+            result.append(others[position][1])
+            position += 1
         result.append(item)
-    result.extend(item for _, item in others[place:])
+    result.extend(item for _, item in others[position:])
     return result
 
 

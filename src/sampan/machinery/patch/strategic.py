@@ -127,8 +127,8 @@ def _retain_keys(result: Object, patch: Object, run: _Run) -> None:
     listed = patch.pop(RETAIN_KEYS)
     if run.join:
         if not same(result.setdefault(RETAIN_KEYS, listed), listed):
-            told = f"{gotext.value(result[RETAIN_KEYS])} and {gotext.value(listed)} are not deep equal"
-            raise PatchError(f"{told}: this may happen when calculating the 3-way diff patch")
+            mismatch = f"{gotext.value(result[RETAIN_KEYS])} and {gotext.value(listed)} are not deep equal"
+            raise PatchError(f"{mismatch}: this may happen when calculating the 3-way diff patch")
         return
     if not isinstance(listed, list):
         raise MalformedPatch("invalid patch format of retainKeys")
@@ -182,10 +182,10 @@ def _live_order(current: list[Any], patch: list[Any], key: str) -> list[Any]:
     place, and new items reuse the freed space at its end, as many as fit. These count as old items after all others."""
     if not key or not current or any(item.get(PATCH) == "replace" for item in patch):
         return current
-    left, plain = _special_items(current, patch, key)
-    marks = set(identities(left, key))
+    remaining, plain = _special_items(current, patch, key)
+    marks = set(identities(remaining, key))
     new = {mark: item for mark, item in zip(identities(plain, key), plain, strict=True) if mark not in marks}
-    return left + list(new.values())[: len(current) - len(left)]
+    return remaining + list(new.values())[: len(current) - len(remaining)]
 
 
 def _lookup_list(schema: Schema, name: str) -> Schema:
@@ -200,15 +200,15 @@ def _check_against_order(patch: list[Any], order: list[Any], key: str) -> None:
     if not patch or not order:
         return
     items = [item for item in patch if not (key and _directive_of(item) == "delete")]
-    place = asked = 0
-    while place < len(items) and asked < len(order):
-        if isinstance(items[place], dict) and PATCH in items[place]:
-            place += 1
+    position = order_position = 0
+    while position < len(items) and order_position < len(order):
+        if isinstance(items[position], dict) and PATCH in items[position]:
+            position += 1
             continue
-        left, right = identities([items[place], order[asked]], key)
-        place += left == right
-        asked += 1
-    if place < len(items):
+        left, right = identities([items[position], order[order_position]], key)
+        position += left == right
+        order_position += 1
+    if position < len(items):
         shown = f"The order in patch list:\n{gotext.value(patch)}\n doesn't match {SET_ORDER} list:"
         raise PatchError(f"{shown}\n{gotext.value(order)}\n")
 
@@ -290,20 +290,20 @@ def _checked_directive(item: Object) -> Any:
 
 def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str, run: _Run) -> list[Any]:
     merged = list(original)
-    places: dict[Any, int] = {}
-    for place, item in enumerate(original):
+    positions: dict[Any, int] = {}
+    for position, item in enumerate(original):
         if key in item:
-            places.setdefault(identity(item[key]), place)
+            positions.setdefault(identity(item[key]), position)
     named: set[Any] = set()
     for item in patch:
         mark = identity(merge_value(item, key))
-        place = places.setdefault(mark, len(merged))
-        if place == len(merged):
+        position = positions.setdefault(mark, len(merged))
+        if position == len(merged):
             merged.append(item)
         else:
             is_repeated = mark in named
             run.repeated += is_repeated
-            merged[place] = _merge_object(merged[place], item, schema, run)
+            merged[position] = _merge_object(merged[position], item, schema, run)
             run.repeated -= is_repeated
         named.add(mark)
     return merged

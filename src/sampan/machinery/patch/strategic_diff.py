@@ -142,12 +142,12 @@ def _removed_items(old: list[Any], new: list[Any], key: str, scope: _Scope) -> I
 def _by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
     """Return the items by the text of their key (80 and "80" are the same), keys in the order of the list. Of several
     items with one key the last comes first, because Kubernetes pairs them in that order."""
-    found: dict[str, list[Object]] = {}
+    groups: dict[str, list[Object]] = {}
     for item in items:
-        found.setdefault(gotext.value(merge_value(item, key)), []).append(item)
-    for same_key in found.values():
+        groups.setdefault(gotext.value(merge_value(item, key)), []).append(item)
+    for same_key in groups.values():
         same_key.reverse()
-    return found
+    return groups
 
 
 def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], scope: _Scope) -> None:
@@ -163,12 +163,12 @@ def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], 
 
 
 def _not_in(items: list[Any], others: Counter[str]) -> list[Any]:
-    left = others.copy()
+    remaining = others.copy()
     kept = []
     for item in items:
         text = gotext.value(item)
-        if left[text] > 0:
-            left[text] -= 1
+        if remaining[text] > 0:
+            remaining[text] -= 1
         else:
             kept.append(item)
     return kept

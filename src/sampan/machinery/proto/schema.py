@@ -38,9 +38,9 @@ class Schema:
             raise AttributeError(f"no message {name} in {self._file.name}") from None
 
     def method(self, service: str, name: str) -> Method:
-        found = self._file.services_by_name[service].methods_by_name[name]
-        request, response = self._classes[found.input_type.name], self._classes[found.output_type.name]
-        return Method(f"/{found.containing_service.full_name}/{name}", request, response)
+        descriptor = self._file.services_by_name[service].methods_by_name[name]
+        request, response = self._classes[descriptor.input_type.name], self._classes[descriptor.output_type.name]
+        return Method(f"/{descriptor.containing_service.full_name}/{name}", request, response)
 
 
 __all__ = ["Message", "Method", "Schema"]

@@ -69,8 +69,8 @@ def evaluator_of(group: str, plural: str) -> Evaluator | None:
     """Return the evaluator of a resource, or None if the resource is not counted."""
     if (group, plural) in IGNORED:
         return None
-    found = _SPECIAL.get(plural) if group == "" else None
-    return found or _counter(group, plural)
+    evaluator = _SPECIAL.get(plural) if group == "" else None
+    return evaluator or _counter(group, plural)
 
 
 def _counter(group: str, plural: str) -> Evaluator:
@@ -102,8 +102,8 @@ def _missing_requests(pod: Pod, names: frozenset[str]) -> str:
     for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
         for name in required - container_usage(container).keys():
             lacking.setdefault(name, set()).add(container.name)
-    told = [f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking)]
-    return f"must specify {'; '.join(told)}" if told else ""
+    missing = [f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking)]
+    return f"must specify {'; '.join(missing)}" if missing else ""
 
 
 def _moves(old: Pod, new: Pod) -> bool:

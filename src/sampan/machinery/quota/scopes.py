@@ -62,12 +62,12 @@ def has_deadline(pod: Pod) -> bool:
 def attributes_classes(claim: PersistentVolumeClaim) -> set[str]:
     """Return the names of the claim's current, desired and target VolumeAttributesClass."""
     modifying = claim.status.modifyVolumeStatus
-    found = {
+    names = {
         claim.spec.volumeAttributesClassName,
         claim.status.currentVolumeAttributesClassName,
         modifying.targetVolumeAttributesClassName if modifying is not None else None,
     }
-    return {name for name in found if name}
+    return {name for name in names if name}
 
 
 def _selects(term: ScopedResourceSelectorRequirement, names: Collection[str]) -> bool:

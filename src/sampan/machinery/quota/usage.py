@@ -82,8 +82,8 @@ def claim_usage(claim: PersistentVolumeClaim, now: float) -> Amounts:
 
 def _size(claim: PersistentVolumeClaim) -> Quantity | None:
     """Return the size in whole bytes: the request, or the allocated size if that is larger."""
-    asked = claim.spec.resources.requests.get("storage")
-    if asked is None:
+    requested = claim.spec.resources.requests.get("storage")
+    if requested is None:
         return None
     allocated = claim.status.allocatedResources.get("storage", "0")
-    return max(parse(asked), parse(allocated)).round_up(0)
+    return max(parse(requested), parse(allocated)).round_up(0)

@@ -29,8 +29,11 @@ def is_default(found: StorageClass) -> bool:
 
 def default_of(classes: Iterable[StorageClass]) -> StorageClass | None:
     """Return the default class: the newest of those marked as default, and the first by name of equally new ones."""
-    found = sorted((one for one in classes if is_default(one)), key=lambda one: one.metadata.name)
-    return max(found, key=lambda one: one.metadata.creationTimestamp or "", default=None)
+    defaults = sorted(
+        (storage_class for storage_class in classes if is_default(storage_class)),
+        key=lambda storage_class: storage_class.metadata.name,
+    )
+    return max(defaults, key=lambda storage_class: storage_class.metadata.creationTimestamp or "", default=None)
 
 
 def waits_for_consumer(found: StorageClass | None) -> bool:

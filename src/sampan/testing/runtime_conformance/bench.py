@@ -143,9 +143,9 @@ async def refused(work: Awaitable[Any]) -> RuntimeFailure:
 @asynccontextmanager
 async def bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench]:
     """Yield a bench; afterwards remove its pods and check that nothing is left, unless `keeps` is set."""
-    told: list[str] = []
-    async with subject.open(told.append) as runtime:
-        workbench = Bench(subject, runtime, told)
+    changed_uids: list[str] = []
+    async with subject.open(changed_uids.append) as runtime:
+        workbench = Bench(subject, runtime, changed_uids)
         try:
             yield workbench
         finally:

@@ -73,9 +73,9 @@ class Checker:
         result = self._check(node)
         if self._issues:
             raise CompileError(format_issues(self._source, self._issues))
-        for seen in self._nodes:
-            assert seen.type is not None
-            seen.type = self._types.resolve(seen.type, frees_parameters=True)
+        for checked in self._nodes:
+            assert checked.type is not None
+            checked.type = self._types.resolve(checked.type, frees_parameters=True)
         return self._types.resolve(result, frees_parameters=True)
 
     # -- helpers
@@ -112,9 +112,9 @@ class Checker:
         return self._variables.get(name)
 
     def _type_name(self, name: str) -> tuple[Type, TypeValue] | None:
-        known = TYPE_NAMES.get(name)
-        if known is not None:
-            return known
+        builtin = TYPE_NAMES.get(name)
+        if builtin is not None:
+            return builtin
         for declared in self._library.types:
             if declared.name == name:
                 return declared, TypeValue(name)
@@ -127,10 +127,10 @@ class Checker:
 
     def _ident(self, node: Ident) -> Type:
         name = node.name.removeprefix(".")
-        found = self._variables.get(name) if node.name[0] == "." else self._find_variable(name)
-        if found is not None:
+        type_ = self._variables.get(name) if node.name[0] == "." else self._find_variable(name)
+        if type_ is not None:
             node.name = name
-            return found
+            return type_
         named = self._type_name(name)
         if named is not None:
             node.is_constant, node.constant = True, named[1]
@@ -205,15 +205,15 @@ class Checker:
         self, node: Call, name: str, overloads: Sequence[Overload], types: Sequence[Type], *, is_method: bool
     ) -> Type:
         """Resolve the overloads that match the argument types; return the type of the result, `dyn` if they differ."""
-        types = [self._types.find(one) for one in types]
-        if any(one.kind == "error" for one in types):
+        types = [self._types.find(type_) for type_ in types]
+        if any(type_.kind == "error" for type_ in types):
             return ERROR
-        is_simple = not any(one.parameters or one.kind == "parameter" for one in types)
+        is_simple = not any(type_.parameters or type_.kind == "parameter" for type_ in types)
         key = (name, is_method, tuple(types))
-        known = self._resolved.get(key) if is_simple else None
-        if known is not None:
-            node.overloads = known[0]
-            return known[1]
+        resolved = self._resolved.get(key) if is_simple else None
+        if resolved is not None:
+            node.overloads = resolved[0]
+            return resolved[1]
         candidates: list[Overload] = []
         result: Type | None = None
         bound: Mapping[str, Type] = {}
@@ -222,8 +222,10 @@ class Checker:
             if overload.is_method != is_method or len(overload.parameters) != len(types):
                 continue
             renamed: dict[str, Type] = {}
-            parameters = [self._instantiate(one, renamed) for one in overload.parameters]
-            is_match = all(self._types.assign(one, other) for one, other in zip(parameters, types, strict=True))
+            parameters = [self._instantiate(type_, renamed) for type_ in overload.parameters]
+            is_match = all(
+                self._types.assign(type_, argument) for type_, argument in zip(parameters, types, strict=True)
+            )
             gives = self._types.resolve(self._instantiate(overload.result, renamed)) if is_match else ERROR
             bindings = self._types.undo(mark)
             if not is_match:
@@ -234,7 +236,7 @@ class Checker:
             elif result != gives:
                 result = DYN
         if result is None:
-            shown = [self._shown(one) for one in types]
+            shown = [self._shown(type_) for type_ in types]
             words = f"{shown[0]}.({', '.join(shown[1:])})" if is_method else f"({', '.join(shown)})"
             return self._fail(node.offset, f"found no matching overload for '{name}' applied to '{words}'")
         if len(candidates) == 1 or result is not DYN:
@@ -252,7 +254,7 @@ class Checker:
             return renamed[type_.name]
         if not type_.parameters:
             return type_
-        return Type(type_.kind, type_.name, [self._instantiate(one, renamed) for one in type_.parameters])
+        return Type(type_.kind, type_.name, [self._instantiate(inner, renamed) for inner in type_.parameters])
 
     def _logical(self, node: Logical) -> Type:
         name = "_&&_" if node.is_and else "_||_"
@@ -297,12 +299,12 @@ class Checker:
         return type_
 
     def _unwrapped(self, node: Node, type_: Type) -> Type:
-        found = self._types.find(type_)
-        if found.is_optional:
-            return found.parameters[0]
-        if found.is_dyn:
+        actual = self._types.find(type_)
+        if actual.is_optional:
+            return actual.parameters[0]
+        if actual.is_dyn:
             return DYN
-        shown = self._shown(found)
+        shown = self._shown(actual)
         return self._fail(node.offset, f"expected type 'optional_type({shown})' but found '{shown}'")
 
     def _join(self, known: Type | None, other: Type, offset: int) -> Type:
@@ -398,12 +400,12 @@ class Checker:
 
     def _entry(self, node: Comprehension, _: Type, transform: Type | None) -> Type:
         assert transform is not None
-        found = self._types.find(transform)
-        if found.kind == "map":
-            return found
-        if found.is_dyn:
+        entry_type = self._types.find(transform)
+        if entry_type.kind == "map":
+            return entry_type
+        if entry_type.is_dyn:
             return map_of(DYN, DYN)
-        shown = f"(map(dyn, dyn), {self._shown(found)})"
+        shown = f"(map(dyn, dyn), {self._shown(entry_type)})"
         return self._fail(node.offset, f"found no matching overload for 'cel.@mapInsert' applied to '{shown}'")
 
     def _bind(self, node: Bind) -> Type:
@@ -421,10 +423,10 @@ class Checker:
         body = self._within({node.variable: inner}, node.body)
         if not node.is_flat:
             return optional_of(body)
-        found = self._types.find(body)
-        if found.is_optional or found.is_dyn:
-            return found if found.is_optional else optional_of(DYN)
-        shown = f"(bool, {self._shown(found)}, optional_type(dyn))"
+        body_type = self._types.find(body)
+        if body_type.is_optional or body_type.is_dyn:
+            return body_type if body_type.is_optional else optional_of(DYN)
+        shown = f"(bool, {self._shown(body_type)}, optional_type(dyn))"
         return self._fail(node.offset, f"found no matching overload for '_?_:_' applied to '{shown}'")
 
 

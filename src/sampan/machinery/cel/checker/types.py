@@ -188,7 +188,9 @@ class Substitution:
             return DYN if frees_parameters else type_
         if not type_.parameters:
             return type_
-        inner = tuple(self.resolve(one, frees_parameters=frees_parameters) for one in type_.parameters)
+        inner = tuple(
+            self.resolve(type_argument, frees_parameters=frees_parameters) for type_argument in type_.parameters
+        )
         return Type(type_.kind, type_.name, inner, max_size=type_.max_size)
 
     def assign(self, target: Type, value: Type) -> bool:
@@ -215,7 +217,10 @@ class Substitution:
             return True
         if len(target.parameters) != len(value.parameters):
             return False
-        return all(self.assign(one, other) for one, other in zip(target.parameters, value.parameters, strict=True))
+        return all(
+            self.assign(expected, argument)
+            for expected, argument in zip(target.parameters, value.parameters, strict=True)
+        )
 
     def _bind(self, name: Type, value: Type) -> bool:
         if self._occurs(name, value):

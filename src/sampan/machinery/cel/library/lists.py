@@ -68,7 +68,7 @@ def _charge_elements(frame: Frame, values: Iterable[Any]) -> None:
 
 def _is_sorted(frame: Frame, values: Sequence[Any]) -> bool:
     charge_traversal(frame, values)
-    return all(operators.compare(one, other) <= 0 for one, other in pairwise(values))
+    return all(operators.compare(previous, following) <= 0 for previous, following in pairwise(values))
 
 
 def _extreme(name: str, sign: int) -> Callable[[Frame, Sequence[Any]], Any]:
@@ -124,9 +124,9 @@ def _flatten(frame: Frame, values: Sequence[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     charge(frame, len(values) * max(1, min(depth, 100)) + _ALLOCATION)
-    found: list[Any] = []
-    _flatten_into(frame, found, values, depth)
-    return found
+    elements: list[Any] = []
+    _flatten_into(frame, elements, values, depth)
+    return elements
 
 
 def _flatten_into(frame: Frame, found: list[Any], values: Sequence[Any], depth: int) -> None:
@@ -148,11 +148,11 @@ def _charge_self_comparison(frame: Frame, values: Sequence[Any]) -> None:
 
 def _distinct(frame: Frame, values: Sequence[Any]) -> list[Any]:
     _charge_self_comparison(frame, values)
-    found: list[Any] = []
+    distinct: list[Any] = []
     for value in values:
-        if not any(operators.equals(frame, value, other) for other in found):
-            found.append(value)
-    return found
+        if not any(operators.equals(frame, value, other) for other in distinct):
+            distinct.append(value)
+    return distinct
 
 
 def _sort(frame: Frame, values: Sequence[Any]) -> list[Any]:

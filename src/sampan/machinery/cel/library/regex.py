@@ -37,17 +37,17 @@ def _find(frame: Frame, text: str, pattern: str) -> str:
 def _find_all(frame: Frame, text: str, pattern: str, limit: int = -1) -> list[str]:
     """Return all matches. Each further search may scan the rest of the text again, and is charged for."""
     compiled = _search(frame, text, pattern, "Illegal regex: ")
-    found: list[str] = []
+    texts: list[str] = []
     if limit == 0:
-        return found
+        return texts
     remaining, size = len(text), compiled.program_size
     for match in compiled.find_all(text):
-        found.append(match)
-        if len(found) == limit:
+        texts.append(match)
+        if len(texts) == limit:
             break
         remaining -= len(match)
         charge(frame, 1 + remaining * size // 1000)
-    return found
+    return texts
 
 
 LIBRARY = Library(

@@ -88,9 +88,15 @@ def _estimate_comparison(_: Estimator, operands: Sequence[Operand]) -> Estimate:
 
 def _comparisons(test: Callable[[Any, Any], bool], name: str) -> list[Overload]:
     rows = [
-        function(one, other, result=BOOL, run=test, id=f"{name}_{one}" if one is other else f"{name}_{one}_{other}")
-        for one in _NUMBERS
-        for other in _NUMBERS
+        function(
+            first,
+            second,
+            result=BOOL,
+            run=test,
+            id=f"{name}_{first}" if first is second else f"{name}_{first}_{second}",
+        )
+        for first in _NUMBERS
+        for second in _NUMBERS
     ]
     rows += [
         function(

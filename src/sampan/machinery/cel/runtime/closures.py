@@ -45,15 +45,15 @@ def constant(value: Any, cost: int = 0) -> Run:
 def constant_list(node: ListNode) -> list[Any] | None:
     """Return the elements of a list of literals, which is built once and costs nothing, as in cel-go; None for other
     lists."""
-    found: list[Any] = []
+    values: list[Any] = []
     for item in node.items:
         if isinstance(item, Literal):
-            found.append(item.value)
+            values.append(item.value)
         elif isinstance(item, ListNode) and (inner := constant_list(item)) is not None:
-            found.append(inner)
+            values.append(inner)
         else:
             return None
-    return None if node.optional else found
+    return None if node.optional else values
 
 
 def variable_field(slot: int, name: str) -> Run:
@@ -210,9 +210,9 @@ def static_call(overload: Overload, args: Sequence[Run]) -> Run:
         left, right = args
 
         def run_two(frame: Frame) -> Any:
-            one, other = left(frame), right(frame)
+            first, second = left(frame), right(frame)
             frame[0] += 1
-            return run(one, other)
+            return run(first, second)
 
         return run_two
     if len(args) == 1:
@@ -245,11 +245,11 @@ def _costed(run: Callable[..., Any], cost: Callable[..., int], args: Sequence[Ru
         left, right = args
 
         def run_two(frame: Frame) -> Any:
-            one, other = left(frame), right(frame)
-            frame[0] += cost(one, other)
+            first, second = left(frame), right(frame)
+            frame[0] += cost(first, second)
             if frame[0] > frame[1]:
                 raise CostLimitExceeded
-            return run(one, other)
+            return run(first, second)
 
         return run_two
 
@@ -264,7 +264,7 @@ def _costed(run: Callable[..., Any], cost: Callable[..., int], args: Sequence[Ru
 def dynamic_call(overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
     """Return a call whose overload is chosen by the types of the values."""
     choices = [
-        (tuple(_MATCHERS.get(one.kind, _matches_named(one)) for one in overload.parameters), overload)
+        (tuple(_MATCHERS.get(parameter.kind, _matches_named(parameter)) for parameter in overload.parameters), overload)
         for overload in overloads
     ]
 

@@ -135,9 +135,9 @@ class Compiler:
         if (
             name == "@in"
             and isinstance(node.args[1], ListNode)
-            and (known := closures.constant_list(node.args[1])) is not None
+            and (elements := closures.constant_list(node.args[1])) is not None
         ):
-            return closures.membership(args[0], known)
+            return closures.membership(args[0], elements)
         if name in _FOLDED and len(node.args) == 1 and isinstance(node.args[0], Literal):
             folded = self._fold(node, args)
             if folded is not None:
@@ -156,7 +156,8 @@ class Compiler:
         is_static = len(overloads) == 1 and (
             overloads[0].is_lenient
             or not any(
-                closures.needs_check(one, other) for one, other in zip(overloads[0].parameters, types, strict=True)
+                closures.needs_check(parameter, argument)
+                for parameter, argument in zip(overloads[0].parameters, types, strict=True)
             )
         )
         if is_static:
@@ -205,9 +206,9 @@ class Compiler:
     # -- aggregates
 
     def _list(self, node: ListNode) -> Run:
-        known = closures.constant_list(node)
-        if known is not None:
-            return closures.constant(known)
+        constants = closures.constant_list(node)
+        if constants is not None:
+            return closures.constant(constants)
         items, optional = [self.compile(item) for item in node.items], node.optional
         if not optional:
 
@@ -219,14 +220,14 @@ class Compiler:
 
         def run_with_optional(frame: Frame) -> list[Any]:
             frame[0] += _LIST_COST
-            found: list[Any] = []
+            elements: list[Any] = []
             for index, item in enumerate(items):
                 value = item(frame)
                 if index in optional:
-                    found += closures.present(value)
+                    elements += closures.present(value)
                 else:
-                    found.append(value)
-            return found
+                    elements.append(value)
+            return elements
 
         return run_with_optional
 
@@ -239,7 +240,7 @@ class Compiler:
 
         def run(frame: Frame) -> dict[Any, Any]:
             frame[0] += _MAP_COST
-            found: dict[Any, Any] = {}
+            entries: dict[Any, Any] = {}
             for index, key in enumerate(keys):
                 at, value = map_key(key(frame)), values[index](frame)
                 if index in optional:
@@ -247,10 +248,10 @@ class Compiler:
                     if not present:
                         continue
                     value = present[0]
-                if at in found:
+                if at in entries:
                     raise EvaluationError(f"Failed with repeated key: {at}")
-                found[at] = value
-            return found
+                entries[at] = value
+            return entries
 
         return run
 
@@ -259,14 +260,14 @@ class Compiler:
 
         def run(frame: Frame) -> dict[str, Any]:
             frame[0] += _STRUCT_COST
-            found: dict[str, Any] = {}
+            fields: dict[str, Any] = {}
             for index, name in enumerate(names):
                 value = values[index](frame)
                 if index in optional:
-                    found.update((name, one) for one in closures.present(value))
+                    fields.update((name, item) for item in closures.present(value))
                 else:
-                    found[name] = value
-            return found
+                    fields[name] = value
+            return fields
 
         return run
 

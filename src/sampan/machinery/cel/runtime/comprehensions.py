@@ -118,15 +118,15 @@ def _filter(steps: Steps, predicate: Run | None, _: Run | None) -> Run:
     condition = predicate
 
     def run(frame: Frame) -> list[Any]:
-        found: list[Any] = []
+        elements: list[Any] = []
         frame[0] += 1
         for element in steps(frame):
             if _is_true(condition(frame)):
                 frame[0] += 13
-                found.append(element)
+                elements.append(element)
             else:
                 frame[0] += 1
-        return found
+        return elements
 
     return run
 
@@ -136,15 +136,15 @@ def _map(steps: Steps, predicate: Run | None, transform: Run | None) -> Run:
     make, condition = transform, predicate
 
     def run(frame: Frame) -> list[Any]:
-        found: list[Any] = []
+        elements: list[Any] = []
         frame[0] += 1
         for _ in steps(frame):
             if condition is None or _is_true(condition(frame)):
                 frame[0] += 12
-                found.append(make(frame))
+                elements.append(make(frame))
             else:
                 frame[0] += 1
-        return found
+        return elements
 
     return run
 
@@ -154,15 +154,15 @@ def _transform_map(steps: Steps, predicate: Run | None, transform: Run | None) -
     make, condition = transform, predicate
 
     def run(frame: Frame) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         frame[0] += 1
         for key in steps(frame):
             if condition is None or _is_true(condition(frame)):
                 frame[0] += 3
-                found[map_key(key)] = make(frame)
+                entries[map_key(key)] = make(frame)
             else:
                 frame[0] += 1
-        return found
+        return entries
 
     return run
 
@@ -172,7 +172,7 @@ def _transform_entry(steps: Steps, predicate: Run | None, transform: Run | None)
     make, condition = transform, predicate
 
     def run(frame: Frame) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         frame[0] += 1
         for _ in steps(frame):
             if condition is None or _is_true(condition(frame)):
@@ -181,13 +181,13 @@ def _transform_entry(steps: Steps, predicate: Run | None, transform: Run | None)
                 if not is_map(entry):
                     raise no_overload()
                 for key, value in entry.items():
-                    if key in found:
+                    if key in entries:
                         raise EvaluationError(f"insert failed: key {key_value(key)} already exists")
                     charge(frame, 1)
-                    found[key] = value
+                    entries[key] = value
             else:
                 frame[0] += 1
-        return found
+        return entries
 
     return run
 

@@ -37,14 +37,14 @@ def no_overload() -> EvaluationError:
 def equals(frame: Frame, left: Any, right: Any) -> bool:
     """Whether two values are equal. Numbers of different types are compared numerically; other values of different
     types are not equal. The elements of lists and maps are charged as they are compared."""
-    one, other = type(left), type(right)
-    if one in _SIMPLE:
-        if one is other:
+    left_type, right_type = type(left), type(right)
+    if left_type in _SIMPLE:
+        if left_type is right_type:
             return bool(left == right)
-        if one in _NUMBERS and other in _NUMBERS:
+        if left_type in _NUMBERS and right_type in _NUMBERS:
             return bool(left == right)
         return False
-    if other in _SIMPLE:
+    if right_type in _SIMPLE:
         return False
     return _equal_structures(frame, left, right)
 
@@ -53,8 +53,8 @@ def _equal_structures(frame: Frame, left: Any, right: Any) -> bool:
     if is_list(left):
         if not is_list(right) or len(left) != len(right):
             return False
-        for one, other in zip(left, right, strict=True):  # noqa: SIM110 (a generator takes twice as long)
-            if not _equal_elements(frame, one, other):
+        for item, other in zip(left, right, strict=True):  # noqa: SIM110 (a generator takes twice as long)
+            if not _equal_elements(frame, item, other):
                 return False
         return True
     if is_map(left):
@@ -143,9 +143,9 @@ def lookup(values: Any, key: Any) -> Any:
                 return values[key]
             except KeyError:
                 raise EvaluationError(f"no such key: {key}") from None
-        found = map_key(key)
-        if found in values:
-            return values[found]
+        normalized = map_key(key)
+        if normalized in values:
+            return values[normalized]
         raise EvaluationError(f"no such key: {describe_key(key)}")
     if is_list(values):
         if kind is float and key.is_integer():
@@ -197,8 +197,8 @@ def has_field(value: Any, name: str) -> bool:
 
 def compare(left: Any, right: Any) -> int:
     """Return -1, 0 or 1. Raise EvaluationError for values that are not comparable."""
-    one, other = type(left), type(right)
-    if (one is other and one in _ORDERED) or (one in _NUMBERS and other in _NUMBERS):
+    left_type, right_type = type(left), type(right)
+    if (left_type is right_type and left_type in _ORDERED) or (left_type in _NUMBERS and right_type in _NUMBERS):
         if left < right:
             return -1
         return 1 if left > right else 0
@@ -221,71 +221,71 @@ def checked_uint(value: int) -> Uint:
 
 
 def add(frame: Frame, left: Any, right: Any) -> Any:
-    one, other = type(left), type(right)
-    if one is other:
-        if one is int:
+    left_type, right_type = type(left), type(right)
+    if left_type is right_type:
+        if left_type is int:
             frame[0] += 1
             return checked_int(left + right)
-        if one is str or one is bytes:
+        if left_type is str or left_type is bytes:
             charge_size(frame, len(left) + len(right))
             return left + right
-        if one is float:
+        if left_type is float:
             frame[0] += 1
             return left + right
-        if one is Uint:
+        if left_type is Uint:
             frame[0] += 1
             return checked_uint(int(left) + int(right))
-        if one is Duration:
+        if left_type is Duration:
             frame[0] += 1
             return Duration(left.nanoseconds + right.nanoseconds)
     if is_list(left) and is_list(right):
         charge(frame, max(1, (len(left) + len(right)) // 10))
         return [*left, *right]
     frame[0] += 1
-    if {one, other} == {Timestamp, Duration}:
+    if {left_type, right_type} == {Timestamp, Duration}:
         return Timestamp(left.nanoseconds + right.nanoseconds)
     raise no_overload()
 
 
 def subtract(left: Any, right: Any) -> Any:
-    one, other = type(left), type(right)
-    if one is other:
-        if one is int:
+    left_type, right_type = type(left), type(right)
+    if left_type is right_type:
+        if left_type is int:
             return checked_int(left - right)
-        if one is float:
+        if left_type is float:
             return left - right
-        if one is Uint:
+        if left_type is Uint:
             return checked_uint(int(left) - int(right))
-        if one is Duration or one is Timestamp:
+        if left_type is Duration or left_type is Timestamp:
             return Duration(left.nanoseconds - right.nanoseconds)
-    if one is Timestamp and other is Duration:
+    if left_type is Timestamp and right_type is Duration:
         return Timestamp(left.nanoseconds - right.nanoseconds)
     raise no_overload()
 
 
 def multiply(left: Any, right: Any) -> Any:
-    one = type(left)
-    if one is type(right):
-        if one is int:
+    left_type = type(left)
+    if left_type is type(right):
+        if left_type is int:
             return checked_int(left * right)
-        if one is float:
+        if left_type is float:
             return left * right
-        if one is Uint:
+        if left_type is Uint:
             return checked_uint(int(left) * int(right))
     raise no_overload()
 
 
 def divide(left: Any, right: Any) -> Any:
-    one = type(left)
-    if one is type(right):
-        if one is int:
+    left_type = type(left)
+    if left_type is type(right):
+        if left_type is int:
             if right == 0:
                 raise EvaluationError("division by zero")
             quotient = abs(left) // abs(right)
             return checked_int(quotient if (left < 0) == (right < 0) else -quotient)
-        if one is float:
+        if left_type is float:
             return _divide_doubles(left, right)
-        if one is Uint:
+        if left_type is Uint:
             if right == 0:
                 raise EvaluationError("division by zero")
             return Uint(int(left) // int(right))
@@ -301,11 +301,11 @@ def _divide_doubles(left: float, right: float) -> float:
 
 
 def remainder(left: Any, right: Any) -> Any:
-    one = type(left)
-    if one is type(right) and (one is int or one is Uint):
+    left_type = type(left)
+    if left_type is type(right) and (left_type is int or left_type is Uint):
         if right == 0:
             raise EvaluationError("modulus by zero")
-        if one is Uint:
+        if left_type is Uint:
             return Uint(int(left) % int(right))
         if left == INT_MIN and right == -1:
             raise EvaluationError("integer overflow")
