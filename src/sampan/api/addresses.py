@@ -23,10 +23,10 @@ _LONGEST = 64
 
 
 def ip(value: str, field: str) -> list[FieldError]:
-    address, faults = _ip(value, field, strict=True)
-    if address is not None and not faults and value != str(address):
-        faults.append(_not_canonical(value, field, str(address)))
-    return faults
+    address, errors = _ip(value, field, strict=True)
+    if address is not None and not errors and value != str(address):
+        errors.append(_not_canonical(value, field, str(address)))
+    return errors
 
 
 def legacy_ip(value: str, field: str, *, strict: bool = True) -> list[FieldError]:
@@ -35,12 +35,12 @@ def legacy_ip(value: str, field: str, *, strict: bool = True) -> list[FieldError
 
 def cidr(value: str, field: str) -> list[FieldError]:
     """Validate a subnet."""
-    network, faults = _cidr(value, field, strict=True)
-    if network and not faults:
+    network, errors = _cidr(value, field, strict=True)
+    if network and not errors:
         address, bits = network
         canonical = f"{_masked(address, bits)}/{bits}"
-        faults = [] if value == canonical else [_not_canonical(value, field, canonical)]
-    return faults
+        errors = [] if value == canonical else [_not_canonical(value, field, canonical)]
+    return errors
 
 
 def legacy_cidr(value: str, field: str, *, strict: bool = True) -> list[FieldError]:

@@ -157,8 +157,8 @@ def _number(text: str) -> int:
         )
     number = int(text) if len(text) < 32 else _MAX_INT64 + 1
     if abs(number) > _MAX_INT64:
-        why = "value out of range"
-        raise ScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {gotext.quote(text)}: {why}")
+        reason = "value out of range"
+        raise ScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {gotext.quote(text)}: {reason}")
     if number < 0:
         raise ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number

@@ -13,8 +13,8 @@ def fully_qualified_name(value: str, field: str) -> list[FieldError]:
     """Validate the name of a webhook: a subdomain of at least three segments."""
     if not value:
         return [FieldError.required(field)]
-    if faults := names.dns1123_subdomain(value):
-        return [FieldError.invalid(field, value, ",".join(faults))]
+    if messages := names.dns1123_subdomain(value):
+        return [FieldError.invalid(field, value, ",".join(messages))]
     if value.count(".") < 2:
         return [FieldError.invalid(field, value, "should be a domain with at least three segments separated by dots")]
     return []
@@ -25,13 +25,13 @@ def fully_qualified_domain_name(value: str, field: str) -> list[FieldError]:
     if not value:
         return [FieldError.required(field)]
     value = value.removesuffix(".")
-    if faults := names.dns1123_subdomain(value):
-        return [FieldError.invalid(field, value, ",".join(faults))]
+    if messages := names.dns1123_subdomain(value):
+        return [FieldError.invalid(field, value, ",".join(messages))]
     labels = value.split(".")
     if len(labels) < 2:
         return [FieldError.invalid(field, value, "should be a domain with at least two segments separated by dots")]
     wrong = ((label, names.dns1123_label(label)) for label in labels)
-    return [FieldError.invalid(field, label, ",".join(faults)) for label, faults in wrong if faults][:1]
+    return [FieldError.invalid(field, label, ",".join(messages)) for label, messages in wrong if messages][:1]
 
 
 def domain_prefixed_path(value: str, field: str) -> list[FieldError]:

@@ -88,10 +88,10 @@ class Requirement(NamedTuple):
         if self.operator not in _ORDER:
             return []
         detail = "for 'Gt', 'Lt' operators, exactly one value is required"
-        faults = [FieldError.invalid("values", shown, detail)] if count != 1 else []
+        errors = [FieldError.invalid("values", shown, detail)] if count != 1 else []
         detail = "for 'Gt', 'Lt' operators, the value must be an integer"
         wrong = ((at, value) for at, value in enumerate(self.values) if _int64(value) is None)
-        return faults + [FieldError.invalid(f"values[{at}]", value, detail) for at, value in wrong]
+        return errors + [FieldError.invalid(f"values[{at}]", value, detail) for at, value in wrong]
 
 
 def predicate_of(requirement: Requirement) -> Predicate:

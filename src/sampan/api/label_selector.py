@@ -73,10 +73,10 @@ def selector_faults(source: LabelSelector | None, field: str, *, allow_bad_value
     already have them."""
     if source is None:
         return []
-    faults = label_faults(source.matchLabels, f"{field}.matchLabels")
+    errors = label_faults(source.matchLabels, f"{field}.matchLabels")
     for at, expression in enumerate(source.matchExpressions):
-        faults += _expression_faults(expression, f"{field}.matchExpressions[{at}]", allow_bad_values)
-    return faults
+        errors += _expression_faults(expression, f"{field}.matchExpressions[{at}]", allow_bad_values)
+    return errors
 
 
 def label_faults(labels: Mapping[str, str], field: str) -> list[FieldError]:

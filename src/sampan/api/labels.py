@@ -114,8 +114,8 @@ _parse_kept = lru_cache(maxsize=2048)(_parse)
 
 def _requirement(grammar: Grammar) -> Requirement:
     key, is_absent = grammar.key()
-    if faults := names.label_key(key):
-        raise SelectorError(str(FieldError.invalid("<nil>", key, "; ".join(faults))))
+    if messages := names.label_key(key):
+        raise SelectorError(str(FieldError.invalid("<nil>", key, "; ".join(messages))))
     term = grammar.rest(key, is_absent)
     requirement = Requirement(key, _WRITTEN.get(term.operator) or Operator(term.operator), term.values)
     requirement.check()

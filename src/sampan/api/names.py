@@ -110,10 +110,14 @@ _dns1123_label = Form(
 
 
 def dns1123_label(value: str, *, prefix: bool = False) -> list[str]:
-    faults = _dns1123_label(value, prefix=prefix)
-    if faults and faults[-1] is _dns1123_label.fault and dns1123_subdomain.matches(_masked(value) if prefix else value):
-        faults[-1] = "must not contain dots"
-    return faults
+    messages = _dns1123_label(value, prefix=prefix)
+    if (
+        messages
+        and messages[-1] is _dns1123_label.fault
+        and dns1123_subdomain.matches(_masked(value) if prefix else value)
+    ):
+        messages[-1] = "must not contain dots"
+    return messages
 
 
 dns1035_label = Form(

@@ -111,12 +111,12 @@ class WorkQueue(Generic[K]):
             self._wall_deadlines.add(key)
             if len(self._wall_deadlines) == 1:
                 self._sooner.set()  # restart the sleep, so that it also wakes when the wall clock is set
-        when = self._clock.monotonic() + seconds
-        if self._due.get(key, when) < when:
+        deadline = self._clock.monotonic() + seconds
+        if self._due.get(key, deadline) < deadline:
             return
-        self._due[key] = when
-        heapq.heappush(self._delayed, (when, next(self._order), key))
-        if self._delayed[0][0] == when:
+        self._due[key] = deadline
+        heapq.heappush(self._delayed, (deadline, next(self._order), key))
+        if self._delayed[0][0] == deadline:
             self._sooner.set()
 
     def retry(self, key: K) -> float:
@@ -198,8 +198,8 @@ class WorkQueue(Generic[K]):
             self._heed_wall_clock()
             now = self._clock.monotonic()
             while self._delayed and self._delayed[0][0] <= now:
-                when, _, key = heapq.heappop(self._delayed)
-                if self._due.get(key) == when:
+                deadline, _, key = heapq.heappop(self._delayed)
+                if self._due.get(key) == deadline:
                     self._make_due(key)
 
     def _heed_wall_clock(self) -> None:

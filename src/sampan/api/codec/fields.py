@@ -47,12 +47,12 @@ class _Unknown:
         self, value: dict[str, Any], schema: Schema | None, path: str, known: tuple[str, ...], keep: bool
     ) -> Iterator[str]:
         for key in [key for key in value if key not in known]:
-            where = _joined(path, f".{key}" if path else key)
+            field_path = _joined(path, f".{key}" if path else key)
             child = schema.child(key) if schema else None
             if child is not None:
-                yield from self.below(value[key], child, where)
+                yield from self.below(value[key], child, field_path)
             elif not keep:
-                yield where
+                yield field_path
                 if self.remove:
                     del value[key]
 

@@ -128,8 +128,8 @@ class Application:
     def _with_dangling(self, whole: Any, pruned: Any, before: Claim) -> Any:
         """Restore the fields that this manager never owned, although no manager owns them."""
         atom = self.forms.atom(before.api_version)
-        what = "dangling items: failed to convert pruned object to last applied version"
-        pruned = self._converted(pruned, before.api_version, what)
+        operation = "dangling items: failed to convert pruned object to last applied version"
+        pruned = self._converted(pruned, before.api_version, operation)
         gone = sets.difference(
             with_named_fields(claimed(whole, atom), atom), with_named_fields(claimed(pruned, atom), atom)
         )

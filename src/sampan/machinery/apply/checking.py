@@ -18,8 +18,8 @@ _TWICE = "duplicate entries for key "
 
 def check(value: Any, atom: Atom) -> None:
     """Raise Misfit with all errors of an applied object, in which list items may not be duplicated."""
-    if faults := _faults(value, atom, None):
-        raise Misfit(_all_told(faults))
+    if errors := _faults(value, atom, None):
+        raise Misfit(_all_told(errors))
 
 
 def faults_of_live(value: Any, atom: Atom) -> str:

@@ -110,16 +110,16 @@ class FieldManager:
         try:
             return self._updated(self._empty, live, {}, BEFORE_FIRST_APPLY, now)
         except Misfit:
-            what = f"failed to convert new object ({self.title(live)}) to smd typed: {self._faults(live)}"
-            raise errors.unexpected(f"failed to create manager for existing fields: {what}") from None
+            message = f"failed to convert new object ({self.title(live)}) to smd typed: {self._faults(live)}"
+            raise errors.unexpected(f"failed to create manager for existing fields: {message}") from None
 
     def _applied(self, applied: Value, live: Value, found: Managed, manager: str, force: bool, now: str) -> Outcome:
         try:
             return self._application(applied, manager, force, now).to(live, found)
         except Misfit as misfit:
-            faults = self._faults(live)
-            what = f"failed to create typed live object ({self.title(live)}): {faults}" if faults else str(misfit)
-            raise errors.unexpected(what) from None
+            details = self._faults(live)
+            message = f"failed to create typed live object ({self.title(live)}): {details}" if details else str(misfit)
+            raise errors.unexpected(message) from None
         except Conflicts as refused:
             remaining: Conflicts | None = refused
             if manager == last_applied.MANAGER:

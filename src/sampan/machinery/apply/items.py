@@ -15,8 +15,8 @@ def element(item: Any, atom: Atom) -> str:
     if not atom.keys:
         return _of_set(item)
     if not isinstance(item, dict):
-        what = "a null element" if item is None else "non-map elements"
-        raise Misfit(f"associative list with keys may not have {what}")
+        kind = "a null element" if item is None else "non-map elements"
+        raise Misfit(f"associative list with keys may not have {kind}")
     parts = [
         (name, part)
         for name, default in atom.keys

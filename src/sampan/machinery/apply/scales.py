@@ -24,28 +24,28 @@ def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Pa
     """Return the managers of the object, in two parts that may contain the same owner, as in kube-apiserver: managers
     that update are identified by version, and so never match those of the Scale. An entry from the Scale keeps its time
     only if it belongs to an applying manager that the object already has."""
-    mine: Managed = {}
+    own: Managed = {}
     rest = dict(scale)
     for field_owner, claim in parent.items():
         if claim.api_version not in paths:
             continue
         path = paths[claim.api_version]
         if not sets.has(claim.fields, path):
-            mine[field_owner] = claim
+            own[field_owner] = claim
         elif field_owner in rest:
             del rest[field_owner]
-            mine[field_owner] = claim
+            own[field_owner] = claim
         elif remaining := sets.difference(claim.fields, sets.of(path)):
-            mine[field_owner] = claim._replace(fields=remaining, raw=None)
-    theirs: Managed = {}
+            own[field_owner] = claim._replace(fields=remaining, raw=None)
+    inherited: Managed = {}
     for field_owner, claim in rest.items():
         if not sets.has(claim.fields, REPLICAS):
             continue
         before = parent.get(field_owner)
-        named = owner(field_owner.manager, field_owner.operation, version, field_owner.subresource)
+        new_owner = owner(field_owner.manager, field_owner.operation, version, field_owner.subresource)
         time = before.time if before is not None and field_owner.operation != UPDATE else None
-        theirs[named] = Claim(sets.of(paths[version]), version, time)
-    return [mine, theirs]
+        inherited[new_owner] = Claim(sets.of(paths[version]), version, time)
+    return [own, inherited]
 
 
 __all__ = ["REPLICAS", "SCALE_VERSION", "of_parent", "of_scale"]

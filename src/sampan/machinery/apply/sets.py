@@ -84,13 +84,13 @@ def of(*paths: Path) -> Fields:
 def union(left: Fields, right: Fields) -> Fields:
     out: Fields | None = None
     for element, add in right.items():
-        have = left.get(element)
-        if have is None:
+        present = left.get(element)
+        if present is None:
             out = dict(left) if out is None else out
             out[element] = add
             continue
-        both = _joined(have, add)
-        if both is not have:
+        both = _joined(present, add)
+        if both is not present:
             out = dict(left) if out is None else out
             out[element] = both
     return left if out is None else in_order(out)
@@ -127,9 +127,9 @@ def difference(left: Fields, right: Fields) -> Fields:
     """Return the members of `left` that are not in `right`; what is below a member of `right` stays."""
     out: Fields | None = None
     for element in _common(left, right):
-        have, gone = left[element], right[element]
-        rest = _less(have, gone)
-        if rest is not have:
+        present, removed = left[element], right[element]
+        rest = _less(present, removed)
+        if rest is not present:
             out = dict(left) if out is None else out
             if rest is None:
                 del out[element]
@@ -156,9 +156,9 @@ def recursive_difference(left: Fields, right: Fields) -> Fields:
     """Return `left` without the members of `right` and everything below them."""
     out: Fields | None = None
     for element in _common(left, right):
-        have, gone = left[element], right[element]
-        rest = None if is_member(gone) else _deep_less(have, gone)
-        if rest is not have:
+        present, removed = left[element], right[element]
+        rest = None if is_member(removed) else _deep_less(present, removed)
+        if rest is not present:
             out = dict(left) if out is None else out
             if rest is None:
                 del out[element]
@@ -179,9 +179,9 @@ def _deep_less(left: Fields, right: Fields) -> Fields | None:
 def intersection(left: Fields, right: Fields) -> Fields:
     out: Fields = {}
     for element in _common(left, right):
-        mine, other = left[element], right[element]
-        children = intersection(mine, other)
-        belongs = is_member(mine) and is_member(other)
+        left_node, right_node = left[element], right[element]
+        children = intersection(left_node, right_node)
+        belongs = is_member(left_node) and is_member(right_node)
         if children or belongs:
             out[element] = node(children, is_member=belongs)
     return out

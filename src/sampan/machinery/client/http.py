@@ -173,9 +173,9 @@ def _timeout_of(request: Request) -> float | None:
 
 def _connection_failed(request: Request, fault: BaseException) -> ConnectionFailed:
     was_sent = not isinstance(fault, aiohttp.ClientConnectorError | aiohttp.InvalidURL)
-    why = str(fault) or type(fault).__name__
+    reason = str(fault) or type(fault).__name__
     may_have_happened = was_sent and request.method != "GET"
-    return ConnectionFailed(f"{request.method} {request.path}: {why}", may_have_happened=may_have_happened)
+    return ConnectionFailed(f"{request.method} {request.path}: {reason}", may_have_happened=may_have_happened)
 
 
 def _failure(request: Request, code: int, headers: Mapping[str, str], body: bytes) -> errors.ApiError:

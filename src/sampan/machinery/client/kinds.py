@@ -48,10 +48,10 @@ def _resource_of(empty: Any) -> Resource:
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
     prefix = f"/apis/{resource.group}" if resource.group else "/api"
-    where = f"/namespaces/{namespace}" if namespace and resource.namespaced else ""
-    which = f"/{name}" if name else ""
-    part = f"/{subresource}" if subresource else ""
-    return f"{prefix}/{resource.version}{where}/{resource.plural}{which}{part}"
+    namespace_part = f"/namespaces/{namespace}" if namespace and resource.namespaced else ""
+    name_part = f"/{name}" if name else ""
+    subresource_part = f"/{subresource}" if subresource else ""
+    return f"{prefix}/{resource.version}{namespace_part}/{resource.plural}{name_part}{subresource_part}"
 
 
 __all__ = ["builtin", "path_of", "resource_of"]

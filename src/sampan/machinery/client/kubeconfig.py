@@ -127,9 +127,9 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _access(config: _Config, cluster: Entry, user: Entry) -> Access:
-    for key, what in _UNSUPPORTED.items():
+    for key, feature in _UNSUPPORTED.items():
         if user.get(key):
-            raise KubeconfigError(f"{config.source}: {what} are not supported; use a token or a client certificate")
+            raise KubeconfigError(f"{config.source}: {feature} are not supported; use a token or a client certificate")
     if not cluster.get("server"):
         raise KubeconfigError(f"{config.source}: the cluster has no server")
     token_file = user.get("tokenFile")

@@ -35,8 +35,8 @@ def already_exists(resource: str, name: str, *, group: str = "") -> status.Alrea
 
 def name_not_generated(resource: str, name: str, *, group: str = "", retry_after_s: int = 1) -> status.AlreadyExists:
     """Return the error for a generateName that yielded no unused name."""
-    why = "the server was not able to generate a unique name for the object"
-    message = f"{_qualified(resource, group)} {gotext.quote(name)} already exists, {why}"
+    reason = "the server was not able to generate a unique name for the object"
+    message = f"{_qualified(resource, group)} {gotext.quote(name)} already exists, {reason}"
     return status.AlreadyExists(message, details=_details(resource, name, group, retryAfterSeconds=retry_after_s))
 
 

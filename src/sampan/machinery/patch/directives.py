@@ -24,8 +24,8 @@ def field_named_by(key: str, prefix: str) -> str:
     """Return the field in a key like $setElementOrder/containers. Raise MalformedPatch."""
     start, slash, field = key.partition("/")
     if start != prefix or not slash:
-        what = "primitive" if prefix == DELETE_FROM else "setElementOrder"
-        raise MalformedPatch(f"invalid patch format of {what} list")
+        kind = "primitive" if prefix == DELETE_FROM else "setElementOrder"
+        raise MalformedPatch(f"invalid patch format of {kind} list")
     return field
 
 

@@ -124,11 +124,11 @@ def _changed_items(old: list[Any], new: list[Any], field: Schema, scope: _Scope)
     merge_key, retain = field.patch_key, "retainKeys" in field.patch_strategy
     before, after = _by_key(old, merge_key), _by_key(new, merge_key)
     for text, items in after.items():
-        for was, item in zip_longest(before.get(text, [])[: len(items)], items):
-            if was is None:
+        for previous, item in zip_longest(before.get(text, [])[: len(items)], items):
+            if previous is None:
                 if scope.changes:
                     yield item
-            elif below := _diff_objects(was, item, field.items or field, scope, retain):
+            elif below := _diff_objects(previous, item, field.items or field, scope, retain):
                 yield {**below, merge_key: item[merge_key]}
 
 
@@ -151,9 +151,9 @@ def _by_key(items: list[Any], key: str) -> dict[str, list[Object]]:
 
 
 def _diff_scalar_lists(patch: Object, key: str, old: list[Any], new: list[Any], scope: _Scope) -> None:
-    had, has = Counter(map(gotext.value, old)), Counter(map(gotext.value, new))
-    added = _not_in(new, had) if scope.changes else []
-    removed = sorted(_not_in(old, has), key=gotext.value) if scope.removals else []
+    old_counts, new_counts = Counter(map(gotext.value, old)), Counter(map(gotext.value, new))
+    added = _not_in(new, old_counts) if scope.changes else []
+    removed = sorted(_not_in(old, new_counts), key=gotext.value) if scope.removals else []
     if added:
         patch[key] = added
     if removed:

@@ -88,7 +88,7 @@ def _capacity(claim: PersistentVolumeClaim, volume: PersistentVolume) -> dict[st
     before = volume.metadata.annotations.get(PRE_RESIZE_CAPACITY)
     if before is not None:
         return {**claim.status.capacity, STORAGE: before}
-    now, then = volume.spec.capacity.get(STORAGE), claim.status.capacity.get(STORAGE)
-    if now is not None and then is not None and parse(now) == parse(then):
+    volume_size, claim_size = volume.spec.capacity.get(STORAGE), claim.status.capacity.get(STORAGE)
+    if volume_size is not None and claim_size is not None and parse(volume_size) == parse(claim_size):
         return claim.status.capacity
     return dict(volume.spec.capacity)

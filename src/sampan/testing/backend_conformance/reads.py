@@ -35,14 +35,14 @@ async def get_at_every_old_revision(subject: Subject) -> None:
         between = await backend.put(other, b"y")
         updated = await backend.put(key, b"2")
         deleted = await backend.delete(key)
-        again = await backend.put(key, b"3")
+        recreated = await backend.put(key, b"3")
         expected = {
             before: None,
             created: Entry(key, b"1", created, created),
             between: Entry(key, b"1", created, created),
             updated: Entry(key, b"2", updated, created),
             deleted: None,
-            again: Entry(key, b"3", again, again),
+            recreated: Entry(key, b"3", recreated, recreated),
         }
         for revision, entry in expected.items():
             assert await backend.get(key, revision=revision) == (entry, revision)

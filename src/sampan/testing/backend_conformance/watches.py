@@ -107,9 +107,9 @@ async def order_holds_among_many_writers(subject: Subject) -> None:
         assert [event.revision for event in events] == sorted(chain(*written))
         for i, revisions in enumerate(written):
             assert revisions == sorted(revisions)
-            mine = [event for event in events if event.key == subject.key(f"pods/{i}")]
-            assert [event.revision for event in mine] == revisions
-            assert [event.value for event in mine] == [f"{i} {turn}".encode() for turn in range(turns)]
+            own_events = [event for event in events if event.key == subject.key(f"pods/{i}")]
+            assert [event.revision for event in own_events] == revisions
+            assert [event.value for event in own_events] == [f"{i} {turn}".encode() for turn in range(turns)]
 
 
 async def many_watchers_are_told_the_same(subject: Subject) -> None:
@@ -141,8 +141,8 @@ async def progress_on_request(subject: Subject) -> None:
                 elsewhere = await backend.put(subject.key("secrets/a"), str(i).encode())
                 await watch.request_progress()
                 assert await reading.until(elsewhere) == []
-            mine = await backend.put(subject.key("pods/a"), b"x")
-            assert [event.revision for event in await reading.until(mine)] == [mine]
+            revision = await backend.put(subject.key("pods/a"), b"x")
+            assert [event.revision for event in await reading.until(revision)] == [revision]
 
 
 async def values_are_those_of_their_revision(subject: Subject) -> None:

@@ -30,11 +30,11 @@ async def an_old_version_is_refused(api: Api) -> None:
 
 async def a_version_is_a_number(api: Api) -> None:
     value = await api.made("a", 1)
-    for version, why in (("abc", "invalid syntax"), ("-1", "invalid syntax"), ("9" * 30, "value out of range")):
+    for version, reason in (("abc", "invalid syntax"), ("-1", "invalid syntax"), ("9" * 30, "value out of range")):
         reply = await api.put("a", _changed(api, value, 2, resourceVersion=version))
         assert reply.code == 500, reply.value
         assert "reason" not in reply.value, reply.value
-        assert reply.message == f'strconv.ParseUint: parsing "{version}": {why}'
+        assert reply.message == f'strconv.ParseUint: parsing "{version}": {reason}'
 
 
 async def an_update_without_a_version(api: Api) -> None:

@@ -35,17 +35,17 @@ async def what_only_the_server_knows_is_not_taken(api: Api) -> None:
 
 async def a_name_is_taken_once(api: Api) -> None:
     first = await api.made("a", 1)
-    again = await api.create(api.subject.new("a", 2))
-    assert (again.code, again.value["reason"]) == (409, "AlreadyExists"), again.value
+    reply = await api.create(api.subject.new("a", 2))
+    assert (reply.code, reply.value["reason"]) == (409, "AlreadyExists"), reply.value
     assert (await api.get("a")).value == first
 
 
 async def a_name_whose_object_is_leaving_is_still_taken(api: Api) -> None:
     await api.made("a", finalizers=["example.com/wait"])
     await api.delete("a")
-    again = await api.create(api.subject.new("a"))
-    assert again.code == 409, again.value
-    assert again.message.startswith("object is being deleted: "), again.value
+    reply = await api.create(api.subject.new("a"))
+    assert reply.code == 409, reply.value
+    assert reply.message.startswith("object is being deleted: "), reply.value
 
 
 async def names_are_made_from_a_prefix(api: Api) -> None:

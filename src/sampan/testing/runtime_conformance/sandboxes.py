@@ -56,9 +56,9 @@ async def a_sandbox_is_made_anew(subject: Subject) -> None:
         assert (before.id, before.state, before.exit_code) == (old, contract.EXITED, 137)
         new = await at.start(pod, FOREVER, attempt=1)
         assert (at.report(pod).id, at.report(pod).attempt, at.report(pod).state) == (new, 1, contract.RUNNING)
-        again = at.runtime.pod_report(pod).previous("c")
-        assert again is not None
-        assert again.id == old
+        previous = at.runtime.pod_report(pod).previous("c")
+        assert previous is not None
+        assert previous.id == old
 
 
 @CHECKS.add()

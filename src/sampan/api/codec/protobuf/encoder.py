@@ -106,19 +106,19 @@ class Encoder:
         return plan.steps
 
     def _step(self, plan: Plan, field: Field) -> tuple[str, int, bytes, Any, bytes]:
-        where = f"{plan.name}.{field.name}"
+        field_path = f"{plan.name}.{field.name}"
         tag = tag_bytes(field.number, BYTES if field.many == "{}" else _WIRE.get(field.type, BYTES))
         blank = self._blank(field, tag)
         if field.many == "{}":
-            return field.name, _OTHER, tag, self._map(field, tag, where), blank
+            return field.name, _OTHER, tag, self._map(field, tag, field_path), blank
         if field.many == "[]":
-            return field.name, _OTHER, tag, self._list(field, tag, where), blank
+            return field.name, _OTHER, tag, self._list(field, tag, field_path), blank
         if field.type == "string":
             return field.name, _TEXT, tag, None, blank
         if field.type in _SCALARS:
-            return field.name, _OTHER, tag, _SCALARS[field.type](tag, where), blank
+            return field.name, _OTHER, tag, _SCALARS[field.type](tag, field_path), blank
         if field.type == "bytes" or field.type in LEAVES:
-            return field.name, _OTHER, tag, self._single(field, tag, where), blank
+            return field.name, _OTHER, tag, self._single(field, tag, field_path), blank
         return field.name, _MESSAGE, tag, self._plan(field.type), blank
 
     def _blank(self, field: Field, tag: bytes) -> bytes:

@@ -226,14 +226,14 @@ class Checker:
             is_match = all(
                 self._types.assign(type_, argument) for type_, argument in zip(parameters, types, strict=True)
             )
-            gives = self._types.resolve(self._instantiate(overload.result, renamed)) if is_match else ERROR
+            result_type = self._types.resolve(self._instantiate(overload.result, renamed)) if is_match else ERROR
             bindings = self._types.undo(mark)
             if not is_match:
                 continue
             candidates.append(overload)
             if result is None:
-                result, bound = gives, bindings
-            elif result != gives:
+                result, bound = result_type, bindings
+            elif result != result_type:
                 result = DYN
         if result is None:
             shown = [self._shown(type_) for type_ in types]

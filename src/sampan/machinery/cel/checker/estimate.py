@@ -221,11 +221,9 @@ class Estimator:
         return costs[0].add(costs[1].union(costs[2]))
 
     def _concatenation_of(self, node: Node, left: Node, right: Node) -> None:
-        left_entry, right_entry = self._entry(left), self._entry(right)
-        if left_entry and right_entry:
-            self._entries[id(node)] = Entry(
-                left_entry.key.union(right_entry.key), left_entry.value.union(right_entry.value)
-            )
+        first, second = self._entry(left), self._entry(right)
+        if first and second:
+            self._entries[id(node)] = Entry(first.key.union(second.key), first.value.union(second.value))
 
     def _logical(self, node: Logical) -> Range:
         costs = [self.cost(term) for term in node.terms]

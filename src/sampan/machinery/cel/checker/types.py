@@ -188,9 +188,7 @@ class Substitution:
             return DYN if frees_parameters else type_
         if not type_.parameters:
             return type_
-        inner = tuple(
-            self.resolve(type_argument, frees_parameters=frees_parameters) for type_argument in type_.parameters
-        )
+        inner = tuple(self.resolve(part, frees_parameters=frees_parameters) for part in type_.parameters)
         return Type(type_.kind, type_.name, inner, max_size=type_.max_size)
 
     def assign(self, target: Type, value: Type) -> bool:
