@@ -9,6 +9,7 @@ import click
 
 from sampan.api.ages import human
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.connection_options import connection_options
 from sampan.cli.kubectl.kinds import Kinds
 from sampan.cli.kubectl.printing import as_json, table_lines
 from sampan.cli.kubectl.session import open_session
@@ -21,16 +22,7 @@ _RECORDS = "/debug/flightrecorder"
 @click.argument("words", nargs=-1, required=True, metavar="KIND/NAME")
 @click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the object.")
 @click.option("-o", "--output", default="", metavar="FORM", help="Output format: json prints all recorded fields.")
-@click.option("--kubeconfig", metavar="F", help="Path of the kubeconfig file.")
-@click.option("--context", "context_name", metavar="NAME", default="", help="Name of the kubeconfig context to use.")
-@click.option("-s", "--server", metavar="URL", default="", help="Address of the Kubernetes API server.")
-@click.option("--token", metavar="T", default="", help="Bearer token for authentication to the API server.")
-@click.option(
-    "--insecure-skip-tls-verify",
-    "insecure",
-    is_flag=True,
-    help="Do not verify the certificate of the API server. This makes connections insecure.",
-)
+@connection_options
 def command(words: tuple[str, ...], output: str, **given: Any) -> None:
     """Show the recent history of an object.
 

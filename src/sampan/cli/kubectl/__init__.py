@@ -13,19 +13,20 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError, guarded
+from sampan.cli.kubectl.connection_options import connection_options
 
 COMMANDS = {
-    "get": "Show one or many objects.",
-    "describe": "Show an object in detail.",
+    "get": "List objects or show one.",
+    "describe": "Show the details of objects and their events.",
     "create": "Create objects from files.",
-    "apply": "Bring objects into the state that files describe.",
+    "apply": "Apply the configuration in files to objects.",
     "delete": "Delete objects by name, label or file.",
-    "logs": "Show what a container wrote.",
+    "logs": "Print the logs of a container.",
     "exec": "Run a command in a container.",
-    "attach": "Connect to a container's own process.",
-    "port-forward": "Lead ports of this machine to a pod.",
+    "attach": "Attach to the main process of a container.",
+    "port-forward": "Forward local ports to a pod.",
     "cp": "Copy files to and from a container.",
-    "top": "Show what nodes or pods use.",
+    "top": "Show resource usage of nodes or pods.",
 }
 
 
@@ -82,16 +83,7 @@ def _as_click_reads(found: click.Command, words: list[str]) -> list[str]:
 
 
 @click.group("kubectl", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--kubeconfig", metavar="F", help="Path of the kubeconfig file.")
-@click.option("--context", "context_name", metavar="NAME", default="", help="Name of the kubeconfig context to use.")
-@click.option("-s", "--server", metavar="URL", default="", help="Address of the Kubernetes API server.")
-@click.option("--token", metavar="T", default="", help="Bearer token for authentication to the API server.")
-@click.option(
-    "--insecure-skip-tls-verify",
-    "insecure",
-    is_flag=True,
-    help="Do not verify the certificate of the API server. This makes connections insecure.",
-)
+@connection_options
 @click.option("-n", "--namespace", metavar="NS", default="", help="Namespace of the objects.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from sampan.cli.failures import CliError
+from sampan.cli.kubectl.connection_options import connection_options
 from sampan.cli.kubectl.kinds import Kinds
 from sampan.cli.kubectl.manifests import Manifest, read_manifests
 from sampan.cli.kubectl.printing import as_json, table_lines
@@ -46,16 +47,7 @@ _ENDED = ("Succeeded", "Failed")
     metavar="URL",
     help="Address of the scheduler's own HTTPS port, asked with the bearer token instead of the API server.",
 )
-@click.option("--kubeconfig", metavar="F", help="Path of the kubeconfig file.")
-@click.option("--context", "context_name", metavar="NAME", default="", help="Name of the kubeconfig context to use.")
-@click.option("-s", "--server", metavar="URL", default="", help="Address of the Kubernetes API server.")
-@click.option("--token", metavar="T", default="", help="Bearer token for authentication to the API server.")
-@click.option(
-    "--insecure-skip-tls-verify",
-    "insecure",
-    is_flag=True,
-    help="Do not verify the certificate of the API server. This makes connections insecure.",
-)
+@connection_options
 def command(words: tuple[str, ...], files: tuple[str, ...], output: str, scheduler: str, **given: Any) -> None:
     """Explain why a pod is pending, or why it runs on its node.
 
