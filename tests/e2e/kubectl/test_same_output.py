@@ -126,7 +126,7 @@ spec: {{hard: {{pods: "10", requests.cpu: "4"}}}}
 apiVersion: v1
 kind: LimitRange
 metadata: {{name: limits}}
-spec: {{limits: [{{type: Container, default: {{cpu: 500m}}, max: {{cpu: "1", memory: 1Gi}}}}]}}
+spec: {{limits: [{{type: Container, default: {{cpu: 500m}}, max: {{cpu: "1"}}}}]}}
 """
 
 

@@ -83,8 +83,9 @@ def test_going_on_after_compaction(tmp_path: Path) -> None:
         assert again["metadata"]["resourceVersion"] == version
         templates.patch(NAMES[-1], {"metadata": {"labels": {"later": "yes"}}})
 
-    with stored(tmp_path) as (cluster, api):  # its cache has no history, and the store none from before that change
+    with stored(tmp_path) as (cluster, api):
         cluster.run(cluster.assembly.backend.compact(int(version) + 1))
+    with stored(tmp_path) as (cluster, api):  # neither its cache nor the store has history from before that change
         with pytest.raises(Refused) as refused:
             api.get(templates.place, limit=limit, **token)
         assert (refused.value.code, refused.value.reason) == (410, "Expired")
