@@ -38,8 +38,10 @@ def main() -> None:
     api = Api(where, note)
     _show(api)
     _show_pods(api)
-    print(f"\nNow it is yours:\n  export KUBECONFIG={note.kubeconfig or where.kubeconfig}\n  kubectl get pods -n hello")
-    print(f"  make stop                 ends it; its data stay in {where.path}")
+    print(
+        f"\nWhat to type next:\n  export KUBECONFIG={note.kubeconfig or where.kubeconfig}\n  kubectl get pods -n hello"
+    )
+    print(f"  make stop                 stops it; its data stay in {where.path}")
 
 
 def _runtime() -> list[str]:
@@ -107,10 +109,10 @@ def _show(api: Api) -> None:
     _step("change it", lambda: api.call("PATCH", f"{NOTES}/{name}", {"data": {"text": "second"}}))
     _step("delete it", lambda: api.call("DELETE", f"{NOTES}/{name}"))
     seen = [next(events) for _ in range(2)]
-    told = ", then ".join(
+    received = ", then ".join(
         f"{event['type']} at version {event['object']['metadata']['resourceVersion']}" for event in seen
     )
-    print(f"  a watch was told      {told}")
+    print(f"  a watch received      {received}")
 
 
 def _show_pods(api: Api) -> None:

@@ -7,29 +7,14 @@ from typing import Any
 import click
 
 from sampan.cli.kubectl.kinds import Kinds
+from sampan.cli.kubectl.manifest_options import manifest_options
 from sampan.cli.kubectl.manifests import read_manifests
 from sampan.cli.kubectl.placing import kind_for, namespace_for
 from sampan.cli.kubectl.session import Refusals, ServerError, open_session
 
 
 @click.command("create")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    metavar="F",
-    help="File, directory or - (standard input) with the objects to create.",
-)
-@click.option("-R", "--recursive", is_flag=True, help="Process the directory given with -f recursively.")
-@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the objects.")
-@click.option(
-    "--dry-run",
-    default="none",
-    type=click.Choice(["none", "server"]),
-    help='With "server", send the request and validate it without storing anything.',
-)
+@manifest_options("create")
 @click.pass_obj
 def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, namespace: str, dry_run: str) -> None:
     """Create objects from files or standard input."""
