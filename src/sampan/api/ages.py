@@ -56,6 +56,3 @@ def short(seconds: float) -> str:
 def _two(seconds: int, unit: int, letter: str, lesser: int, lesser_letter: str) -> str:
     rest = seconds % unit // lesser
     return f"{seconds // unit}{letter}{rest}{lesser_letter}" if rest else f"{seconds // unit}{letter}"
-
-
-__all__ = ["INVALID", "UNKNOWN", "age", "human", "short"]

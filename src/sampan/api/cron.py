@@ -71,5 +71,3 @@ class Every:
 
 
 Schedule = Times | Every
-
-__all__ = ["Every", "Schedule", "Times"]

@@ -162,6 +162,3 @@ def _number(text: str) -> int:
     if number < 0:
         raise ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number
-
-
-__all__ = ["ScheduleError", "parse"]

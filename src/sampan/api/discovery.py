@@ -66,6 +66,3 @@ def _aggregated_subresource(resource: Resource, subresource: Subresource) -> API
     if (kind.group, kind.version) != (resource.group, resource.version):
         shown = GroupVersionKind(group=kind.group, version=kind.version, kind=kind.kind)
     return APISubresourceDiscovery(subresource=subresource.name, responseKind=shown, verbs=list(subresource.verbs))
-
-
-__all__ = ["api_resources", "version_discovery"]

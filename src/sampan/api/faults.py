@@ -191,6 +191,3 @@ def joined(messages: Sequence[str]) -> str:
     """Return several error messages as one text without duplicates, in the format of kube-apiserver."""
     distinct = list(dict.fromkeys(messages))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-
-
-__all__ = ["OMITTED", "FieldError", "Path", "collected", "joined"]

@@ -136,6 +136,3 @@ def _json_number(json: float) -> str:
 def _json_escape(match: re.Match[str]) -> str:
     char = match[0]
     return _JSON_NAMED.get(char) or f"\\u{ord(char):04x}"
-
-
-__all__ = ["json_text", "number", "quote", "text", "type_name", "value"]

@@ -38,6 +38,3 @@ def parse_port(text: str) -> int | None:
     """Return the number of a TCP or UDP port, or None for other text."""
     number = parse_int64(text) if text.isdigit() else None
     return number if number is not None and 0 < number < 1 << 16 else None
-
-
-__all__ = ["MAX_INT64", "MIN_INT64", "is_integer", "parse_int64", "parse_port"]

@@ -82,6 +82,3 @@ def _element(schema: Schema) -> dict[str, Any]:
     """Return the schema of a list's item or map's value: a bare reference if nothing is added to it."""
     node = _field(schema)
     return node["allOf"][0] if list(node) == ["allOf"] else node
-
-
-__all__ = ["definition"]

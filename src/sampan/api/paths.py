@@ -65,6 +65,3 @@ def _below_version(group: str, version: str, parts: list[str], watch: bool) -> R
         watch=watch,
         in_namespace=in_namespace,
     )
-
-
-__all__ = ["ResourcePath", "parse"]

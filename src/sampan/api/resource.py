@@ -109,6 +109,3 @@ class Resource:
             return ""
         text = f"{stored.group}/{stored.version}/{stored.kind}"
         return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
-
-
-__all__ = ["STANDARD_VERBS", "GroupVersionKind", "Resource", "SelectableField", "Subresource"]

@@ -111,6 +111,3 @@ def _placed(group: str, version: str, row: Resource) -> Resource:
         storage = replace(storage, group=group, version=storage.version or version)
     advertised = row.advertised_storage and replace(row.advertised_storage, group=group)
     return replace(placed, storage=storage, storage_prefix=prefix, advertised_storage=advertised)
-
-
-__all__ = ["CHANGE", "CORE_EVENT", "GroupVersion", "field", "row", "served_at", "sub"]

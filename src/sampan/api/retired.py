@@ -61,6 +61,3 @@ def is_same_kind(kind: GroupVersionKind, other: GroupVersionKind) -> bool:
     if kind.kind != other.kind or not is_known(kind):
         return False
     return kind.group == other.group or (kind.group, other.group) in _MOVED
-
-
-__all__ = ["RETIRED", "is_known", "is_same_kind"]

@@ -77,6 +77,3 @@ def _is_known(key: str) -> bool:
         if key in names or any(key == f"{n}/{r.plural}" for n in names for r in group_version.resources):
             return True
     return False
-
-
-__all__ = ["RuntimeConfigError", "parse", "served"]

@@ -51,6 +51,3 @@ def decode_hook(kind: type, value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} needs a closer look")
     return _time(value) if kind is Time else _micro_time(value)
-
-
-__all__ = ["FieldsV1", "Int32", "Int64", "IntOrString", "MicroTime", "Quantity", "Time", "decode_hook"]

@@ -114,6 +114,3 @@ def copy_value(value: Any) -> Any:
     if isinstance(value, list):
         return [copy_value(v) for v in value]
     return value
-
-
-__all__ = ["ANY", "Schema", "Type", "copy_value", "from_openapi"]

@@ -71,6 +71,3 @@ class _Definitions(Mapping[str, Schema]):
 def _definitions() -> _Definitions:
     data = Path(__file__).with_name("data").joinpath("schemas.json").read_bytes()
     return _Definitions(msgspec.json.decode(data, type=dict[str, msgspec.Raw]))
-
-
-__all__ = ["definition", "names", "of"]

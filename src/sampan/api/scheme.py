@@ -166,6 +166,3 @@ def _is_registered(found: type[Struct], gvk: GroupVersionKind) -> bool:
 def builtin_scheme(config: Mapping[str, bool] | None = None) -> Scheme:
     """Return the resources of a server with this --runtime-config."""
     return Scheme(runtime_config.served(config or {}))
-
-
-__all__ = ["Route", "Scheme", "builtin_scheme", "type_for"]

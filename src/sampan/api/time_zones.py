@@ -27,6 +27,3 @@ def _zone(name: str) -> ZoneInfo:
         raise UnknownTimeZone(f"unknown time zone {name}") from None
     except ValueError:
         raise UnknownTimeZone("malformed time zone information") from None
-
-
-__all__ = ["UnknownTimeZone", "zone"]

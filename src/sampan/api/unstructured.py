@@ -40,6 +40,3 @@ class Unstructured:
             return self.content[name]
         except KeyError:
             raise AttributeError(name) from None
-
-
-__all__ = ["Unstructured"]

@@ -125,6 +125,3 @@ def _read_yaml(body: bytes) -> tuple[dict[str, Any], list[str]]:
         why = f"json: cannot unmarshal {kind_of_value(value)} into {_INTO}"
         raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
     return value or {}, repeated
-
-
-__all__ = ["Applied", "complain", "read"]

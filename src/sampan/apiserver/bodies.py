@@ -187,6 +187,3 @@ def _mismatch(kind: GroupVersionKind, wanted: GroupVersionKind) -> str | None:
         )
     internal = wanted.group.partition(".")[0] or "core"
     return f"converting ({kind.version}.{kind.kind}) to ({internal}.{wanted.kind}): unknown conversion"
-
-
-__all__ = ["is_large", "kind_fault", "media_type", "read_delete_options", "read_object", "unrecognized"]

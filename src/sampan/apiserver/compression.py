@@ -27,6 +27,3 @@ async def gzipped(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
         if packed:
             yield packed
     yield packer.flush()
-
-
-__all__ = ["THRESHOLD", "gzipped", "wants_gzip"]

@@ -55,6 +55,3 @@ def _told(fault: msgspec.ValidationError) -> str:
     """Return the error with the field first: `jwt[0].issuer: Expected ...`."""
     what, _, where = str(fault).partition(" - at `$")
     return f"{where.rstrip('`').lstrip('.')}: {what}" if where.rstrip("`") else what
-
-
-__all__ = ["ConfigFault", "read_config", "refuse"]

@@ -40,6 +40,3 @@ class Versions:
             return obj
         target = self._registry.codec(to, resource)
         return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]
-
-
-__all__ = ["Versions"]

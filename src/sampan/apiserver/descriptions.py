@@ -92,6 +92,3 @@ def _texts() -> Mapping[str, msgspec.Raw]:
     except (OSError, msgspec.MsgspecError) as error:
         log.warning("cannot read the field descriptions in package %s: %s", _PACKAGE, error)
         return {}
-
-
-__all__ = ["Definition", "Described", "are_installed", "of_definition", "of_field"]

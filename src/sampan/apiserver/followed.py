@@ -107,6 +107,3 @@ def followed_proxy_client(files: tuple[Path, Path], renew: Callable[[], None]) -
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key)
 
     return FollowedFile(certificate, beside=[key], read=read, use=lambda _: renew(), clock=RealClock())
-
-
-__all__ = ["followed_certificates", "followed_files", "followed_proxy_client"]

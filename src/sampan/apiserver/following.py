@@ -54,6 +54,3 @@ class FollowedFile(Generic[Content]):
             return [path.read_bytes() for path in self._paths]
         except OSError:
             return None
-
-
-__all__ = ["INTERVAL_S", "FollowedFile"]

@@ -121,6 +121,3 @@ def _tables(renderer: Renderer, form: Form, include: str, resource: Resource) ->
         return Encoder(key=key, media=form.media, show=show)
 
     return Frames(media=form.media, first=encoder(True), rest=encoder(False))
-
-
-__all__ = ["Encoder", "Frames", "NoForm", "frames"]

@@ -61,6 +61,3 @@ def with_newline(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield last
         last = piece
     yield last + b"\n"
-
-
-__all__ = ["chunks", "head", "items", "with_newline"]

@@ -285,6 +285,3 @@ def altered(registry: Registry) -> list[str]:
 
 def _is_altered(codec: ResourceCodec, item: Item) -> bool:
     return item.decoded is not None and codec.encode(item.decoded) != codec.encode(codec.decode(item.raw))
-
-
-__all__ = ["LoopbackTransport", "altered"]

@@ -52,6 +52,3 @@ def drop_repeated_owners(call: Call, obj: Any, *, is_after_admission: bool = Fal
         when = " after mutating admission happens" if is_after_admission else ""
         call.warn(_TWICE.format(when, ", ".join(owner.uid for owner in repeated)))
         obj.metadata.ownerReferences = kept
-
-
-__all__ = ["drop_repeated_owners", "match_name", "match_namespace"]

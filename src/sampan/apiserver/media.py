@@ -69,6 +69,3 @@ def _protobuf(raw: bytes) -> bytes:
 
     value: dict[str, Any] = json_codec.read_any(raw)
     return protobuf_codec.encode(value)
-
-
-__all__ = ["encode", "is_pretty", "pretty", "pretty_list"]

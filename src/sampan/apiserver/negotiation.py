@@ -162,26 +162,3 @@ def _form(clause: Clause, media: str, offered: tuple[str, ...], kinds: tuple[str
     if kind == TABLE and media == PROTOBUF:
         return None
     return Form(media, kind, version, is_pretty)
-
-
-__all__ = [
-    "CUSTOM_FORMS",
-    "JSON",
-    "OBJECT_FORMS",
-    "PARTIAL",
-    "PARTIAL_LIST",
-    "PLAIN",
-    "PROTOBUF",
-    "STREAM_FORMS",
-    "TABLE",
-    "WATCH_FORMS",
-    "YAML",
-    "Clause",
-    "Form",
-    "check_stream",
-    "clauses",
-    "form_of_error",
-    "negotiate",
-    "negotiate_plain",
-    "routes",
-]

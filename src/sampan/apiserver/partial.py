@@ -77,6 +77,3 @@ def _go_type(resource: Resource, suffix: str = "") -> str:
         return f"*unstructured.Unstructured{suffix}"
     stored = resource.storage or resource.gvk
     return f"*{stored.group.partition('.')[0] or 'core'}.{stored.kind}{suffix}"
-
-
-__all__ = ["check", "list_metadata", "metadata_of", "of_list", "of_object", "opening"]

@@ -123,6 +123,3 @@ class Patch:
         is_strategic = self._media == STRATEGIC_PATCH
         shown = gotext.value(self._value) if is_strategic else json_codec.encode(patched).decode()
         return errors.invalid("", "", [FieldError.invalid("patch", shown, why)])
-
-
-__all__ = ["APPLY_CBOR", "APPLY_YAML", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Patch", "patch_type", "read"]

@@ -27,6 +27,3 @@ class ProtobufBodies:
                 self._size -= len(self._kept.pop(next(iter(self._kept))))
         self._kept[key] = body
         return body
-
-
-__all__ = ["ProtobufBodies"]

@@ -99,6 +99,3 @@ def _is_passing(fault: Exception) -> bool:
 
 
 _BROKEN = frozenset({"ServerDisconnectedError", "ClientConnectionResetError"})
-
-
-__all__ = ["Patience", "RemoteReviewer", "ReviewFailed"]

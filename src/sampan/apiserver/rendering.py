@@ -242,6 +242,3 @@ def _compressed(rendered: Rendered, call: Call) -> Rendered:
 def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield first
     yield from rest
-
-
-__all__ = ["Rendered", "Renderer"]

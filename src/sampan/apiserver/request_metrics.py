@@ -139,6 +139,3 @@ def _scope(call: Call) -> str:
 
 def is_read_only(call: Call) -> bool:
     return call.method in _READS
-
-
-__all__ = ["RequestMetrics", "WatchCount", "is_read_only"]

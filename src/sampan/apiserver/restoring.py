@@ -84,6 +84,3 @@ def _go_kind(schema: Schema) -> str:
     if schema.type == "integer":
         return schema.format or "int64"
     return {"string": "string", "boolean": "bool", "number": "float64"}.get(schema.type, "interface")
-
-
-__all__ = ["retold"]

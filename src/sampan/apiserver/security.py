@@ -17,6 +17,3 @@ class Security:
     tokens: Tokens = field(default_factory=lambda: Tokens(()))
     audiences: Sequence[str] = ()
     """The audiences of tokens for this server."""
-
-
-__all__ = ["Security"]

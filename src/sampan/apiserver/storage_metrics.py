@@ -53,6 +53,3 @@ def _qualified(registry: Registry) -> Callable[[], Iterator[Sample]]:
             yield (name,), store.cacher.stats().items
 
     return read
-
-
-__all__ = ["export_storage"]

@@ -138,6 +138,3 @@ class UnservedDefinitions:
             await self._pipeline.serve_as(call)
         except errors.NotFound:
             return
-
-
-__all__ = ["UNSERVED", "Unserved", "UnservedDefinitions", "UnservedKinds", "message_for"]

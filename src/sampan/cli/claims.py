@@ -34,6 +34,3 @@ class Claims:
     def close(self) -> None:
         while self._held:
             self._held.popitem()[1].close()
-
-
-__all__ = ["Claims"]

@@ -251,6 +251,3 @@ def _election(name: str, given: Mapping[str, Any]) -> ElectionConfig:
         )
     except ValueError as error:
         raise CliError(f"--leader-elect-lease-duration: {error}") from None
-
-
-__all__ = ["Component", "ComponentConfig", "component_config", "component_options", "run_component"]

@@ -121,6 +121,3 @@ def tls_of(certificate: Path | None, key: Path | None, *, name: str) -> ssl.SSLC
         file.write_bytes(pair.certificate + pair.key)
         context.load_cert_chain(file)
     return context
-
-
-__all__ = ["ComponentPort", "Page", "listening", "tls_of"]

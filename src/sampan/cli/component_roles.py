@@ -97,6 +97,3 @@ def _binding(name: str, role: str, subject: Subject) -> ClusterRoleBinding:
         roleRef=RoleRef(apiGroup=_RBAC, kind="ClusterRole", name=role),
         subjects=[subject],
     )
-
-
-__all__ = ["FLEET_USER", "bindings", "ensure_component_roles", "roles"]

@@ -76,6 +76,3 @@ class ControllerAccounts:
                 await accounts.create(ServiceAccount(metadata=ObjectMeta(name=name, namespace=NAMESPACE)))
             response = await accounts.create_subresource("token", name, request, NAMESPACE)
         return str(response.status.token)
-
-
-__all__ = ["ControllerAccounts"]

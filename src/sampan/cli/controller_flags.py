@@ -121,6 +121,3 @@ def _text(flag: str, path: str | None) -> str:
         return file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise CliError(f"{flag}: cannot read {path}: {error}") from None
-
-
-__all__ = ["controller_config", "controller_options"]

@@ -35,6 +35,3 @@ def _standard() -> StorageClass:
         volumeBindingMode="WaitForFirstConsumer",
         allowVolumeExpansion=True,
     )
-
-
-__all__ = ["NAME", "default_class"]

@@ -48,6 +48,3 @@ def _last_words(where: ClusterDir, began: int) -> str:
     lines = where.log.read_bytes()[began:].decode(errors="replace").strip().splitlines()
     errors = [at for at, line in enumerate(lines) if line.startswith(_MARK)]
     return "\n".join(lines[errors[-1] :] if errors else lines).removeprefix(_MARK)
-
-
-__all__ = ["Failed", "start"]

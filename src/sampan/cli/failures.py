@@ -118,6 +118,3 @@ def _bug_message(error: Exception) -> str:
     except OSError as failure:
         return f"unexpected {shown}; the traceback cannot be written: {failure.strerror}"
     return f"unexpected {shown}; this is a bug in Sampan: please open an issue with the traceback, which is in {path}"
-
-
-__all__ = ["CliError", "expected_message", "guarded", "leaves", "one_line"]

@@ -23,6 +23,3 @@ def with_front_proxy(server: ServerConfig, pki: Pki) -> ServerConfig:
     )
     client = (pki.certificate(PROXY_CLIENT), pki.key(PROXY_CLIENT))
     return dataclasses.replace(server, front_proxy=settings, proxy_client=client)
-
-
-__all__ = ["with_front_proxy"]

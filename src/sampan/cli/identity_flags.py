@@ -359,6 +359,3 @@ def _front_proxy(given: Mapping[str, Any]) -> FrontProxySettings | None:
         group_headers=names["group_headers"],
         extra_prefixes=names["extra_headers_prefix"],
     )
-
-
-__all__ = ["OPTIONS", "authentication", "authorization", "authorization_names"]

@@ -167,6 +167,3 @@ def _size(count: float) -> str:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} {_UNITS[-1]}"
-
-
-__all__ = ["command"]

@@ -59,6 +59,3 @@ def command(**given: Any) -> None:
 
     shown = {"controllers": names, **dataclasses.asdict(config)}
     run_component(component_config(NAME, given), work, shown={"kubecontrollermanager.config.k8s.io": shown})
-
-
-__all__ = ["command"]

@@ -106,6 +106,3 @@ def _names(settings: SchedulerSettings) -> list[str]:
     if settings.config is None:
         return ["default-scheduler"]
     return [profile.scheduler_name for profile in settings.config.profiles]
-
-
-__all__ = ["command"]

@@ -198,6 +198,3 @@ async def _run(
 async def _tell(kubelet: Any) -> None:
     await kubelet.begun.wait()
     click.echo(f"kubelet has started: node {kubelet.config.name}, runtime {kubelet.runtime.name} (pid {os.getpid()})")
-
-
-__all__ = ["command"]

@@ -192,6 +192,3 @@ def _write(path: Path, access: Access, pair: Path) -> None:
     config["users"] = [{"name": "default-auth", "user": files}]
     config["contexts"] = [{"name": "default", "context": {"cluster": "default", "user": "default-auth"}}]
     kubeconfig.write(path, config)
-
-
-__all__ = ["Identity", "identity_of", "keep_client_certificate", "keep_serving_certificate"]

@@ -17,5 +17,3 @@ topologyManagerPolicy topologyManagerPolicyOptions topologyManagerScope tracing 
 volumeStatsAggPeriod
 """
 UNHEEDED = frozenset(_TEXT.split())
-
-__all__ = ["UNHEEDED"]

@@ -596,6 +596,3 @@ def _value(row: _Row, said: Any) -> Any:
         return READERS[row.kind](row.flag, said)
     except (KeyError, TypeError, ValueError):
         raise CliError(f"{row.flag or row.field}: cannot be {said!r}") from None
-
-
-__all__ = ["FLAGS_FILE", "agent_config", "flags_file", "kubelet_options", "read_config", "settings"]

@@ -100,6 +100,3 @@ def flag_ports(found: Mapping[str, Any], config: AgentConfig, *, cluster_ca: byt
         allows_anonymous=found["anonymous-auth"],
         settings=ServerSettings(has_debugging=found["enable-debugging-handlers"]),
     )
-
-
-__all__ = ["MakePorts", "cluster_ports", "flag_ports"]

@@ -95,6 +95,3 @@ READERS: dict[str, Callable[[str, Any], Any]] = {
     "time": _time,
     "size": _size,
 }
-
-
-__all__ = ["READERS"]

@@ -58,6 +58,3 @@ async def _end(folder: Path, note: RuntimeNote, images: Path) -> None:
         pass
     await asyncio.to_thread(remove_folder, folder / "kubelet" / "pods")
     await asyncio.to_thread(Hierarchy().remove, group_of(folder.parent, folder.name))
-
-
-__all__ = ["end_left_nodes"]

@@ -59,6 +59,3 @@ def certificate_names(given: Mapping[str, Any]) -> list[str]:
 
 def host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-__all__ = ["certificate_names", "host_port", "is_own", "kubelet_address", "server_addresses"]

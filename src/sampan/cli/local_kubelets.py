@@ -56,6 +56,3 @@ class LocalKubelets:
         pods = partial(fleet.pods_of, record.name)
         view = HollowView(record=record, pods=pods, find=fleet.find_pod, clock=self._clock)
         return KubeletServer(view=view, clock=self._clock)
-
-
-__all__ = ["LocalKubelets"]

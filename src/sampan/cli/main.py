@@ -61,6 +61,3 @@ def main() -> None:
         cli(prog_name="sampan")
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-__all__ = ["cli", "main"]

@@ -218,6 +218,3 @@ def _taint(text: str) -> Taint:
     if not key or effect not in _EFFECTS:
         raise CliError(f"--taint: want K=V:EFFECT with one of {', '.join(_EFFECTS)}, not {text!r}")
     return Taint(key=key, value=value, effect=effect)
-
-
-__all__ = ["command"]

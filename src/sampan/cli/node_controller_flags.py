@@ -185,6 +185,3 @@ def _with(options: Mapping[str, dict[str, Any]], command: Callable[..., Any]) ->
 
 def _name(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
-
-
-__all__ = ["node_controller_options", "node_controller_settings", "range_options"]

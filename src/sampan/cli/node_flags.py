@@ -109,6 +109,3 @@ def _stages(path: str | None) -> Path | None:
     except StageError as error:
         raise CliError(f"{flag}: {error}") from None
     return Path(path).absolute()
-
-
-__all__ = ["node_options", "nodes_config", "usable"]

@@ -207,6 +207,3 @@ async def _network(places: RuntimePlaces, clock: Clock) -> AsyncIterator[PodNetw
             await checks.end()
             if places.ends:
                 await network.remove_all()
-
-
-__all__ = ["RuntimeNote", "RuntimePlaces", "left_runtime", "runtime_maker"]

@@ -65,6 +65,3 @@ def summary(nodes: Sequence[Node], config: NodesConfig) -> str:
 def _removal(names: Sequence[str]) -> str:
     shown = " ".join(names[:_NAMES_SHOWN])
     return f"sampan node remove {shown}{' ...' if len(names) > _NAMES_SHOWN else ''}"
-
-
-__all__ = ["node_summary", "settle_hollow_taints", "summary"]

@@ -58,6 +58,3 @@ async def start_nodes(fleet: Fleet, config: NodesConfig) -> None:
             await fleet.running(fleet.names)
     except TimeoutError:
         log.warning("only %d of %d nodes are running so far", len(fleet), config.hollow_count)
-
-
-__all__ = ["FLEET", "fleet_of", "node_user", "start_nodes"]

@@ -65,6 +65,3 @@ def with_pod_ranges(
     has_ranges = bool(settings.get("allocate_node_cidrs")) and has_ipam
     cidrs = list(settings.get("cluster_cidr") or ())
     return replace(nodes, has_pod_ranges=has_ranges, cluster_cidrs=cidrs), settings
-
-
-__all__ = ["AUTO", "CRI", "DOCKER", "HOLLOW", "OCI", "PROCESS", "RUNTIMES", "NodesConfig", "with_pod_ranges"]

@@ -49,6 +49,3 @@ def own_range(identity: str) -> str:
 def node_range(cluster: str, number: int) -> str:
     """Return the pod CIDR of the node with that number, for nodes without IPAM."""
     return str(next(islice(IPv4Network(cluster).subnets(new_prefix=24), number, None)))
-
-
-__all__ = ["candidates", "node_range", "own_range", "pod_range"]

@@ -79,6 +79,3 @@ def _port(wanted: int, claims: Claims) -> int:
                 continue
             return int(probe.getsockname()[1])
     return wanted
-
-
-__all__ = ["agent_config", "group_of", "places_of"]

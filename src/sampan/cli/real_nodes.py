@@ -148,6 +148,3 @@ class RealNodes:
         status = kubelet.node.node.status
         addresses = [address.address for address in status.addresses if address.type == "InternalIP"]
         await serve_kubelet(kubelet, await asyncio.to_thread(make_ports, kubelet.config, addresses))
-
-
-__all__ = ["RealNodes"]

@@ -52,6 +52,3 @@ class Renewals:
         except (OSError, ValueError) as error:
             log.error("cannot renew a certificate: %s", error)
             return now
-
-
-__all__ = ["BEFORE_S", "Renewable", "Renewals"]

@@ -155,6 +155,3 @@ def _checked(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> 
     except (ConfigError, PolicyError, ArgumentError, UnknownPlugin) as error:
         raise CliError(f"{where}: {error}") from None
     return config
-
-
-__all__ = ["SchedulerSettings", "policy_of_map", "scheduler_options", "scheduler_settings"]

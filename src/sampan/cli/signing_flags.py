@@ -75,6 +75,3 @@ def _duration_s(given: Mapping[str, Any]) -> float:
     if seconds <= 0:
         raise CliError(f"{flag}: must be longer than nothing")
     return seconds
-
-
-__all__ = ["OPTIONS", "signing"]

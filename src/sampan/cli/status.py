@@ -68,6 +68,3 @@ def running(where: ClusterDir) -> Running | None:
         lock.release()
         return None
     return where.read_note()
-
-
-__all__ = ["command", "running"]

@@ -77,6 +77,3 @@ class Terms:
                 return await elector.run(work)
             except LeadershipLost as lost:
                 log.warning("lost leadership, standing by: %s", lost)
-
-
-__all__ = ["Terms", "TermsConfig"]

@@ -63,6 +63,3 @@ def _lines(records: list[dict[str, Any]]) -> list[str]:
 def _outcome(record: dict[str, Any]) -> str:
     revision = record.get("revision")
     return str(record.get("outcome", "")) + (f" (version {revision})" if revision else "")
-
-
-__all__ = ["command"]

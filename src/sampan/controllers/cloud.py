@@ -73,6 +73,3 @@ class CloudProvider(Protocol):
 
     @property
     def load_balancers(self) -> LoadBalancers | None: ...
-
-
-__all__ = ["CloudError", "CloudProvider", "Instances", "LoadBalancers", "Route", "Routes"]

@@ -108,6 +108,3 @@ class Descriptor:
         module, _, function = self.factory.partition(":")
         controller: Controller | None = getattr(import_module(module), function)(parts)
         return controller
-
-
-__all__ = ["ControllerConfig", "Descriptor", "Parts"]

@@ -30,6 +30,3 @@ async def for_each(items: Iterable[T], act: Callable[[T], Awaitable[None]], *, w
 def raise_first(failures: list[Exception]) -> None:
     if failures:
         raise failures[0]
-
-
-__all__ = ["for_each", "raise_first"]

@@ -238,5 +238,3 @@ CONTROLLERS = (
         factory="sampan.controllers.nodes.ttl:make",
     ),
 )
-
-__all__ = ["CONTROLLERS"]

@@ -171,16 +171,3 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     if toleration.operator == "Exists":
         return True
     return toleration.operator in ("", "Equal") and toleration.value == taint.value
-
-
-__all__ = [
-    "Amounts",
-    "admit",
-    "allocatable_of",
-    "amounts_of",
-    "is_for_want_of_room",
-    "is_matched",
-    "lacking",
-    "ports_of",
-    "tolerates",
-]

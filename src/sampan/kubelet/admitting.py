@@ -68,6 +68,3 @@ class Admitting:
         record.stage = Stage.TERMINATED
         self._statuses.set_pod_status(record, rejected(record.pod, verdict, self._clock.now()))
         self._statuses.finish(record)
-
-
-__all__ = ["Admitting"]

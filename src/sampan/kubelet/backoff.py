@@ -47,6 +47,3 @@ class BackOff:
 
     def _is_forgotten(self, failed_at: float) -> bool:
         return failed_at - self.since > FORGOTTEN_S
-
-
-__all__ = ["FIRST_S", "FORGOTTEN_S", "MOST_S", "BackOff"]

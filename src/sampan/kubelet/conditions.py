@@ -124,18 +124,3 @@ def merged(pod: Pod, old: Sequence[PodCondition], said: Mapping[str, Said], now:
             )
         )
     return conditions
-
-
-__all__ = [
-    "CONTAINERS_READY",
-    "INITIALIZED",
-    "OWN",
-    "READY",
-    "READY_TO_START",
-    "SCHEDULED",
-    "containers_ready",
-    "initialized",
-    "merged",
-    "own_conditions",
-    "ready",
-]

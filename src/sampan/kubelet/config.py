@@ -20,6 +20,3 @@ class KubeletConfig:
     has_events: bool = True
     longest_pause_s: float = 300.0
     """Upper limit of the restart back-off of a container."""
-
-
-__all__ = ["KUBELET_VERSION", "PORT", "KubeletConfig"]

@@ -168,6 +168,3 @@ def _judge(
         status.ready = ended is not None and ended.exitCode == 0
     else:
         status.ready = bool(status.started and report is not None and report.is_ready)
-
-
-__all__ = ["CONTAINER_CREATING", "POD_INITIALIZING", "Waiting", "container_statuses"]

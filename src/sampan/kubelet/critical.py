@@ -12,6 +12,3 @@ CRITICAL = 2_000_000_000
 def is_critical(pod: Pod) -> bool:
     is_own = source_of(pod) != API or MIRROR in pod.metadata.annotations
     return is_own or (pod.spec.priority or 0) >= CRITICAL
-
-
-__all__ = ["CRITICAL", "is_critical"]

@@ -12,6 +12,3 @@ def deadline_left_s(pod: Pod, status: PodStatus, now: float) -> float | None:
     if pod.spec.activeDeadlineSeconds is None or status.startTime is None:
         return None
     return times.parse_time(status.startTime) + pod.spec.activeDeadlineSeconds - now
-
-
-__all__ = ["EXCEEDED", "deadline_left_s"]

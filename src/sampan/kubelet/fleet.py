@@ -295,6 +295,3 @@ class Fleet:
         if not self._config.has_events:
             return None
         return EventRecorder(client=client, clock=self._clock, component=COMPONENT, activity=self.activity)
-
-
-__all__ = ["COMPONENT", "Fleet", "by_node"]

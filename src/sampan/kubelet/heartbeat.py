@@ -121,6 +121,3 @@ class Heartbeat:
             acquireTime=lease.spec.acquireTime,
         )
         return lease
-
-
-__all__ = ["LEASES", "Heartbeat"]

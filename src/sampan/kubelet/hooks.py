@@ -107,6 +107,3 @@ async def _get(url: str, headers: dict[str, str]) -> None:
 def _shown(pod: Pod) -> str:
     meta = pod.metadata
     return f"{meta.name}_{meta.namespace}({meta.uid})"
-
-
-__all__ = ["HookFailed", "Hooks"]

@@ -200,21 +200,3 @@ def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
 
 def is_ready(status: NodeStatus) -> bool:
     return any(condition.type == READY and condition.status == "True" for condition in status.conditions)
-
-
-__all__ = [
-    "ARCH",
-    "CONTROLLER_ATTACHES",
-    "DISK_PRESSURE",
-    "MEMORY_PRESSURE",
-    "OS",
-    "PID_PRESSURE",
-    "READY",
-    "Machine",
-    "Said",
-    "has_changed",
-    "is_ready",
-    "node_status",
-    "own_labels",
-    "status_patch",
-]

@@ -164,6 +164,3 @@ def _config_maps(pod: Pod) -> Iterator[str]:
         for source in volume.projected.sources or () if volume.projected is not None else ():
             if source.configMap is not None:
                 yield source.configMap.name
-
-
-__all__ = ["NotSynced", "ObjectKey", "PodObjects", "references"]

@@ -102,6 +102,3 @@ def _count_container(count: _Count, pod: Pod, container: Container, status: Cont
         count.waiting += 1
     else:
         count.unknown += 1
-
-
-__all__ = ["FAILED", "PENDING", "RUNNING", "SUCCEEDED", "TERMINAL", "pod_phase"]

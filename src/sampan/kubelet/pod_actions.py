@@ -115,6 +115,3 @@ def stop_order(pod: Pod, report: PodReport) -> Sequence[str]:
     if others:
         return others
     return [name for name in reversed(sidecars) if name in running][:1]
-
-
-__all__ = ["PodActions", "compute_pod_actions", "ephemeral_to_start", "stop_order"]

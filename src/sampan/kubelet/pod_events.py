@@ -101,6 +101,3 @@ def _field_path(pod: Pod, name: str) -> str:
 def full_name(pod: Pod) -> str:
     meta = pod.metadata
     return f"{meta.name}_{meta.namespace}({meta.uid})"
-
-
-__all__ = ["PodEvents", "full_name"]

@@ -22,6 +22,3 @@ def from_api(pod: Pod) -> Pod:
         return pod
     meta = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, SOURCE: API})
     return msgspec.structs.replace(pod, metadata=meta)
-
-
-__all__ = ["API", "MIRROR", "SOURCE", "from_api", "source_of"]

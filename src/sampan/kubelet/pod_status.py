@@ -235,6 +235,3 @@ def rejected(pod: Pod, verdict: Verdict, now: float) -> PodStatus:
         qosClass=pod.status.qosClass or qos_class(pod.spec),
         startTime=pod.status.startTime or times.format_time(now),
     )
-
-
-__all__ = ["WHOLE_POD", "Facts", "Verdict", "finished", "generate", "may_run", "merge", "rejected"]

@@ -80,6 +80,3 @@ def _size(pod: Pod) -> tuple[int, ...]:
 
 def _asked(pod: Pod) -> Amounts:
     return {**amounts_of(pod), "pods": 1}
-
-
-__all__ = ["PREEMPTED", "no_room", "victims"]

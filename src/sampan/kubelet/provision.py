@@ -83,6 +83,3 @@ class Provision(Protocol):
 
     async def clean_up(self, pod: Pod) -> None:
         """Remove everything that was created for the pod, including its logs."""
-
-
-__all__ = ["AlreadyTold", "AnyContainer", "Kill", "Provision"]

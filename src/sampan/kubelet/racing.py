@@ -27,6 +27,3 @@ async def unless(sooner: Coroutine[Any, Any, object], work: Coroutine[Any, Any, 
         for future in both:
             future.cancel()
         await asyncio.gather(*both, return_exceptions=True)
-
-
-__all__ = ["GivenUp", "unless"]

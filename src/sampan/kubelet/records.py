@@ -136,5 +136,3 @@ class PodRecord:
 
 Records = dict[str, PodRecord]
 """Pod records by UID."""
-
-__all__ = ["NodeRecord", "PodRecord", "Records", "Stage"]

@@ -61,15 +61,3 @@ def _rule(container: Container, exit_code: int) -> str:
         if codes is not None and (exit_code in codes.values) == (codes.operator == "In"):
             return rule.action
     return ""
-
-
-__all__ = [
-    "ALWAYS",
-    "NEVER",
-    "ON_FAILURE",
-    "is_sidecar",
-    "may_restart_all",
-    "restarts",
-    "restarts_all",
-    "restarts_on_failure",
-]

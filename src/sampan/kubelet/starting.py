@@ -163,6 +163,3 @@ def _back_off(record: PodRecord, key: str, most_s: float = MOST_S) -> BackOff:
     if record.back_offs is None:
         record.back_offs = {}
     return record.back_offs.setdefault(key, BackOff(most_s=most_s))
-
-
-__all__ = ["CONFIG_ERROR", "PULL_BACK_OFF", "RUN_ERROR", "Starter", "pull_back_off"]

@@ -99,6 +99,3 @@ class StatusManager:
         meta = record.pod.metadata
         options = Delete(grace_period_s=0, uid=meta.uid)
         await record.kubelet.client.of(Pod).delete(meta.name, meta.namespace, options=options)
-
-
-__all__ = ["StatusManager"]

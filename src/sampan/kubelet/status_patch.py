@@ -51,6 +51,3 @@ def _changed(old: PodCondition | None, new: PodCondition) -> dict[str, Any]:
     value: dict[str, Any] = json.to_value(new)
     gone = set(json.to_value(old)) - set(value) if old is not None else ()
     return value | dict.fromkeys(gone)
-
-
-__all__ = ["status_patch"]

@@ -383,6 +383,3 @@ def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
     spec = pod.spec
     containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
     return next((container for container in containers if container.name == name), None)
-
-
-__all__ = ["SyncLoop"]

@@ -39,6 +39,3 @@ class Activity:
         happened = self._steps != self._told
         self._told = self._steps
         return happened
-
-
-__all__ = ["Activity"]

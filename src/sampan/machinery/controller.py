@@ -194,17 +194,3 @@ class ControllerRunner:
         if not isinstance(error, errors.ApiError):
             return False
         return isinstance(error, errors.Conflict) or error.has_cause(_NAMESPACE_TERMINATING)
-
-
-__all__ = [
-    "Controller",
-    "ControllerRunner",
-    "Feeding",
-    "Keys",
-    "NotYet",
-    "Periodic",
-    "RunnerConfig",
-    "RunnerStats",
-    "Watch",
-    "no_keys",
-]

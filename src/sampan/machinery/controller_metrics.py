@@ -36,6 +36,3 @@ def export_controllers(metrics: Metrics, runners: Callable[[], Sequence[Controll
 
     for name, kind, help, value in _VALUES:
         metrics.function(name, help, each(value), ("name",), kind)
-
-
-__all__ = ["export_controllers"]

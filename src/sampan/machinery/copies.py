@@ -14,6 +14,3 @@ def copy_of(obj: T) -> T:
     if isinstance(obj, Unstructured):
         return type(obj).from_value(json.read_any(json.encode(obj.to_value())))
     return json.read(json.encode(obj), type(obj))
-
-
-__all__ = ["copy_of"]

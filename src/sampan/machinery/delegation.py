@@ -71,6 +71,3 @@ class Delegation:
 
 def _path(verb: str, path: str) -> NonResourceAttributes:
     return NonResourceAttributes(verb=verb, path=path)
-
-
-__all__ = ["ANONYMOUS", "Delegation", "Verdict"]

@@ -31,6 +31,3 @@ def raise_descriptor_limit() -> int:
 def descriptor_limit() -> int:
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _UNBOUNDED if soft == resource.RLIM_INFINITY else soft
-
-
-__all__ = ["descriptor_limit", "raise_descriptor_limit"]

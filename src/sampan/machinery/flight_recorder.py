@@ -70,6 +70,3 @@ class FlightRecorder:
             for record in list(self._ring)
             if (uid and record.uid == uid) or (subject and record.subject == subject)
         )
-
-
-__all__ = ["CAPACITY", "FlightRecorder", "Record"]

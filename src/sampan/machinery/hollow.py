@@ -33,6 +33,3 @@ def is_hollow_address(address: str) -> bool:
         return ipaddress.ip_address(address) in _NODE_NETWORK
     except ValueError:
         return False
-
-
-__all__ = ["HOLLOW", "NODE_RANGE", "RUNTIME_ANNOTATION", "is_hollow_address", "is_hollow_node"]

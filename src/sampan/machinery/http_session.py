@@ -69,6 +69,3 @@ async def get_following(
                 return
             url = target
     raise TooManyRedirects(f"stopped after {_MAX_REDIRECTS} redirects")
-
-
-__all__ = ["REDIRECTS", "HttpSession", "TooManyRedirects", "get_following"]

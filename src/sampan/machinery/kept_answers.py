@@ -38,6 +38,3 @@ class KeptAnswers(Generic[Key, Answer]):
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
-
-
-__all__ = ["KeptAnswers"]

@@ -31,6 +31,3 @@ class KeyedLocks:
                 self._locks[key] = lock, users - 1
             else:
                 del self._locks[key]
-
-
-__all__ = ["KeyedLocks"]

@@ -190,6 +190,3 @@ class LeaderElector:
             await self._write(released(self._lease.spec, self._clock.now()))
         except (errors.ApiError, ConnectionFailed) as failure:
             log.debug("cannot release lease %s: %s", self._config.name, failure)
-
-
-__all__ = ["ElectionConfig", "LeaderElector", "LeadershipLost", "Observed", "claim", "released"]

@@ -147,6 +147,3 @@ class LoopWatchdog:
 def _place(frame: FrameType) -> str:
     code = frame.f_code
     return f"{code.co_filename}:{frame.f_lineno} {code.co_qualname}"
-
-
-__all__ = ["Describe", "LoopWatchdog", "Stall"]

@@ -56,6 +56,3 @@ class MemoryTrimmer:
         self._timer, self._freed = None, 0
         if self._trim is not None:
             threading.Thread(target=self._trim, name="memory trimmer", daemon=True).start()
-
-
-__all__ = ["MemoryTrimmer"]

@@ -182,6 +182,3 @@ def _number(value: float) -> str:
         return "-Inf"
     whole = int(value) if value == value else 0
     return str(whole) if value == whole and abs(whole) < 1 << 53 else repr(float(value)).replace("nan", "NaN")
-
-
-__all__ = ["CONTENT_TYPE", "DURATION_BUCKETS", "Distribution", "Family", "Metrics", "Number"]

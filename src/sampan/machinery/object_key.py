@@ -15,6 +15,3 @@ class Key(NamedTuple):
 def key_of(obj: Any) -> Key:
     meta = obj.metadata
     return Key(meta.namespace, meta.name)
-
-
-__all__ = ["Key", "key_of"]

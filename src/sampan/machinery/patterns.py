@@ -78,6 +78,3 @@ def _encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text).encode()
-
-
-__all__ = ["Pattern", "PatternError", "compile_pattern"]

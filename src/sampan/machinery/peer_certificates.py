@@ -30,6 +30,3 @@ def read_peer(certificate: Mapping[str, Any]) -> PeerCertificate:
         organizations=tuple(str(value) for key, value in pairs if key == "organizationName"),
         expires=ssl.cert_time_to_seconds(certificate["notAfter"]) if "notAfter" in certificate else float("inf"),
     )
-
-
-__all__ = ["PeerCertificate", "read_peer"]

@@ -85,13 +85,3 @@ def _decode(kind: bytes, lines: Sequence[bytes]) -> PemBlock | None:
 
 def _text(part: bytes) -> str:
     return part.strip().decode("utf-8", "replace")
-
-
-__all__ = [
-    "CERTIFICATE",
-    "CERTIFICATE_REQUEST",
-    "PRIVATE_KEY_SUFFIX",
-    "PemBlock",
-    "count_markers",
-    "read_blocks",
-]

@@ -47,6 +47,3 @@ def _has_content(path: Path, content: bytes) -> bool:
         if not is_private or about.st_uid != os.geteuid() or about.st_size != len(content):
             return False
         return present.read(len(content) + 1) == content
-
-
-__all__ = ["write_private"]

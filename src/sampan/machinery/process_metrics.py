@@ -94,6 +94,3 @@ class LoopLag:
             if self._on_beat is not None:
                 self._on_beat()
             due = now + self._interval_s
-
-
-__all__ = ["LAG_INTERVAL_S", "LoopLag", "export_process"]

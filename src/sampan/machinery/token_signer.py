@@ -68,6 +68,3 @@ def key_id(key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey) -> str:
 
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
-
-
-__all__ = ["TokenSigner", "key_id"]

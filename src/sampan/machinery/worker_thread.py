@@ -75,6 +75,3 @@ def _finish(future: asyncio.Future[Any], result: Any, error: BaseException | Non
         future.set_exception(error)
     else:
         future.set_result(result)
-
-
-__all__ = ["WorkerThread"]

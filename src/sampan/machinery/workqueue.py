@@ -252,6 +252,3 @@ class WorkQueue(Generic[K]):
             if not getter.done():
                 getter.set_result(None)
                 return
-
-
-__all__ = ["Backoff", "QueueStats", "ShutDown", "WorkQueue"]

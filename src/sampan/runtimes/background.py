@@ -31,6 +31,3 @@ class Background:
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-__all__ = ["Background"]

@@ -178,19 +178,3 @@ class ContainerConfig:
     namespaces: Namespaces = field(default_factory=Namespaces)
     security: Security = field(default_factory=Security)
     resources: Resources = field(default_factory=Resources)
-
-
-__all__ = [
-    "ContainerConfig",
-    "Device",
-    "Dns",
-    "Mount",
-    "NamespaceMode",
-    "Namespaces",
-    "PortMapping",
-    "Profile",
-    "Propagation",
-    "Resources",
-    "SandboxConfig",
-    "Security",
-]

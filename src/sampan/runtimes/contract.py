@@ -268,28 +268,3 @@ class Runtime(Protocol):
 
     async def reopen_log(self, pod: Pod, container: str) -> None:
         """Continue the log in a new file at the same path, after log rotation has renamed the old one."""
-
-
-__all__ = [
-    "COMPLETED",
-    "CREATED",
-    "ERROR",
-    "EXITED",
-    "NOTHING",
-    "OOM_KILLED",
-    "RUNNING",
-    "UNKNOWN",
-    "ContainerReport",
-    "Handler",
-    "ImageInfo",
-    "PodReport",
-    "Pulled",
-    "Runtime",
-    "RuntimeFailure",
-    "RuntimeStatus",
-    "Told",
-    "UnknownHandler",
-    "Unsupported",
-    "Usage",
-    "User",
-]

@@ -25,6 +25,3 @@ class CpuRates:
 
     def forget(self, id: str) -> None:
         self._last.pop(id, None)
-
-
-__all__ = ["CpuRates"]

@@ -197,6 +197,3 @@ class EngineRuntime(ABC):
         self._rates.forget(container.id)
         if container.log_path:
             Path(container.log_path).unlink(missing_ok=True)
-
-
-__all__ = ["EngineRuntime", "EngineView"]

@@ -62,6 +62,3 @@ class EngineImages(ABC):
             with contextlib.suppress(RuntimeFailure):
                 return Pulled(await self._fetch(reference, who), who)
         return Pulled(await self._fetch(reference, None))
-
-
-__all__ = ["PULL_FAILED", "EngineImages"]

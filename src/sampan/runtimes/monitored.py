@@ -342,6 +342,3 @@ def _signal_number(name: str) -> int:
         return int(name)
     full = name if name.startswith("SIG") else f"SIG{name}"
     return signal.Signals[full] if full in signal.Signals.__members__ else signal.SIGTERM
-
-
-__all__ = ["KILLED", "MonitoredRuntime"]

@@ -60,6 +60,3 @@ class NoNetwork:
 
     def addresses(self, uid: str) -> Sequence[str]:
         return ()
-
-
-__all__ = ["EngineNetwork", "NoNetwork", "PodNetwork"]

@@ -21,6 +21,3 @@ def allowed(score: int) -> int:
 
 def may_lower() -> bool:
     return bool(held_capabilities() >> _SYS_RESOURCE & 1)
-
-
-__all__ = ["allowed", "may_lower"]

@@ -32,6 +32,3 @@ async def connected(port: int, network: Path | None) -> tuple[asyncio.StreamRead
     except BaseException:
         link.close()
         raise
-
-
-__all__ = ["connected"]

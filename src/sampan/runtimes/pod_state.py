@@ -104,6 +104,3 @@ def _container(record: ContainerRecord, runtime: str) -> ContainerReport:
         is_ready=is_running,
         user=record.user,
     )
-
-
-__all__ = ["PodState", "new_container", "new_sandbox", "report"]

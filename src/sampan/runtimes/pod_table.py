@@ -185,6 +185,3 @@ class PodTable:
 def ended_reason(reason: str, exit_code: int) -> str:
     """Return the reason reported by the engine, or else Error or Completed, depending on the exit code."""
     return reason or (contract.ERROR if exit_code else contract.COMPLETED)
-
-
-__all__ = ["PodTable", "SeenContainer", "SeenPod", "SeenSandbox", "ended_reason"]

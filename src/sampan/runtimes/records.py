@@ -129,6 +129,3 @@ def _write(path: Path, content: bytes) -> None:
     scratch = path.with_name(f".{path.name}.new")
     scratch.write_bytes(content)
     os.replace(scratch, path)
-
-
-__all__ = ["ContainerRecord", "Records", "SandboxRecord", "as_path"]

@@ -17,6 +17,3 @@ def resolv_conf(dns: Dns | None) -> str:
     lines = [f"search {' '.join(dns.searches)}\n"] if dns.searches else []
     lines += [f"nameserver {server}\n" for server in dns.servers]
     return "".join([*lines, f"options {' '.join(dns.options)}\n" if dns.options else ""])
-
-
-__all__ = ["resolv_conf"]

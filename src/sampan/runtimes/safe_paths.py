@@ -240,6 +240,3 @@ def inside(root: Path, path: str) -> Path:
             done = root
         remaining = _parts(target) + remaining
     return done
-
-
-__all__ = ["Root", "UnsafePath", "inside", "open_file", "opened_root", "read_file"]

@@ -41,6 +41,3 @@ class SandboxConfigs:
 
     def _path(self, uid: str) -> Path:
         return self._folder / f"{uid}.json"
-
-
-__all__ = ["SandboxConfigs"]

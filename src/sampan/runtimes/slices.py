@@ -35,6 +35,3 @@ async def end_slice(uid: str) -> None:
         finally:
             if process.returncode is None:
                 process.kill()
-
-
-__all__ = ["end_slice", "group_parent", "slice_of"]

@@ -42,6 +42,3 @@ async def collected(stream: ProcessStream, most: int = 16 << 20) -> tuple[int, b
     finally:
         await stream.close()
     return code, bytes(out[STDOUT]), bytes(out[STDERR])
-
-
-__all__ = ["STDERR", "STDOUT", "ProcessStream", "collected"]

@@ -35,6 +35,3 @@ def remove_tree(folder: Path) -> None:
         done = subprocess.run(command, capture_output=True, check=False, text=True)
         if done.returncode:
             raise OSError((done.stderr.strip().splitlines() or [f"{folder} cannot be removed"])[-1]) from None
-
-
-__all__ = ["entries", "remove_tree"]

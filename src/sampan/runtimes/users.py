@@ -40,6 +40,3 @@ def parse_id(text: str) -> int | None:
     if not 0 <= value <= LARGEST_ID:
         raise BadUser(f"id {text[:40]} is out of range: it must be between 0 and {LARGEST_ID}")
     return value
-
-
-__all__ = ["LARGEST_ID", "BadUser", "ImageUser", "parse_id", "parse_user"]

@@ -83,6 +83,3 @@ def pods_of(term: PodAffinityTerm, namespace: str) -> PodSelector:
 
 def of_kind(terms: Iterable[Term], kind: TermKind) -> tuple[Term, ...]:
     return tuple(term for term in terms if term.kind is kind)
-
-
-__all__ = ["Term", "TermKind", "TermTable", "of_kind", "pods_of"]

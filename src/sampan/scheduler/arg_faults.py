@@ -194,17 +194,3 @@ def _constraint(one: Any, path: Path) -> list[FieldError]:
         detail = "constraint must not define a selector, as they deduced for each pod"
         errors.append(FieldError.forbidden(path / "labelSelector", detail))
     return errors
-
-
-__all__ = [
-    "added_affinity",
-    "balanced",
-    "binding",
-    "fit",
-    "in_range",
-    "preemption",
-    "refuse",
-    "shape",
-    "spread",
-    "timeouts",
-]

@@ -28,6 +28,3 @@ def grown(array: NDArray[A], size: int, fill: Any = 0) -> NDArray[A]:
     larger = np.full((*array.shape[:-1], size), fill, dtype=array.dtype)
     larger[..., : array.shape[-1]] = array
     return larger
-
-
-__all__ = ["Codes", "Flags", "Ints", "Rows", "count_of", "grown", "numbers_of"]

@@ -141,6 +141,3 @@ class Binder:
         self._failures.refused(queued, status)
         if is_freed:
             self._feed.freed(queued.info)
-
-
-__all__ = ["Binder"]

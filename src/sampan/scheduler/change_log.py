@@ -32,6 +32,3 @@ class ChangeLog:
         if position < self._base:
             return None
         return np.array(sorted(set(self._rows[position - self._base :])), dtype=np.intp)
-
-
-__all__ = ["ChangeLog"]

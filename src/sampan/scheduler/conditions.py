@@ -37,14 +37,3 @@ def status_patch(
 
 def condition(pod: Pod, type: str) -> PodCondition | None:
     return next((candidate for candidate in pod.status.conditions if candidate.type == type), None)
-
-
-__all__ = [
-    "DISRUPTION_TARGET",
-    "POD_SCHEDULED",
-    "PREEMPTED",
-    "SCHEDULER_ERROR",
-    "UNSCHEDULABLE",
-    "condition",
-    "status_patch",
-]

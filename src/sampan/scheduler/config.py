@@ -79,6 +79,3 @@ class SchedulerConfig:
     """How long scheduling continues before it yields to other tasks of the event loop, in seconds."""
     most_bindings: int = 256
     """The maximum number of concurrent bindings."""
-
-
-__all__ = ["DEFAULT_PLUGINS", "PluginChoice", "PointChoice", "ProfileConfig", "SchedulerConfig"]

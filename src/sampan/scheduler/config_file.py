@@ -284,6 +284,3 @@ def _choices(given: Sequence[_Plugin]) -> list[PluginChoice]:
 
 def _args(given: Sequence[_PluginConfig]) -> Mapping[str, Mapping[str, Any]]:
     return {config.name: config.args for config in given}
-
-
-__all__ = ["API_VERSION", "KIND", "ConfigError", "parse_config", "parse_text"]

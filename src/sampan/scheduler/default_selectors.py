@@ -71,6 +71,3 @@ class DefaultSelectors:
 
 def _controller(pod: Pod) -> Any:
     return next((owner for owner in pod.metadata.ownerReferences if owner.controller), None)
-
-
-__all__ = ["DefaultSelectors"]

@@ -49,6 +49,3 @@ class Diagnosis:
             for reason in verdict.reasons:
                 counts[reason] += count
         return sorted(f"{count} {reason}" for reason, count in counts.items())
-
-
-__all__ = ["NO_NODES", "Diagnosis"]

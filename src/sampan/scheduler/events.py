@@ -113,6 +113,3 @@ class Events:
         self._seen.move_to_end(key)
         if len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
-
-
-__all__ = ["NORMAL", "WARNING", "Events"]

@@ -87,6 +87,3 @@ class Evictions:
         except (errors.NotFound, errors.Conflict):
             return False
         return True
-
-
-__all__ = ["Evictions"]

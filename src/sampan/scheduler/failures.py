@@ -117,6 +117,3 @@ class Failures:
     def _count(self, result: str, queued: Queued) -> None:
         profile = queued.info.pod.spec.schedulerName or DEFAULT_SCHEDULER
         self._metrics.attempted(result, profile, time.perf_counter() - queued.began)
-
-
-__all__ = ["Failures"]

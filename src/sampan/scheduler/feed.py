@@ -212,6 +212,3 @@ def pod_changes(old: Pod, new: Pod) -> list[Action]:
             actions.append(Action.UPDATE_GATES)
         actions += [Action.UPDATE_REQUESTS, Action.UPDATE]
     return actions
-
-
-__all__ = ["LIVING", "Feed", "node_changes", "pod_changes"]

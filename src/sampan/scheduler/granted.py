@@ -84,6 +84,3 @@ def _most(lists: Sequence[_Requests]) -> dict[str, str]:
             if name not in maxima or quantity.parse(amount) > quantity.parse(maxima[name]):
                 maxima[name] = amount
     return maxima
-
-
-__all__ = ["spec_as_granted"]

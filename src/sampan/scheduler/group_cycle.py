@@ -168,6 +168,3 @@ class GroupCycle:
 
 def _plugins(why: Diagnosis | Status) -> set[str]:
     return {why.plugin} if isinstance(why, Status) else set(why.plugins)
-
-
-__all__ = ["GroupCycle"]

@@ -64,6 +64,3 @@ class History:
                     message=decision.message,
                     nominated=decision.nominated,
                 )
-
-
-__all__ = ["Decision", "History"]

@@ -79,6 +79,3 @@ def _integer(text: str) -> int | None:
     except ValueError:
         return None
     return number if number is not None and -(2**63) <= number < 2**63 else None
-
-
-__all__ = ["MISSING", "LabelColumn"]

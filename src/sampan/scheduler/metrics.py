@@ -144,6 +144,3 @@ class SchedulerMetrics:
             profile = queued.info.pod.spec.schedulerName or "default-scheduler"
             counts.update((plugin, profile) for plugin in queued.plugins)
         return ((labels, count) for labels, count in counts.items())
-
-
-__all__ = ["ERROR", "SCHEDULED", "UNSCHEDULABLE", "SchedulerMetrics"]

@@ -110,17 +110,3 @@ def declared_features(spec: PodSpec) -> frozenset[str]:
 def concerning_volumes(spec: PodSpec) -> Sequence[Volume]:
     """Return the volumes that may restrict the choice of a node."""
     return [volume for volume in spec.volumes if not any(getattr(volume, kind) for kind in _UNCONCERNING)]
-
-
-__all__ = [
-    "CPU",
-    "EPHEMERAL_STORAGE",
-    "MEMORY",
-    "PODS",
-    "Needs",
-    "NeedsTable",
-    "amounts",
-    "concerning_volumes",
-    "declared_features",
-    "needs_key",
-]

@@ -106,6 +106,3 @@ def scattered(values: dict[int, int], size: int) -> Ints:
     if values:
         dense[list(values)] = list(values.values())
     return dense
-
-
-__all__ = ["HostPort", "Images", "TaintKey", "TaintSets", "UsedPorts", "host_ports", "scattered"]

@@ -97,14 +97,3 @@ def named_nodes(spec: PodSpec) -> frozenset[str] | None:
             return None
         names |= set.intersection(*named)
     return frozenset(names)
-
-
-__all__ = [
-    "has_requirements",
-    "matches",
-    "matches_any",
-    "matches_label",
-    "named_nodes",
-    "required_nodes",
-    "required_terms",
-]

@@ -275,6 +275,3 @@ def amount_of(name: str, text: str | None) -> int:
 
 def _shape_changed(old: Node, new: Node) -> bool:
     return old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints
-
-
-__all__ = ["CPU_AT", "MEMORY_AT", "PODS_AT", "STORAGE_AT", "NodeTable", "amount_of"]

@@ -45,6 +45,3 @@ class Nominations:
     def behind(self, info: PodInfo, node: str) -> list[PodInfo]:
         """Return the pods nominated to the node whose priority is lower than that of this pod."""
         return [other for other in self.by_node.get(node, {}).values() if other.priority < info.priority]
-
-
-__all__ = ["Nominations"]

@@ -24,6 +24,3 @@ def stretched(scores: Ints) -> Ints:
     if highest == lowest:
         return np.zeros_like(scores)
     return (MAX_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
-
-
-__all__ = ["MAX_SCORE", "proportional", "stretched"]

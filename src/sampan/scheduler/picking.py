@@ -31,6 +31,3 @@ class Seeded:
 
 
 Picker = InTurn | Seeded
-
-
-__all__ = ["InTurn", "Picker", "Seeded"]

@@ -19,6 +19,3 @@ def read_args(args: Mapping[str, Any], type: type[T]) -> T:
         return msgspec.convert(fields, type)
     except msgspec.ValidationError as error:
         raise ArgumentError(str(error)) from error
-
-
-__all__ = ["ArgumentError", "read_args"]

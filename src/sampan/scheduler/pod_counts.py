@@ -143,6 +143,3 @@ def _count(group: LabelGroup, row: int, by: int) -> None:
         tally = ref()
         if tally is not None:
             tally.add(row, by)
-
-
-__all__ = ["PodCounts"]

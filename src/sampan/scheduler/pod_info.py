@@ -79,6 +79,3 @@ class PodTable:
         if terms is None:
             terms = by_namespace[namespace] = self.terms.of(needs.spec, namespace)
         return terms
-
-
-__all__ = ["DEFAULT_SCHEDULER", "PodInfo", "PodTable"]

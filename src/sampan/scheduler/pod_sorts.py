@@ -56,6 +56,3 @@ class Sort(NamedTuple):
         if group.is_terminating and not self.with_terminating:
             return False
         return all(selector.matches(group, namespaces) for selector in self.selectors)
-
-
-__all__ = ["LabelGroup", "NamespaceLabels", "PodSelector", "Sort"]

@@ -331,6 +331,3 @@ class SchedulingQueue:
                 self._incoming(ACTIVE, POPPED_EARLY)
                 return queued
         return None
-
-
-__all__ = ["Gate", "Hints", "Incoming", "SchedulingQueue", "SortKey"]

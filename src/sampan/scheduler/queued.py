@@ -52,21 +52,3 @@ class Queued:
     @property
     def uid(self) -> str:
         return self.info.uid
-
-
-__all__ = [
-    "ACTIVATED",
-    "ACTIVE",
-    "ATTEMPT_FAILED",
-    "BACKOFF",
-    "BACKOFF_COMPLETE",
-    "FLUSHED",
-    "GATED",
-    "POD_ADDED",
-    "POD_UPDATED",
-    "POPPED_EARLY",
-    "TAKEN",
-    "UNSCHEDULABLE",
-    "QueueConfig",
-    "Queued",
-]

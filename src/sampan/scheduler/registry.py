@@ -158,5 +158,3 @@ def silent_about_events(profiles: Iterable[Profile]) -> frozenset[str]:
 
 
 _REFUSING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
-
-__all__ = ["PLUGINS", "UnknownPlugin", "hints_of", "load", "make_profile", "preload", "silent_about_events"]

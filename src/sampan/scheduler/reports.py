@@ -22,6 +22,3 @@ def followed(handle: Handle, type: type[T], resource: Resource) -> Informer[T]:
 
         informer.subscribe(tell)
     return informer
-
-
-__all__ = ["followed"]

@@ -32,6 +32,3 @@ def considered(table: NodeTable, needs: Needs, name: str, rows: Rows, *, nonzero
     if not request and "/" in name:
         return np.zeros_like(allocatable), np.zeros_like(allocatable)
     return table.requested[at, rows] + request, allocatable
-
-
-__all__ = ["DEFAULT_RESOURCES", "ResourceSpec", "considered"]

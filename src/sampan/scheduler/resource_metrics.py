@@ -56,6 +56,3 @@ def _written(samples: dict[str, list[Sample]]) -> str:
     for name, description, _ in _FAMILIES:
         metrics.function(name, description, partial(samples.__getitem__, name), _LABELS)
     return metrics.text()
-
-
-__all__ = ["RESOURCES", "resource_text"]

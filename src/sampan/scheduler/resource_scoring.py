@@ -125,6 +125,3 @@ def _deviation(fractions: Any, has: Any) -> Any:
             low = np.where(has, fractions, np.inf).min(axis=0)
             deviation = np.where(pair, (high - low) / 2, deviation)
     return np.where(counted > 1, deviation, 0.0)
-
-
-__all__ = ["MAX_SCORE", "Amounts", "RequestedToCapacity", "Strategy", "balanced", "least_allocated", "most_allocated"]

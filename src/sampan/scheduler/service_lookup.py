@@ -37,6 +37,3 @@ class ServiceLookup:
 
     def _changed(self, old: Any, new: Any) -> None:
         self._kept.clear()
-
-
-__all__ = ["ServiceLookup"]

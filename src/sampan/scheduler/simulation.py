@@ -83,6 +83,3 @@ class _Nowhere:
 
     async def close(self) -> None:
         pass
-
-
-__all__ = ["Simulation"]

@@ -55,6 +55,3 @@ class Buckets(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter([thing for bucket in self._buckets.values() for thing in bucket])
-
-
-__all__ = ["Bucket", "Buckets", "bucket_of", "buckets_of"]

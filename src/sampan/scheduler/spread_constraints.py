@@ -106,6 +106,3 @@ class Spread:
         if self.constraint.honors_taints:
             mask &= ~kept_off(table.taints.sets, self._spec.tolerations)[table.taints.codes[rows]]
         return mask
-
-
-__all__ = ["HARD", "HOSTNAME", "SOFT", "Constraint", "Spread", "read"]

@@ -77,6 +77,3 @@ class DomainSums:
         """
         sums: Ints = self.values[codes]
         return sums
-
-
-__all__ = ["DomainSums", "Tally"]

@@ -65,6 +65,3 @@ class Telling:
 
     def say(self, info: PodInfo, type: str, reason: str, action: str, note: str) -> None:
         self._events.say(info.pod, type, reason, action, note, source=info.pod.spec.schedulerName or DEFAULT_SCHEDULER)
-
-
-__all__ = ["COMPONENT", "Telling"]

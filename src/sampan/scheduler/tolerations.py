@@ -47,6 +47,3 @@ def kept_off(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Tolerat
 
 def dislikes(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]) -> Ints:
     return np.array([disliked(taints, tolerations) for taints in sets], dtype=np.int64)
-
-
-__all__ = ["UNSCHEDULABLE_TAINT", "disliked", "dislikes", "is_tolerated", "keeps_off", "kept_off", "tolerates"]

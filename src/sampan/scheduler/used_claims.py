@@ -34,6 +34,3 @@ class UsedClaims:
     def rows(self, claim: Key) -> Collection[int]:
         """Return the rows with pods that use the claim."""
         return self._rows.get(claim, {}).keys()
-
-
-__all__ = ["UsedClaims", "claiming_volumes"]

@@ -112,6 +112,3 @@ class WaitingPods:
             return await pod.ready(work)
         finally:
             del self._prepared[uid]
-
-
-__all__ = ["PreparedPod", "Stoppable", "WaitingPod", "WaitingPods"]

@@ -55,6 +55,3 @@ class PodWrites:
             await self.patch(pod, patch)
         except (errors.ApiError, ConnectionFailed) as failure:
             log.warning("cannot update the status of pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, failure)
-
-
-__all__ = ["PodWrites"]

@@ -44,6 +44,3 @@ class SharedCompaction:
         if mark is not None and mark.value.isdigit():
             await self._backend.compact(int(mark.value))
         return True
-
-
-__all__ = ["INTERVAL_S", "MARK", "SharedCompaction"]

@@ -116,6 +116,3 @@ class _LoadBalancers:
 
 def _status(found: Balancer) -> LoadBalancerStatus:
     return LoadBalancerStatus(ingress=[LoadBalancerIngress(ip=found.ip, ipMode="VIP")])
-
-
-__all__ = ["Balancer", "MemoryCloud"]

@@ -284,6 +284,3 @@ def _simplified(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error = RuntimeError(f"the cluster has failed with {len(errors)} errors: {listed}")
     error.add_note("".join(traceback.format_exception(group)))
     return error
-
-
-__all__ = ["Cluster"]

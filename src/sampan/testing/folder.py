@@ -41,6 +41,3 @@ class TemporaryFolder:
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
-
-
-__all__ = ["TemporaryFolder"]

@@ -32,6 +32,3 @@ async def gone(client: Client, name: str) -> None:
                 not changes and any(event.ends_initial_events for event in batch)
             ):
                 return
-
-
-__all__ = ["give_up", "gone", "make"]

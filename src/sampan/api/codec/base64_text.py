@@ -32,6 +32,3 @@ def _padding_fault(data: bytes, rest: list[tuple[int, int]], place: int) -> int 
             return rest[1][0] - 1
         rest = rest[1:]
     return rest[1][0] if len(rest) > 1 else None
-
-
-__all__ = ["fault"]

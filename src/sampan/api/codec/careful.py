@@ -283,6 +283,3 @@ def shown_field(path: list[str], key: str) -> str:
         if length > limits.STRICT_ERROR_LENGTH:
             break
     return gotext.quote(joined(parts)[: limits.STRICT_ERROR_LENGTH])
-
-
-__all__ = ["decode", "joined", "kind", "shown_field"]

@@ -51,6 +51,3 @@ def _sound_metadata(value: dict[str, Any], path: str) -> list[str]:
     value["metadata"] = json.to_value(meta)
     prefix = f"{path}.metadata" if path else "metadata"
     return [f"{prefix}.{error.split(chr(34), 1)[1][:-1]}" for error in strict]
-
-
-__all__ = ["accept", "decode"]

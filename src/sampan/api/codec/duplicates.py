@@ -24,6 +24,3 @@ def suspected(body: bytes) -> bool:
 def suspected_in(body: bytes, value: Any) -> bool:
     """Like `suspected`, for a text that is already decoded to `value`."""
     return b"\\u0022" in body or _encode(value).count(b'"') != body.count(b'"')
-
-
-__all__ = ["suspected", "suspected_in"]

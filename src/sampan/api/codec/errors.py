@@ -11,6 +11,3 @@ class SyntaxFault(DecodeError):
 
 class BodyTooLargeError(DecodeError):
     """The decoded object would take too much memory."""
-
-
-__all__ = ["BodyTooLargeError", "DecodeError", "SyntaxFault"]

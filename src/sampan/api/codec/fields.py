@@ -119,6 +119,3 @@ def _joined(path: str, step: str) -> str:
     """Extend a path by one step. It is truncated as messages are, because a key can be as long as a body and is
     repeated by every field below it."""
     return (path + step)[: limits.STRICT_ERROR_LENGTH]
-
-
-__all__ = ["apply_defaults", "check_fields", "drop_nulls", "embedded_objects", "prune"]

@@ -56,6 +56,3 @@ def _plain(schema: Schema) -> str:
     if schema.format == "byte":
         return "[]uint8"
     return PLAIN.get(schema.type, "interface {}")
-
-
-__all__ = ["JSON_SCHEMA_PROPS", "element", "field_path", "name_of", "type_of"]

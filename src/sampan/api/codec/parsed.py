@@ -89,5 +89,3 @@ def _no_constant(written: str) -> Any:
 _DECODER = json.JSONDecoder(
     object_pairs_hook=Pairs, parse_float=_decimal, parse_int=_whole, parse_constant=_no_constant
 )
-
-__all__ = ["Decimal", "Pairs", "children", "number", "parse", "plain", "spelled", "text"]

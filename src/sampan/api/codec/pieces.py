@@ -131,6 +131,3 @@ def _narrowed(type: Any, body: bytes) -> Any:
         first = body.lstrip(b" \t\r\n")[:1]
         return dict[str, Any] if first == b"{" else list[Any] if first == b"[" else Any
     return type
-
-
-__all__ = ["PIECE_BYTES", "PieceDecoder", "RepeatedKeyError"]

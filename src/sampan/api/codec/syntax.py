@@ -163,6 +163,3 @@ def _quoted(byte: int) -> str:
     if 0x80 <= byte < 0xA1 or byte == 0xAD:
         return f"'\\u{byte:04x}'"
     return f"'{chr(byte)}'"
-
-
-__all__ = ["END", "TOO_DEEP", "fault"]

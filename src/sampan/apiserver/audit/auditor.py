@@ -78,6 +78,3 @@ def _attempted(call: Call) -> str:
     if ways:
         return f"Authentication failed, attempted: {', '.join(ways)}"
     return "Authentication failed, no credentials provided"
-
-
-__all__ = ["Auditor"]

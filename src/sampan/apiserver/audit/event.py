@@ -149,6 +149,3 @@ def _read(body: Body) -> Any:
     except json_codec.BodyTooLargeError as error:
         raise _TooLargeError from error
     return msgspec.json.decode(body.data)
-
-
-__all__ = ["Body", "Entry", "Event", "LineTooLargeError", "ObjectReference", "line", "user_info"]

@@ -154,6 +154,3 @@ class AuditLog:
 
 def _stamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")[:-3]
-
-
-__all__ = ["AuditLog", "LogFile"]

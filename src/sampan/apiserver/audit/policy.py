@@ -179,18 +179,3 @@ def _names(word: str, asked: Attributes) -> bool:
 
 def _leads_to(word: str, path: str) -> bool:
     return word in ("*", path) or (word.endswith("*") and path.startswith(word.rstrip("*")))
-
-
-__all__ = [
-    "COMPLETE",
-    "NAMES",
-    "PANIC",
-    "RECEIVED",
-    "STARTED",
-    "Level",
-    "Policy",
-    "PolicyError",
-    "Verdict",
-    "parse",
-    "read_policy",
-]

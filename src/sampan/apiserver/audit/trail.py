@@ -181,6 +181,3 @@ def _sources(call: Call) -> list[str]:
 
 def _shortened(agent: str) -> str:
     return agent if len(agent) <= _LONGEST_AGENT else agent[:_LONGEST_AGENT] + "...TRUNCATED"
-
-
-__all__ = ["Trail"]

@@ -64,6 +64,3 @@ def _read(pem: bytes) -> AccountKey:
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES:
         return AccountKey(key_id(key), _CURVES[key.curve.name][1], key)
     raise KeyFileError("tokens of service accounts need an RSA or an elliptic curve key")
-
-
-__all__ = ["AccountKey", "KeyFileError", "read_keys"]

@@ -164,6 +164,3 @@ def _extra(claims: Claims, own: _Own) -> Mapping[str, tuple[str, ...]]:
             if ref.uid:
                 extra[f"{kind}-uid"] = ref.uid
     return {_EXTRA + key: (value,) for key, value in extra.items()}
-
-
-__all__ = ["AccountTokens", "AccountTokensConfig", "StoredObjects"]

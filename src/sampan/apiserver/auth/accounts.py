@@ -37,6 +37,3 @@ def split_account(username: str) -> tuple[str, str] | None:
 def is_account_on(user: User, node: str) -> bool:
     """Whether the user is a service account whose token is bound to this node."""
     return split_account(user.name) is not None and user.extra.get(_NODE_CLAIM) == (node,)
-
-
-__all__ = ["ACCOUNTS", "account", "account_groups", "account_user", "is_account_on", "split_account"]

@@ -17,6 +17,3 @@ class AudienceAgnostic:
         common = tuple(word for word in audiences if word in self._audiences)
         identity = await self._tokens.identify(token) if common else None
         return Identity(identity.user, common) if identity is not None else None
-
-
-__all__ = ["AudienceAgnostic"]

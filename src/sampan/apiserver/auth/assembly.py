@@ -91,6 +91,3 @@ def _account_tokens(config: ServerConfig, registry: Registry, keys: Sequence[Acc
         other_issuers=config.other_service_account_issuers,
     )
     return AccountTokens(config=about, objects=StoredObjects(registry=registry), clock=registry.clock)
-
-
-__all__ = ["account_keys", "audiences", "authenticators", "oidc_tokens"]

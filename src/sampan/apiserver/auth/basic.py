@@ -41,6 +41,3 @@ def _decoded(text: str) -> str:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError):
         return ""
-
-
-__all__ = ["BasicAuthenticator"]

@@ -43,6 +43,3 @@ def _decoded(text: str) -> str:
         return base64.b64decode(text + padding, altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
         return ""
-
-
-__all__ = ["SUBPROTOCOL", "bearer_token", "subprotocol_token"]

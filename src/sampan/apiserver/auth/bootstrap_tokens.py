@@ -65,6 +65,3 @@ def _text(value: Any) -> str:
         return bytes(raw).decode()
     except (binascii.Error, ValueError):
         return ""
-
-
-__all__ = ["BootstrapTokens"]

@@ -30,6 +30,3 @@ class CertificateAuthenticator:
 @lru_cache(maxsize=4096)
 def _user(name: str, organizations: tuple[str, ...]) -> User | None:
     return User(name, "", (*organizations, AUTHENTICATED)) if name else None
-
-
-__all__ = ["CertificateAuthenticator"]

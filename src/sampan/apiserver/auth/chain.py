@@ -115,6 +115,3 @@ class AuthenticatorChain:
         if self._anonymous_paths and call.path not in self._anonymous_paths:
             raise errors.unauthorized()
         return _ANONYMOUS
-
-
-__all__ = ["AuthenticatorChain", "Identity", "OneAuthenticator", "TokenAuthenticator", "TokenFault", "Tokens"]

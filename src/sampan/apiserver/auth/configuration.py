@@ -96,6 +96,3 @@ def _issuer(jwt: JwtForm, rules: JwtRules) -> JwtIssuer:
         required={rule.claim: rule.requiredValue for rule in jwt.claimValidationRules if rule.claim},
         expressions=rules.expressions,
     )
-
-
-__all__ = ["Authentication", "read_authentication"]

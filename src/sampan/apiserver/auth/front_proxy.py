@@ -82,6 +82,3 @@ def _without(headers: Mapping[str, str], settings: FrontProxySettings) -> Mappin
     gone, prefixes = set(map(str.lower, names)), tuple(map(str.lower, settings.extra_prefixes))
     kept = ((key, value) for key, value in headers.items() if key.lower() not in gone)
     return CIMultiDict((key, value) for key, value in kept if not (prefixes and key.lower().startswith(prefixes)))
-
-
-__all__ = ["FrontProxyAuthenticator", "FrontProxySettings"]

@@ -10,6 +10,3 @@ from sampan.apiserver.call import AUTHENTICATED, UNAUTHENTICATED
 def known_groups(groups: Iterable[str]) -> tuple[str, ...]:
     own = tuple(groups)
     return own if AUTHENTICATED in own or UNAUTHENTICATED in own else (*own, AUTHENTICATED)
-
-
-__all__ = ["known_groups"]

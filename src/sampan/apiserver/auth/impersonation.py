@@ -241,6 +241,3 @@ def _extra_fault(extra: dict[str, list[str]]) -> str:
         if "" in values:
             return "impersonating the empty string value in extra is not allowed"
     return ""
-
-
-__all__ = ["Impersonation", "Wanted", "node_of", "wanted_of"]

@@ -49,6 +49,3 @@ class JwtForm(msgspec.Struct, forbid_unknown_fields=True):
     claimValidationRules: list[RuleForm] = msgspec.field(default_factory=list)
     claimMappings: MappingsForm = msgspec.field(default_factory=MappingsForm)
     userValidationRules: list[UserRuleForm] = msgspec.field(default_factory=list)
-
-
-__all__ = ["ClaimForm", "ExtraForm", "IssuerForm", "JwtForm", "MappingsForm", "RuleForm", "UserRuleForm"]

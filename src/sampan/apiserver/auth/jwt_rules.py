@@ -210,6 +210,3 @@ def _is_bundle(pem: str) -> bool:
     except (ssl.SSLError, ValueError):
         return False
     return True
-
-
-__all__ = ["JwtRules"]

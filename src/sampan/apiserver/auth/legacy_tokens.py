@@ -166,6 +166,3 @@ async def note_use(pipeline: Pipeline, secret: Secret, day: str) -> None:
             meta.name,
             error,
         )
-
-
-__all__ = ["INVALID_SINCE", "ISSUER", "LAST_USED", "LegacyTokens", "Note", "note_use"]

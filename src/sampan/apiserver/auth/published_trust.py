@@ -123,6 +123,3 @@ class TrustPublisher:
         content = msgspec.json.encode(body)
         call = Call(method=method, path=path, query=Query(""), headers=headers, body=content, user=SYSTEM)
         await self._pipeline.serve_as(call)
-
-
-__all__ = ["NAME", "TrustPublisher", "combined", "wanted_data"]

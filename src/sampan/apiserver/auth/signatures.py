@@ -56,6 +56,3 @@ def _candidates(token: str, keys: Sequence[AccountKey]) -> Sequence[AccountKey]:
 
 _LATER = ("verify_aud", "verify_exp", "verify_nbf", "verify_iat", "verify_iss", "verify_sub", "verify_jti")
 SIGNATURE_ONLY: Any = {"verify_signature": True, **dict.fromkeys(_LATER, False)}
-
-
-__all__ = ["SIGNATURE_ONLY", "issuer_of", "verified"]

@@ -105,6 +105,3 @@ def identity_of(status: Mapping[str, Any], wanted: Sequence[str], own: Sequence[
     extra = {str(key): tuple(map(str, values or ())) for key, values in (user.get("extra") or {}).items()}
     groups = known_groups(map(str, user.get("groups") or ()))
     return Identity(User(str(user.get("username") or ""), str(user.get("uid") or ""), groups, extra), common)
-
-
-__all__ = ["TokenWebhook", "TokenWebhookSettings", "identity_of"]

@@ -56,6 +56,3 @@ class FileTokens:
 
 def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-__all__ = ["FileTokens", "TokenFileError", "read_token_file", "read_user_file"]

@@ -125,6 +125,3 @@ def _is_subject(policy: AbacPolicy, user: User) -> bool:
 
 def _fits_path(pattern: str, path: str) -> bool:
     return pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern.rstrip("*")))
-
-
-__all__ = ["AbacAuthorizer", "AbacPolicy", "PolicyError", "read_policies"]

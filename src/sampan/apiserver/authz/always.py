@@ -26,6 +26,3 @@ class AlwaysDeny:
 
     def decide(self, asked: Attributes) -> Decision:
         return _DENIED
-
-
-__all__ = ["AlwaysAllow", "AlwaysDeny"]

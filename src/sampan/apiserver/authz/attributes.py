@@ -105,6 +105,3 @@ def _selected_name(selector: str) -> str:
         return ""
     name = next((value for field, value in terms if field == "metadata.name"), "")
     return "" if names.path_segment(name) else name
-
-
-__all__ = ["Attributes", "attributes_of"]

@@ -72,6 +72,3 @@ class Chain:
 def _refused(verdict: Verdict, reasons: list[str], faults: list[str]) -> Decision:
     message = f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
     return Decision(verdict, "\n".join(reasons), message)
-
-
-__all__ = ["Chain"]

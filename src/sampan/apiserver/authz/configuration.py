@@ -217,6 +217,3 @@ def _access(connection: _Connection, at: str) -> Access:
         return kubeconfig.load(Path(connection.kubeConfigFile or ""))
     except (kubeconfig.KubeconfigError, OSError) as error:
         raise ConfigFault(f"{at}: {error}") from None
-
-
-__all__ = ["read_authorization"]

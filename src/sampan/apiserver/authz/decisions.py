@@ -58,6 +58,3 @@ class Closing(Protocol):
     """An authorizer that holds connections."""
 
     async def close(self) -> None: ...
-
-
-__all__ = ["ALLOWED", "UNDECIDED", "Authorizer", "Closing", "Decision", "Rights", "Telling", "Verdict"]

@@ -79,6 +79,3 @@ def _value(spec: Mapping[str, Any]) -> Any:
     if "resourceAttributes" in spec:
         value["resourceAttributes"] = {**dict.fromkeys(_TEXTS, ""), **spec["resourceAttributes"]}
     return reachable(value)
-
-
-__all__ = ["ConditionsFailed", "all_match", "compiled"]

@@ -61,6 +61,3 @@ def _webhook(settings: WebhookSettings, clock: Clock) -> Authorizer:
     from sampan.apiserver.authz.webhook import WebhookAuthorizer
 
     return WebhookAuthorizer(settings=settings, clock=clock)
-
-
-__all__ = ["ABAC", "DEFAULT", "MODES", "WEBHOOK", "Mode", "authorizers", "each"]

@@ -22,6 +22,3 @@ class OpenPaths:
     def decide(self, asked: Attributes) -> Decision:
         is_open = not asked.is_resource and asked.path in self._PATHS
         return ALLOWED if is_open and not asked.verb.startswith("impersonate-on:") else UNDECIDED
-
-
-__all__ = ["Masters", "OpenPaths"]

@@ -32,6 +32,3 @@ def refused(asked: Attributes, decision: Decision) -> errors.ApiError:
 
 def _with_reason(what: str, reason: str) -> str:
     return (f"{what}: {reason}" if reason else what).translate(_ESCAPES)
-
-
-__all__ = ["refusal", "refused"]

@@ -164,6 +164,3 @@ _OPERATORS = {
 def _length(asked: Attributes) -> int:
     words = (asked.namespace, asked.verb, asked.group, asked.version)
     return sum(map(len, (*words, asked.resource, asked.subresource, asked.name, asked.path)))
-
-
-__all__ = ["WebhookAuthorizer", "WebhookSettings", "decision_of", "spec_of"]

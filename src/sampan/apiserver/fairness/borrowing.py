@@ -89,6 +89,3 @@ class Borrowing:
         for level, seats in zip(levels.values(), shared_out(wants, self._seats), strict=True):
             if seats != level.seats:
                 level.resize(seats)
-
-
-__all__ = ["PERIOD_S", "SAMPLES", "Borrowing", "Demand", "Want", "shared_out"]

@@ -100,5 +100,3 @@ SCHEMAS: tuple[dict[str, Any], ...] = (
     _schema("global-default", "global-default", 9900, "ByUser", _groups(*_EVERYBODY), _EVERYTHING),
     _schema("catch-all", "catch-all", 10000, "ByUser", _groups(*_EVERYBODY), _EVERYTHING),
 )
-
-__all__ = ["AUTO_UPDATE", "LEVELS", "SCHEMAS"]

@@ -69,6 +69,3 @@ def _level_limits(spec: LimitedPriorityLevelConfiguration, seats: int) -> Limits
     if spec.limitResponse.type != "Queue" or queuing is None:
         return Limits(seats, lendable=lendable, borrowable=borrowable)
     return Limits(seats, queuing.queues, queuing.handSize, queuing.queueLengthLimit, lendable, borrowable)
-
-
-__all__ = ["Fairness"]

@@ -152,5 +152,3 @@ def _is_off(found: Any | None, value: dict[str, Any]) -> bool:
 
 
 _DANGLING = ("True", "NotFound", "there is no such object")
-
-__all__ = ["FairnessFeed"]

@@ -104,6 +104,3 @@ def _fits_path(rule: NonResourcePolicyRule, asked: Attributes) -> bool:
 
 def _has(words: Sequence[str] | None, word: str) -> bool:
     return words is not None and len(words) > 0 and (words[0] == "*" or word in words)
-
-
-__all__ = ["Flow", "Schemas"]

@@ -173,6 +173,3 @@ def deal(flow: str, queues: int, hand: int) -> list[int]:
 
 def refusal() -> errors.TooManyRequests:
     return errors.too_many_requests(_REFUSAL, retry_after_s=1)
-
-
-__all__ = ["Level", "Limits", "deal", "refusal"]

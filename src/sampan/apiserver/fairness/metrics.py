@@ -37,6 +37,3 @@ def export_fairness(metrics: Metrics, fairness: Fairness) -> None:
 
     for name, kind, help, value in _VALUES:
         metrics.function(f"apiserver_flowcontrol_{name}", help, each(value), ("priority_level",), kind)
-
-
-__all__ = ["export_fairness"]

@@ -20,6 +20,3 @@ def width(call: Call, registry: Registry) -> int:
     if limit is not None and 0 < limit < count:
         count = limit
     return min(max(math.ceil(count / _PER_SEAT), 1), _MOST)
-
-
-__all__ = ["width"]

@@ -22,6 +22,3 @@ def _of_client(user_agent: str) -> str:
             break
         name += char
     return name
-
-
-__all__ = ["manager_name"]

@@ -119,6 +119,3 @@ def without_managers(value: Value) -> Value:
     if not isinstance(meta, dict) or "managedFields" not in meta:
         return value
     return {**value, "metadata": {key: part for key, part in meta.items() if key != "managedFields"}}
-
-
-__all__ = ["Ownership", "without_managers"]

@@ -57,6 +57,3 @@ def of(resource: Resource, subresource: str) -> Filter:
     if subresource:
         return _NOTHING
     return _STATUS if resource.subresource("status") is not None else _NOTHING
-
-
-__all__ = ["of"]

@@ -28,6 +28,3 @@ def in_body(call: Call) -> bool:
     from sampan.api.codec import yaml
 
     return in_value(yaml.decode(call.body)[0])
-
-
-__all__ = ["in_body", "in_value"]

@@ -59,6 +59,3 @@ class ResourceForms:
         if resource is None:
             raise MissingVersion(api_version)
         return resource
-
-
-__all__ = ["ResourceForms"]

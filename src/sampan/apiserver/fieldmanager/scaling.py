@@ -76,6 +76,3 @@ class ScaleOwnership:
 
 def _paths(resource: Resource) -> dict[str, tuple[str, ...]]:
     return {resource.api_version: REPLICAS}
-
-
-__all__ = ["KIND", "ScaleOwnership"]

@@ -154,6 +154,3 @@ def listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
-
-
-__all__ = ["Acceptor", "listen"]

@@ -352,6 +352,3 @@ def _text(code: int, text: str) -> web.Response:
     response = web.Response(status=code, text=text, content_type="text/plain", charset="utf-8")
     response.force_close()
     return response
-
-
-__all__ = ["Connection", "Connections"]

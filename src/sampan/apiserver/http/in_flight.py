@@ -50,6 +50,3 @@ class InFlight:
 class _Lane:
     most: int
     now: Number
-
-
-__all__ = ["InFlight", "is_lasting"]

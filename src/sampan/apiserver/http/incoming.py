@@ -183,6 +183,3 @@ def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 def _short(fault: BaseException) -> str:
     return str(getattr(fault, "message", fault)).partition("\n")[0].strip(" :") or type(fault).__name__
-
-
-__all__ = ["BadTarget", "Incoming"]

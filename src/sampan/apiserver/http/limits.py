@@ -36,6 +36,3 @@ class HttpLimits:
     """The maximum number of concurrent read-only requests, not counting long-running ones."""
     writing: int = 200
     """The maximum number of concurrent mutating requests."""
-
-
-__all__ = ["HttpLimits"]

@@ -163,6 +163,3 @@ def _finish_head(response: web.StreamResponse, call: Call) -> None:
     for text in call.warnings:
         quoted = text.translate(_CONTROL).replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{quoted}"')
-
-
-__all__ = ["Sent", "opening", "plain", "respond", "wrong_version"]

@@ -71,6 +71,3 @@ class Pump:
         self._is_scheduled = False
         if ready:
             self._schedule()
-
-
-__all__ = ["Pump", "Stream"]

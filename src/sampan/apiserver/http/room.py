@@ -126,6 +126,3 @@ def peer_of(address: object) -> str:
     if ipv6.ipv4_mapped is not None:
         return str(ipv6.ipv4_mapped)
     return str(ipaddress.IPv6Network((int(ipv6), _IPV6_NETWORK), strict=False))
-
-
-__all__ = ["Place", "Room", "peer_of", "room"]

@@ -231,6 +231,3 @@ def _identified(rendered: Rendered, call: Call, incoming: Incoming) -> Rendered:
         return rendered
     audit = {_AUDIT_ID: call.trail.id} if call.trail is not None else {}
     return replace(rendered, headers={**rendered.headers, **incoming.flow_headers(), **audit})
-
-
-__all__ = ["HttpServer", "Listener"]

@@ -21,6 +21,3 @@ def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:
         context.load_verify_locations(files.client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
-
-
-__all__ = ["tls_context"]

@@ -53,5 +53,3 @@ def _root(connection: Any) -> bytes:
 
 _DER = 2
 """The value of the ssl module's constant for DER encoding in `public_bytes`."""
-
-__all__ = ["SortingContext", "sorted_peer"]

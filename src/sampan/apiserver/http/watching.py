@@ -272,6 +272,3 @@ async def _end(request: web.BaseRequest, response: web.StreamResponse, last: byt
                 await response.write_eof(last)
         except TimeoutError:
             transport.abort()
-
-
-__all__ = ["Chunk", "Watching", "is_told", "told"]

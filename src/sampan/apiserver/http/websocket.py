@@ -66,6 +66,3 @@ async def send_frame(socket: web.WebSocketResponse, frames: Frames, frame: bytes
         await socket.send_str(frame.decode())
     else:
         await socket.send_bytes(frame[_LENGTH_BYTES:])
-
-
-__all__ = ["is_wanted", "open_socket", "send", "send_frame"]

@@ -188,6 +188,3 @@ def _answer(call: Call, resource: Resource, found: Sequence[Value], name: str) -
     if call.form.as_kind == TABLE:
         return ValueAnswer(forms.as_table(found, call.form.api_version))
     return ValueAnswer(found[0] if call.name else forms.as_list(resource.kind, found))
-
-
-__all__ = ["NODES", "PODS", "SERVICE", "MetricsApi"]

@@ -96,6 +96,3 @@ def _told(user: User) -> Iterator[tuple[str, str]]:
     for key, values in user.extra.items():
         for value in values:
             yield f"X-Remote-Extra-{quote(key, safe='')}", value
-
-
-__all__ = ["ClientFiles", "Elsewhere"]

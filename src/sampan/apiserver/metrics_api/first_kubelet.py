@@ -39,6 +39,3 @@ async def first_kubelet(registry: Registry) -> None:
 
 def _any_listens(nodes: Iterable[Node]) -> bool:
     return any(node.status.daemonEndpoints.kubeletEndpoint.Port for node in nodes)
-
-
-__all__ = ["first_kubelet"]

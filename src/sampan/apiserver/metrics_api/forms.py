@@ -108,6 +108,3 @@ def _bytes(text: str) -> int:
 
 def _partial(item: Value, api_version: str) -> Value:
     return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": item["metadata"]}
-
-
-__all__ = ["API_VERSION", "GROUP", "VERSION", "Value", "as_list", "as_table", "node_metrics", "pod_metrics", "pods_of"]

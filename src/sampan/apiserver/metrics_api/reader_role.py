@@ -40,6 +40,3 @@ async def ensure_reader_role(pipeline: Pipeline) -> None:
         return
     except errors.ApiError as error:
         log.warning("cannot write the role %s of the metrics API: %s", NAME, error)
-
-
-__all__ = ["NAME", "ensure_reader_role"]

@@ -59,6 +59,3 @@ class Summaries:
         if not isinstance(summary, dict):
             raise ValueError("the kubelet's summary is not an object")
         return summary
-
-
-__all__ = ["Summaries", "Summary"]

@@ -149,6 +149,3 @@ def believing() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
-
-
-__all__ = ["ADDRESS_TYPES", "KubeletAccess", "Kubelets", "LocalKubelet", "Locals", "believing"]

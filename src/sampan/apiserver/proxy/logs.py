@@ -108,6 +108,3 @@ def refused(code: int, text: str, name: str) -> errors.ApiError:
     if code == 400:
         return errors.bad_request(text)
     return errors.generic(code, text, resource="pods/log", name=name)
-
-
-__all__ = ["refused", "serve"]

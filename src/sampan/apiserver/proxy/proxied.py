@@ -143,6 +143,3 @@ def _upstream(endpoints: Endpoints) -> Upstream:
     if endpoints.upstream is None:
         raise errors.service_unavailable("nothing can be reached from this server")
     return endpoints.upstream
-
-
-__all__ = ["choose_location", "proxy_to_node", "proxy_to_pod", "proxy_to_service", "split_path"]

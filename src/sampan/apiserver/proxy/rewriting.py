@@ -184,6 +184,3 @@ def rewritten(rewriting: Rewriting, body: bytes, encoding: str, limit: int) -> b
         return None
     text = rewriting.page(page.decode("utf-8", "surrogateescape"))
     return encoded(text.encode("utf-8", "surrogateescape"), encoding)
-
-
-__all__ = ["Rewriting", "decoded", "encoded", "rewritten"]

@@ -15,6 +15,3 @@ def bookmark_rest(codec: ResourceCodec) -> bytes:
     if codec.kind.group == "apps" and codec.kind.kind in _COUNTED:
         empty.spec.replicas = 0
     return codec.encode(empty).partition(_METADATA)[2].removesuffix(b"}")
-
-
-__all__ = ["bookmark_rest"]

@@ -71,6 +71,3 @@ def _check_title(value: dict[str, Any]) -> None:
         if not isinstance(value.get(field, ""), str):
             kind = kind_of_value(value[field])
             raise codec.DecodeError(f"json: cannot unmarshal {kind} into Go struct field .{field} of type string")
-
-
-__all__ = ["ResourceCodec"]

@@ -56,6 +56,3 @@ def served(resource: Resource) -> Served:
     has_status = resource.subresource(_STATUS) is not None
     strategy = CustomStrategy(has_status=has_status)
     return Served(strategy=strategy, views={_STATUS: CustomStatusStrategy()} if has_status else {})
-
-
-__all__ = ["CustomStatusStrategy", "CustomStrategy", "served"]

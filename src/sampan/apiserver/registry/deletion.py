@@ -118,16 +118,3 @@ def is_finished(obj: Any) -> bool:
     """Whether the object is marked as deleted and neither finalizers nor a grace period delay its removal."""
     meta = obj.metadata
     return meta.deletionTimestamp is not None and not meta.finalizers and not meta.deletionGracePeriodSeconds
-
-
-__all__ = [
-    "FOREGROUND",
-    "ORPHAN",
-    "DeleteOptions",
-    "Fate",
-    "Policy",
-    "finalizers_for",
-    "is_finished",
-    "mark",
-    "policy_of",
-]

@@ -69,6 +69,3 @@ def served(resource: Resource) -> Served:
     has_status = resource.subresource("status") is not None
     strategy = GenericStrategy(traits, has_status=has_status)
     return Served(strategy=strategy, views={"status": GenericStatusStrategy(strategy, traits)} if has_status else {})
-
-
-__all__ = ["GenericStatusStrategy", "GenericStrategy", "served"]

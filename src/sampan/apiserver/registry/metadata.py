@@ -204,16 +204,3 @@ def _finalizer_name_faults(finalizers: Sequence[str]) -> list[FieldError]:
         for index, finalizer in enumerate(finalizers)
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
     ]
-
-
-__all__ = [
-    "METADATA",
-    "NameFaults",
-    "annotation_faults",
-    "check_name_in_path",
-    "faults_of_new",
-    "faults_of_update",
-    "keep_all_but_managed_fields",
-    "keep_system_fields",
-    "wipe_system_fields",
-]

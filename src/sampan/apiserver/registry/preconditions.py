@@ -73,6 +73,3 @@ def check(obj: Any, *, uid: str = "", resource_version: str = "") -> None:
     else:
         return
     raise errors.conflict(obj.kind, meta.name, why, group=obj.apiVersion.rpartition("/")[0])
-
-
-__all__ = ["check", "check_stored", "check_version", "refuse_version_of_new", "version_number"]

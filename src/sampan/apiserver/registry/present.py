@@ -102,6 +102,3 @@ class Presence:
 
 def _revision(present: Present | None) -> int:
     return present.revision if present is not None else 0
-
-
-__all__ = ["Presence", "Present"]

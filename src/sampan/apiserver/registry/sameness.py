@@ -12,6 +12,3 @@ def is_same(new: object, old: object) -> bool:
     driver.
     """
     return new == old and (isinstance(new, str) or _encode(new) == _encode(old))
-
-
-__all__ = ["is_same"]

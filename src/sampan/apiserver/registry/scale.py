@@ -161,6 +161,3 @@ def _check_uid(scale: Scale, current: Any, resource: Resource) -> None:
     if expected and expected != present:
         why = f"Precondition failed: UID in precondition: {expected}, UID in object meta: {present}"
         raise errors.conflict(f"{resource.plural}/scale", current.metadata.name, why, group=resource.group)
-
-
-__all__ = ["KIND", "Scaled"]

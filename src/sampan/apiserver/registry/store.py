@@ -420,6 +420,3 @@ class _Finished:
     async def __aexit__(self, failure: type[BaseException] | None, *_: object) -> None:
         if self._finish is not None:
             await self._finish(failure is None)
-
-
-__all__ = ["TOO_LARGE", "Change", "Check", "Store", "Wanted", "Written"]

@@ -41,5 +41,3 @@ def traits_of(group: str, plural: str) -> Traits:
 
 
 _NONE = Traits()
-
-__all__ = ["TRAITS", "Traits", "traits_of"]

@@ -25,6 +25,3 @@ class Debug:
             if path in handlers:
                 return await handlers[path](call)
         return no_such_path()
-
-
-__all__ = ["Debug"]

@@ -168,6 +168,3 @@ def _aggregate(scheme: Scheme, groups: list[str]) -> bytes:
 
 def _hash(raw: bytes) -> bytes:
     return hashlib.sha512(raw).hexdigest().upper().encode()
-
-
-__all__ = ["Discovery"]

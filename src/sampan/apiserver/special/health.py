@@ -120,6 +120,3 @@ async def _one(check: Check) -> BytesAnswer:
 
 def _answer(text: str, code: int = 200) -> BytesAnswer:
     return BytesAnswer(text.encode(), code=code, headers=dict(_NO_SNIFF))
-
-
-__all__ = ["Check", "Health", "store_check", "writable_store_check"]

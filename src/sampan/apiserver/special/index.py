@@ -31,6 +31,3 @@ class Index:
         for name, checks in self._health.checks.items():
             paths |= {f"/{name}", *(f"/{name}/{check.name}" for check in checks)}
         return sorted(paths)
-
-
-__all__ = ["Index"]

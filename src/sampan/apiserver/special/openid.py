@@ -40,6 +40,3 @@ class OpenId:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": sorted({key.algorithm for key in self._keys}),
         }
-
-
-__all__ = ["OpenId"]

@@ -63,6 +63,3 @@ def special_paths(
     more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])
     handlers[""] = Index(scheme=registry.scheme, health=health, more=more).handle
     return handlers
-
-
-__all__ = ["Special", "special_paths"]

@@ -13,6 +13,3 @@ class Scraping:
         if call.path != "/metrics":
             return no_such_path()
         return BytesAnswer(self._metrics.text().encode(), CONTENT_TYPE)
-
-
-__all__ = ["Scraping"]

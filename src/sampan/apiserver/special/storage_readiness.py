@@ -62,6 +62,3 @@ class StorageReadiness:
     async def _probe(self) -> None:
         if not self._is_ready:
             raise RuntimeError(f"the watch cache of {self._waiting_for} is not filled yet")
-
-
-__all__ = ["StorageReadiness"]

@@ -49,6 +49,3 @@ def _machine() -> str:
     """Return the architecture as Go names it."""
     machine = platform.machine().lower()
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
-
-
-__all__ = ["GIT_VERSION", "info", "version"]

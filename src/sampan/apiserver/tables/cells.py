@@ -48,6 +48,3 @@ def container_names(containers: Iterable[Any]) -> str:
 
 def container_images(containers: Iterable[Any]) -> str:
     return ",".join([container.image for container in containers])
-
-
-__all__ = ["NONE", "UNSET", "age", "container_images", "container_names", "created_at", "name", "pairs", "selector"]

@@ -41,6 +41,3 @@ def _definition(column: Column, kind: GroupVersionKind) -> dict[str, Any]:
 
 def _in_a_word(column: Column) -> str:
     return f"The object's {column.field}." if column.field else ""
-
-
-__all__ = ["AGE", "CREATED_AT", "GENERIC", "NAME", "definitions"]

@@ -105,6 +105,3 @@ def pod_and_rest(words: Sequence[str]) -> tuple[str, list[str]]:
     if not words:
         raise CliError("pod, type/name or --filename must be specified")
     return words[0], list(words[1:])
-
-
-__all__ = ["chosen_container", "chosen_pod", "container_names", "pod", "pod_and_rest", "pods_of", "selector_of"]

@@ -27,6 +27,3 @@ _OPTIONS = (
 def connection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `open_session` reads."""
     return functools.reduce(lambda decorated, option: option(decorated), reversed(_OPTIONS), command)
-
-
-__all__ = ["connection_options"]

@@ -35,6 +35,3 @@ def command(flags: dict[str, Any], files: tuple[str, ...], recursive: bool, name
         suffix = " (server dry run)" if dry_run == "server" else ""
         click.echo(f"{kind.qualified}/{created['metadata']['name']} created{suffix}")
     refusals.end()
-
-
-__all__ = ["command"]

@@ -369,5 +369,3 @@ _FORMS = {
     ("v1", "Pod"): Form(_pod),
     ("apps/v1", "Deployment"): Form(_deployment),
 }
-
-__all__ = ["Form", "form_of", "heading", "under"]

@@ -31,6 +31,3 @@ def manifest_options(action: str) -> Callable[[Callable[..., Any]], Callable[...
         ),
     )
     return lambda command: functools.reduce(lambda decorated, option: option(decorated), reversed(options), command)
-
-
-__all__ = ["manifest_options"]

@@ -53,6 +53,3 @@ def finish(status: dict[str, Any]) -> None:
     if code:
         click.echo(f"command terminated with exit code {code}", err=True)
         raise SystemExit(code)
-
-
-__all__ = ["finish", "run"]

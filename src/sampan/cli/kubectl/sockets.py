@@ -76,6 +76,3 @@ async def standard_input() -> AsyncIterator[bytes]:
     while data := await queue.get():
         room.release()
         yield data
-
-
-__all__ = ["open_socket", "standard_input"]

@@ -41,6 +41,3 @@ async def sizes() -> AsyncIterator[tuple[int, int]]:
             changed.clear()
     finally:
         loop.remove_signal_handler(signal.SIGWINCH)
-
-
-__all__ = ["is_terminal", "raw", "sizes"]

@@ -67,6 +67,3 @@ async def _look(access: Access, value: Mapping[str, Any], limit: int) -> Any:
         async with scheduler.looking():
             explanation = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
     return msgspec.json.decode(msgspec.json.encode(explanation))
-
-
-__all__ = ["explained"]

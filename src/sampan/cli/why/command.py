@@ -229,6 +229,3 @@ def _pod_in(manifest: Manifest) -> dict[str, Any] | None:
         return None
     metadata = {**(template.get("metadata") or {}), "name": manifest.name}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec") or {}}
-
-
-__all__ = ["command"]

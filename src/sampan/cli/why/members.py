@@ -57,6 +57,3 @@ def complaints(obj: Object) -> list[str]:
         for condition in obj.get("status", {}).get("conditions") or ()
         if bad.get(condition["type"]) == condition["status"]
     ]
-
-
-__all__ = ["complaints", "pods_of", "selector_text"]

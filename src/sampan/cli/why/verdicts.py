@@ -145,6 +145,3 @@ def _matrix(told: Explained, nodes: Sequence[Mapping[str, Any]]) -> list[str]:
         rows.append([node["name"], *("no" if plugin in refusing else "ok" for plugin in filters)])
     skipped = told.get("skipped", [])
     return ["", *table_lines(rows), *([f"nothing to say: {', '.join(skipped)}"] if skipped else [])]
-
-
-__all__ = ["Explained", "lines"]

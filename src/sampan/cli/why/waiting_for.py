@@ -103,6 +103,3 @@ def _condition(pod: Object, name: str) -> str:
         if condition["type"] == name:
             return str(condition["status"])
     return ""
-
-
-__all__ = ["is_placed", "is_well", "missing", "state_of"]

@@ -21,6 +21,3 @@ def set_condition(
 
 def remove_condition(status: HorizontalPodAutoscalerStatus, type: str) -> None:
     status.conditions = [condition for condition in status.conditions if condition.type != type]
-
-
-__all__ = ["ABLE", "ACTIVE", "LIMITED", "SCALED_TO_ZERO", "remove_condition", "set_condition"]

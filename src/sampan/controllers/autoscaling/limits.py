@@ -122,6 +122,3 @@ def _policies(rules: HPAScalingRules | None) -> Sequence[HPAScalingPolicy]:
 
 def _within(changes: Sequence[Change], period_s: int, now: float) -> int:
     return sum(change.replicas for change in changes if change.time > now - period_s)
-
-
-__all__ = ["Change", "Changes", "Limited", "with_rules", "without_rules"]

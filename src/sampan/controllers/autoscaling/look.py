@@ -268,6 +268,3 @@ class Autoscaling:
 
     def _tell(self, type: str, reason: str, message: str) -> None:
         self._of.events.event(self._hpa, type, reason, message)
-
-
-__all__ = ["AutoscalerConfig", "Autoscaling", "Means", "Memory"]

@@ -37,6 +37,3 @@ class MetricsSource(Protocol):
     ) -> int: ...
 
     async def external(self, metric: str, namespace: str, selector: Selector) -> Sequence[int]: ...
-
-
-__all__ = ["MetricsSource", "MetricsUnavailable", "PodMetric", "PodMetrics"]

@@ -128,6 +128,3 @@ def _time(item: Mapping[str, Any]) -> float:
 
 def _milli(value: Any) -> int:
     return quantity.from_json(value).milli_value()
-
-
-__all__ = ["ApiMetrics"]

@@ -94,6 +94,3 @@ def _of_container(container: Container, resource: str, pod: str) -> int:
     if request is None:
         raise MetricsUnavailable(f"missing request for {resource} in container {container.name} of Pod {pod}")
     return quantity.parse(request).milli_value()
-
-
-__all__ = ["CPU", "MEMORY", "PodGroups", "Warmup", "grouped", "requests_of"]

@@ -239,6 +239,3 @@ def _go_selector(selector: LabelSelector | None) -> str:
         f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
         f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
     )
-
-
-__all__ = ["Asking", "MetricFailure", "Proposal"]

@@ -162,18 +162,3 @@ def _quotient(number: int, by: int) -> int:
 
 def _up(replicas: float) -> int:
     return min(math.ceil(replicas), MOST_REPLICAS)
-
-
-__all__ = [
-    "MOST_REPLICAS",
-    "MOST_USAGE",
-    "NO_PODS",
-    "Answer",
-    "Situation",
-    "Tolerances",
-    "by_average",
-    "by_utilization",
-    "by_value",
-    "by_value_per_pod",
-    "total",
-]

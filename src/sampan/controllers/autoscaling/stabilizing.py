@@ -72,6 +72,3 @@ class Recommendations:
 def _window_s(rules: HPAScalingRules | None, otherwise: float) -> float:
     window_s = rules.stabilizationWindowSeconds if rules is not None else None
     return otherwise if window_s is None else window_s
-
-
-__all__ = ["Recommendations", "Stabilized"]

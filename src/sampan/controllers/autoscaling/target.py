@@ -60,6 +60,3 @@ class Target:
     async def _put(self, scale: Scale, replicas: int) -> None:
         scale.spec.replicas = replicas
         await self._client.send(Request(method="PUT", path=self._path, headers=_JSON, body=_SCALE.encode(scale)))
-
-
-__all__ = ["Kinds", "Target", "UnknownKind"]

@@ -20,6 +20,3 @@ def is_finished(job: Job) -> bool:
 def has_succeeded(job: Job) -> bool:
     condition = finished_condition(job)
     return condition is not None and condition.type == COMPLETE
-
-
-__all__ = ["COMPLETE", "FAILED", "finished_condition", "has_succeeded", "is_finished"]

@@ -24,6 +24,3 @@ class AbsentOwners:
             return False
         self._known.move_to_end(identity)
         return True
-
-
-__all__ = ["AbsentOwners"]

@@ -84,6 +84,3 @@ class Following:
     def _check(self) -> None:
         if self._stops and not self._unfilled:
             self._complete.set()
-
-
-__all__ = ["Following"]

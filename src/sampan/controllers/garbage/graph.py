@@ -233,6 +233,3 @@ class Graph:
                 owner.kind.take_virtual(owner.key, owner.uid)
             else:
                 owner.kind.present.pop(owner.key, None)
-
-
-__all__ = ["Graph", "Node", "Nodes"]

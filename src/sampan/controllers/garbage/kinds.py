@@ -42,6 +42,3 @@ def catalog_of(served: Iterable[Resource]) -> Catalog:
         if "get" in resource.verbs:
             by_kind.setdefault((resource.api_version, resource.kind), preferred[resource.group, resource.plural])
     return Catalog(preferred, by_kind)
-
-
-__all__ = ["Catalog", "Named", "catalog_of", "is_followed"]

@@ -93,6 +93,3 @@ class Objects:
             except errors.Conflict:
                 if attempt == _ATTEMPTS - 1:
                     raise
-
-
-__all__ = ["Objects"]

@@ -106,5 +106,3 @@ OWNERSHIP = OwnershipCodec(
     GroupVersionKind(group="meta.k8s.io", version="v1", kind="PartialObjectMetadata"),
     Owned,
 )
-
-__all__ = ["FOREGROUND", "ORPHAN", "OWNERSHIP", "Metadata", "Owned", "Reference"]

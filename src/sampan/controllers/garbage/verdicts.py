@@ -96,18 +96,3 @@ def without(obj: Owned, finalizer: str) -> Mapping[str, Any]:
     """Return the JSON merge patch that removes a finalizer."""
     kept = [name for name in obj.metadata.finalizers or () if name != finalizer]
     return {"metadata": {"resourceVersion": obj.metadata.resourceVersion, "finalizers": kept or None}}
-
-
-__all__ = [
-    "Owners",
-    "Propagation",
-    "Release",
-    "Removal",
-    "Verdict",
-    "striking",
-    "striking_by_merge",
-    "unblocking",
-    "unblocking_by_merge",
-    "verdict",
-    "without",
-]

@@ -37,15 +37,3 @@ def pod_condition_patch(pod: Pod, type: str, now: float, **fields: str | int) ->
     if present is None or present.status != fields["status"]:
         desired["lastTransitionTime"] = times.format_time(now)
     return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [desired]}}
-
-
-__all__ = [
-    "DISRUPTION_TARGET",
-    "FALSE",
-    "READY",
-    "TRUE",
-    "UNKNOWN",
-    "condition_of",
-    "pod_condition_patch",
-    "ready_status",
-]

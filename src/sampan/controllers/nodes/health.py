@@ -81,6 +81,3 @@ def _never_told(type: str, node: Node, stamp: str) -> NodeCondition:
         lastHeartbeatTime=node.metadata.creationTimestamp,
         lastTransitionTime=stamp,
     )
-
-
-__all__ = ["Health", "created_at", "marked_unknown", "observe", "seen_now"]

@@ -12,6 +12,3 @@ def by_node(pod: Any) -> Iterable[Hashable]:
 
 def node_name(node: Any) -> Iterable[Hashable]:
     return (node.metadata.name,)
-
-
-__all__ = ["by_node", "node_name"]

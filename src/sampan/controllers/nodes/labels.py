@@ -15,6 +15,3 @@ def missing_labels(node: Node) -> dict[str, str]:
     """Return the deprecated labels that are absent or differ."""
     present = node.metadata.labels
     return {old: present[new] for new, old in _OLD_NAMES.items() if new in present and present.get(old) != present[new]}
-
-
-__all__ = ["missing_labels"]

@@ -115,6 +115,3 @@ def network_of(text: str) -> Network:
         return ip_network(text, strict=False)
     except ValueError as error:
         raise RangeError(f"invalid CIDR address: {text}") from error
-
-
-__all__ = ["Network", "RangeError", "RangeFull", "Ranges", "network_of"]

@@ -37,6 +37,3 @@ class Tainting:
                 node = await self._nodes.get(node.metadata.name)
             except errors.NotFound:
                 return
-
-
-__all__ = ["Tainting"]

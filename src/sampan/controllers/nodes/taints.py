@@ -83,21 +83,3 @@ def toleration_s(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> 
             seconds = max(toleration.tolerationSeconds, 0)
             shortest = seconds if shortest is None else min(shortest, seconds)
     return shortest
-
-
-__all__ = [
-    "NOT_READY",
-    "NO_EXECUTE",
-    "NO_SCHEDULE",
-    "OUT_OF_SERVICE",
-    "SHUTDOWN",
-    "UNINITIALIZED",
-    "UNREACHABLE",
-    "UNSCHEDULABLE",
-    "changed",
-    "has_taint",
-    "scheduling_taints",
-    "taint_patch",
-    "tolerates",
-    "toleration_s",
-]

@@ -171,6 +171,3 @@ class Change(Enum):
     """No node is ready any more: evictions must stop."""
     FOUND_SOME = 2
     """Some nodes are ready again: heartbeats of all nodes are timed afresh."""
-
-
-__all__ = ["EXCLUDED", "Change", "Rates", "Zone", "ZoneQueue", "ZoneState", "Zones", "state_of", "zone_of"]

@@ -50,6 +50,3 @@ async def _failure(call: Awaitable[Any]) -> Exception | None:
     except Exception as error:
         return error
     return None
-
-
-__all__ = ["BURST", "FIRST", "Outcome", "all_at_once", "slow_start"]

@@ -76,6 +76,3 @@ class OwnerIndex(Generic[T]):
             return ()
         exact = selector.exact()
         return ((owner.metadata.namespace, exact[0] if exact else None),)
-
-
-__all__ = ["OwnerIndex", "by_controller_or_orphan", "candidates", "selector_or_nothing"]

@@ -152,6 +152,3 @@ class _Claiming:
 def _told(obj: Any) -> str:
     meta = obj.metadata
     return f"{meta.namespace}/{meta.name} ({meta.uid})"
-
-
-__all__ = ["ClaimControl", "Verdict", "adoption", "claim", "release", "verdict"]

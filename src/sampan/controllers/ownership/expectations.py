@@ -100,6 +100,3 @@ class Expectations:
     def _observe_owner(self, old: Any | None, new: Any | None) -> None:
         if new is None and old is not None:
             self.forget(old.metadata.uid)
-
-
-__all__ = ["EXPIRY_S", "Expectations"]

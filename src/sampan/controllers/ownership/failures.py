@@ -42,6 +42,3 @@ class FailureBackoff:
         if len(self._failures) >= _MANY:
             kept = {key: failure for key, failure in self._failures.items() if now - failure.at <= self._forgotten_s}
             self._failures = kept
-
-
-__all__ = ["FIRST_S", "MOST_S", "FailureBackoff"]

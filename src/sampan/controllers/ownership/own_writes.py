@@ -32,6 +32,3 @@ class OwnWrites:
 
     def forget(self, uid: str) -> None:
         self._written.pop(uid, None)
-
-
-__all__ = ["OwnWrites"]

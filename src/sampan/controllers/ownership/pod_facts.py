@@ -77,22 +77,3 @@ def restarts(pod: Pod) -> tuple[int, int]:
         if container_status.name in sidecars
     )
     return plain, max(of_sidecars, default=0)
-
-
-__all__ = [
-    "FAILED",
-    "PENDING",
-    "READY",
-    "RUNNING",
-    "SUCCEEDED",
-    "available_in_s",
-    "condition",
-    "is_active",
-    "is_available",
-    "is_ready",
-    "is_terminal",
-    "is_terminating",
-    "is_true",
-    "ready_since",
-    "restarts",
-]

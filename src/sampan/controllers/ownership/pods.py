@@ -89,15 +89,3 @@ class PodControl:
             self._events.event(owner, WARNING, FAILED_DELETE, f"Error deleting: {error}")
             raise
         self._events.event(owner, NORMAL, SUCCESSFUL_DELETE, f"Deleted pod: {name}")
-
-
-__all__ = [
-    "FAILED_CREATE",
-    "FAILED_DELETE",
-    "SUCCESSFUL_CREATE",
-    "SUCCESSFUL_DELETE",
-    "PodControl",
-    "is_namespace_ending",
-    "name_prefix",
-    "pod_from",
-]

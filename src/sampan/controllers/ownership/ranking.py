@@ -110,6 +110,3 @@ def _later_first(one: _Facts, other: _Facts, mine: float | None, theirs: float |
 def _scale(age_s: float) -> int:
     """Return the binary logarithm of the age in nanoseconds, rounded down."""
     return int(math.log2(age_s * 1e9)) if age_s > 0 else -1
-
-
-__all__ = ["DELETION_COST", "deletion_cost", "deletion_order", "first_to_go", "plain_order"]

@@ -30,6 +30,3 @@ def controller_of(obj: Any) -> OwnerReference | None:
 def is_controlled_by(obj: Any, owner: Any) -> bool:
     reference = controller_of(obj)
     return reference is not None and reference.uid == owner.metadata.uid
-
-
-__all__ = ["controller_of", "controller_ref", "is_controlled_by"]

@@ -151,19 +151,3 @@ class History:
                 await self._revisions.delete(_name(revision), revision.metadata.namespace)
             except errors.NotFound:
                 continue
-
-
-__all__ = [
-    "History",
-    "data_hash",
-    "in_order",
-    "is_alike",
-    "is_equal",
-    "new_revision",
-    "next_number",
-    "revision_name",
-    "surplus",
-    "template_hash",
-    "template_of",
-    "template_patch",
-]

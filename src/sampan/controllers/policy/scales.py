@@ -118,6 +118,3 @@ def _found(obj: Any, uid: str) -> Found | None:
     if obj is None or obj.metadata.uid != uid:
         return None
     return uid, obj.spec.replicas if obj.spec.replicas is not None else 1
-
-
-__all__ = ["ScaleError", "Scales", "Total", "controller_of"]

@@ -126,19 +126,3 @@ SIGNERS: dict[str, Callable[[Asked, Sequence[str]], str]] = {
     LEGACY: no_fault,
 }
 """The validation function of each signer, which returns the problem with a request, or an empty string."""
-
-__all__ = [
-    "APPROVED",
-    "CLIENT",
-    "DENIED",
-    "FAILED",
-    "KUBELET_CLIENT",
-    "KUBELET_SERVING",
-    "LEGACY",
-    "SIGNERS",
-    "Asked",
-    "UnreadableRequest",
-    "asked_of",
-    "has",
-    "read",
-]

@@ -114,6 +114,3 @@ def _extensions(
     except x509.ExtensionNotFound:
         return extensions
     return [*extensions, (names, False)]
-
-
-__all__ = ["Authority", "CannotSign", "lifetime_s", "span"]

@@ -39,6 +39,3 @@ def signing_token(secret: Secret, now: float) -> tuple[str, str] | None:
 
 def is_token(secret: Any) -> bool:
     return bool(secret.type == TYPE and secret.metadata.namespace == NAMESPACE)
-
-
-__all__ = ["NAMESPACE", "OURS", "TYPE", "is_token", "left_s", "signing_token", "text_of"]

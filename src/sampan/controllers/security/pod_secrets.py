@@ -37,6 +37,3 @@ def _of_volume(volume: Volume) -> Iterator[str]:
             yield kind.secretRef.name
     if volume.storageos is not None and volume.storageos.secretRef is not None:
         yield volume.storageos.secretRef.name
-
-
-__all__ = ["secrets_of"]

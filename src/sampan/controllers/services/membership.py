@@ -80,18 +80,3 @@ def signature(pod: Pod) -> tuple[Any, ...]:
         spec.hostname,
         spec.subdomain,
     )
-
-
-__all__ = [
-    "HEADLESS",
-    "IPV4",
-    "IPV6",
-    "LAST_CHANGE",
-    "addresses_of",
-    "hostname_of",
-    "is_headless",
-    "is_ready",
-    "may_serve",
-    "port_number",
-    "signature",
-]

@@ -113,6 +113,3 @@ def _roomiest(made: Packing, needed: int, most: int) -> Content | None:
 def _added(made: Packing, ports: list[EndpointPort]) -> Content:
     made.new.append(Content(None, ports, []))
     return made.new[-1]
-
-
-__all__ = ["Content", "Packing", "pack"]

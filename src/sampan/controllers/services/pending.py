@@ -70,6 +70,3 @@ class Pending:
         is_held_up = owner in self._held_up
         self.forget(owner)
         return is_held_up
-
-
-__all__ = ["Pending"]

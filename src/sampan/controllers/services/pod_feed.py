@@ -50,6 +50,3 @@ class PodFeed:
         if pod is None:
             return []
         return services_of(pod.metadata.namespace, pod.metadata.labels, self._services)
-
-
-__all__ = ["Add", "PodFeed"]

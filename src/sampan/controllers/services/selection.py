@@ -46,6 +46,3 @@ def services_of(namespace: str, labels: Mapping[str, str], services: Lister[Serv
 def takes_pods(service: Service) -> bool:
     """Whether the endpoints of the service are managed: it has a selector and is not of type ExternalName."""
     return bool(service.spec.selector) and service.spec.type != "ExternalName"
-
-
-__all__ = ["by_first_required", "by_label_pair", "pods_of", "services_of", "takes_pods"]

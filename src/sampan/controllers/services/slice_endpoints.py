@@ -110,6 +110,3 @@ def _hints(distribution: str | None, endpoint: Endpoint) -> EndpointHints | None
     zones = [ForZone(name=endpoint.zone)] if endpoint.zone else []
     nodes = [ForNode(name=endpoint.nodeName)] if endpoint.nodeName and _NEAR[distribution] else []
     return EndpointHints(forZones=zones, forNodes=nodes) if zones or nodes else None
-
-
-__all__ = ["Group", "Identity", "PortsKey", "Wanted", "families_of", "identity", "ports_key", "wanted_endpoints"]

@@ -61,6 +61,3 @@ def belongs_to_another(found: EndpointSlice, service: Service) -> bool:
     """Whether the slice is owned by an earlier service of the same name, so that garbage collection will delete it."""
     owners = found.metadata.ownerReferences
     return any(owner.controller and owner.uid != service.metadata.uid for owner in owners)
-
-
-__all__ = ["MANAGED_BY", "MANAGER", "SERVICE_NAME", "belongs_to_another", "labels_of", "name_prefix", "slice_of"]

@@ -111,6 +111,3 @@ def truncated(subsets: Sequence[EndpointSubset], most: int = CAPACITY) -> list[E
             else msgspec.structs.replace(subset, notReadyAddresses=kept)
         )
     return result
-
-
-__all__ = ["CAPACITY", "repacked", "subsets_of", "truncated"]

@@ -45,6 +45,3 @@ def _ready_since(pod: Pod) -> str:
         if condition.type == "Ready":
             return condition.lastTransitionTime or ""
     return ""
-
-
-__all__ = ["TriggerTimes"]

@@ -25,6 +25,3 @@ class HostPath:
         if not _is_removable(path) or ".." in Path(path).parts:
             raise VolumeError(f"host_path deleter only supports /tmp/.+ but received provided {path}")
         await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
-
-
-__all__ = ["HostPath"]

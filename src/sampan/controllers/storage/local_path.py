@@ -69,6 +69,3 @@ def _on(node: Node) -> VolumeNodeAffinity:
     hostname = node.metadata.labels.get(_HOSTNAME, node.metadata.name)
     term = NodeSelectorTerm(matchExpressions=[NodeSelectorRequirement(key=_HOSTNAME, operator="In", values=[hostname])])
     return VolumeNodeAffinity(required=NodeSelector(nodeSelectorTerms=[term]))
-
-
-__all__ = ["LocalPath"]

@@ -70,6 +70,3 @@ class Plugins:
                 return plugin
         reason = "no deletable volume plugin matched"
         raise VolumeError(f'error getting deleter volume plugin for volume "{volume.metadata.name}": {reason}')
-
-
-__all__ = ["Plugins", "VolumeError", "VolumePlugin", "Wanted"]

@@ -39,6 +39,3 @@ async def _write(objects: ResourceClient[Any], obj: Any, finalizers: list[str]) 
         await objects.update(changed)
     except errors.NotFound:
         return
-
-
-__all__ = ["concerns", "is_candidate", "lacks", "protect", "release"]

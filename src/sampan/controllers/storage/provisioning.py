@@ -132,6 +132,3 @@ class Provisioning:
             changed = copy_of(claim)
             del changed.metadata.annotations[SELECTED_NODE]
             await self._writes.claims.update(changed)
-
-
-__all__ = ["Provisioning", "provisioned", "volume_name"]

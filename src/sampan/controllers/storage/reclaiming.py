@@ -63,6 +63,3 @@ class Reclaiming:
         changed = copy_of(volume)
         changed.metadata.finalizers.remove(DELETION_FINALIZER)
         return await self._writes.volumes.update(changed)
-
-
-__all__ = ["Reclaiming"]

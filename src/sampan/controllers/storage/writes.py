@@ -43,6 +43,3 @@ class Writes:
 
     def say(self, obj: PersistentVolume | PersistentVolumeClaim, word: Word) -> None:
         self._events.event(obj, word.type, word.reason, word.message)
-
-
-__all__ = ["Writes"]

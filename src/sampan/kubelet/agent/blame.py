@@ -65,6 +65,3 @@ def _excess(what: str, name: str, amount: Quantity, asked: Quantity, resource: s
 
 def _bytes(amount: int) -> Quantity:
     return Quantity(amount, format=Format.BINARY_SI)
-
-
-__all__ = ["verdict"]

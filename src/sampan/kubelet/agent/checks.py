@@ -119,6 +119,3 @@ def _containers(pod: Pod) -> list[AnyContainer]:
 def _is_privileged(container: AnyContainer) -> bool:
     context = container.securityContext
     return bool(context is not None and context.privileged)
-
-
-__all__ = ["BLOCKED", "SYSCTL_FORBIDDEN", "forbidden", "refused", "wants"]

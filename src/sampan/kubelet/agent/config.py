@@ -112,6 +112,3 @@ class AgentConfig:
     """Pod CIDRs that the node assigns to itself if no controller allocates any."""
     needs_pod_cidr: bool = False
     """Whether Sampan provides the pod network, which needs the node's pod CIDR."""
-
-
-__all__ = ["HARD_EVICTION", "AgentConfig", "ShutdownGroup"]

@@ -40,6 +40,3 @@ class ContainerCollector:
         for container in before:
             await self._runtime.remove_container(record.pod, container.id)
         return bool(before)
-
-
-__all__ = ["ContainerCollector"]

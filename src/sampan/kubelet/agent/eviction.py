@@ -168,6 +168,3 @@ class Eviction:
             return await self._runtime.stats(pod)
         except RuntimeFailure:
             return ()
-
-
-__all__ = ["Eviction"]

@@ -50,6 +50,3 @@ class Following:
             self._own.on_mirror(old, new)
         else:
             self._sync_loop.iteration(self._node, old, from_api(new) if new is not None else None)
-
-
-__all__ = ["Following"]

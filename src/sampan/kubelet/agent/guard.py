@@ -138,6 +138,3 @@ class Guard:
 
     def _tell(self, message: str) -> None:
         self._kubelet.events.node(self._kubelet.node, "Shutdown", message)
-
-
-__all__ = ["Guard"]

@@ -56,6 +56,3 @@ class Housekeeping:
             return
         for uid in removed_uids:
             log.info("removed orphaned pod %s", uid)
-
-
-__all__ = ["Housekeeping"]

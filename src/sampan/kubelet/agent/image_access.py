@@ -153,6 +153,3 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     fresh = path.with_suffix(".new")
     fresh.write_bytes(msgspec.json.encode(content))
     fresh.replace(path)
-
-
-__all__ = ["POLICIES", "PRELOADED", "PulledImages", "Used", "is_to_verify", "may_have", "recorded"]

@@ -164,6 +164,3 @@ def _shown(size: float) -> str:
         if size < 1024:
             return f"{size:.1f} {unit}"
     return f"{size / 1024:.1f} TiB"
-
-
-__all__ = ["ImageCollector", "to_remove"]

@@ -283,6 +283,3 @@ class Kubelet:
 
 def _with_status(record: PodRecord) -> Pod:
     return msgspec.structs.replace(record.pod, status=record.status) if record.said is not None else record.pod
-
-
-__all__ = ["COMPONENT", "Kubelet", "MakeRuntime"]

@@ -162,15 +162,3 @@ def _own_by_name() -> str:
         if not address.startswith("127."):
             return address
     return _NO_WAY_OUT
-
-
-__all__ = [
-    "Facts",
-    "allocatable",
-    "capacity",
-    "has_apparmor",
-    "memory_total",
-    "own_addresses",
-    "read_facts",
-    "threshold_value",
-]

@@ -117,6 +117,3 @@ def make_images(kubelet: Kubelet) -> ImageManager:
         policy=config.image_policy,
         listed=config.listed_images,
     )
-
-
-__all__ = ["machine_of", "make_environment", "make_images", "make_probes", "pods_memory"]

@@ -89,6 +89,3 @@ def _said(line: bytes) -> bytes:
     if len(parts) < 4:
         return b""
     return parts[3] if parts[2].startswith(b"P") else parts[3] + b"\n"
-
-
-__all__ = ["Messages"]

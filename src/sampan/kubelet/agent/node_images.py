@@ -17,6 +17,3 @@ def node_images(found: Sequence[ImageInfo], most: int = 50) -> list[ContainerIma
     return [
         ContainerImage(names=[*image.digests, *image.names][:_MOST_NAMES], sizeBytes=image.size) for image in largest
     ]
-
-
-__all__ = ["node_images"]

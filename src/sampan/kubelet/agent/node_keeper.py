@@ -211,6 +211,3 @@ class NodeKeeper:
         if images != record.machine.images:
             record.machine = replace(record.machine, images=images)
             record.is_changed = True
-
-
-__all__ = ["NodeKeeper"]

@@ -117,6 +117,3 @@ def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[
         pods=lambda: [record.pod for record in kubelet.records.values() if record.stage is not Stage.TERMINATED],
     )
     return NodePlugins(registry=registry, devices=devices, dynamic=dynamic, resources=resources)
-
-
-__all__ = ["NOT_GIVEN_BACK", "NOT_PREPARED", "NodePlugins", "make_plugins"]

@@ -35,6 +35,3 @@ def has_own_disk(root: Path, images: Path | None) -> bool:
 def _meminfo() -> dict[str, int]:
     rows = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) > 1}
-
-
-__all__ = ["has_own_disk", "observe_machine"]

@@ -71,6 +71,3 @@ def remove_folder(folder: Path) -> None:
         raise OSError(f"{remaining[0]} is still mounted")
     with contextlib.suppress(OSError):
         trees.remove_tree(folder)
-
-
-__all__ = ["Orphans", "remove_folder"]

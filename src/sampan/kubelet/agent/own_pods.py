@@ -146,6 +146,3 @@ class OwnPods:
 
 def _name(pod: Pod) -> _Name:
     return pod.metadata.namespace, pod.metadata.name
-
-
-__all__ = ["OwnPods"]

@@ -310,6 +310,3 @@ def _target(container: AnyContainer, report: PodReport) -> str:
 
 def _grace_s(pod: Pod) -> float:
     return float(pod.spec.terminationGracePeriodSeconds if pod.spec.terminationGracePeriodSeconds is not None else 30)
-
-
-__all__ = ["Parts", "PodProvision"]

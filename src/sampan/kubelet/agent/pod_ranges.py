@@ -20,6 +20,3 @@ def keep(root: Path, ranges: Sequence[str]) -> None:
     fresh = root / f".{_FILE}"
     fresh.write_text("".join(f"{cidr}\n" for cidr in ranges))
     fresh.replace(root / _FILE)
-
-
-__all__ = ["keep", "kept"]

@@ -44,6 +44,3 @@ def managed(kubelet: Kubelet) -> VolumeManager:
 def _can_recurse(machine: Machine) -> bool:
     usual = next((handler.features for handler in machine.handlers if not handler.name), None)
     return usual is not None and bool(usual.recursiveReadOnlyMounts)
-
-
-__all__ = ["managed"]

@@ -146,18 +146,3 @@ def used(usage: Usage, resource: str) -> int:
 def requested(pod: Pod, resource: str) -> int:
     amounts = effective_requests(pod.spec)
     return int(amounts[resource].value()) if resource in amounts else 0
-
-
-__all__ = [
-    "EVICTED",
-    "Observation",
-    "Shortage",
-    "Threshold",
-    "conditions",
-    "ranked",
-    "refused",
-    "shortage",
-    "thresholds",
-    "total",
-    "used",
-]

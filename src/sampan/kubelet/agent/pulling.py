@@ -224,6 +224,3 @@ def _plain(container: AnyContainer) -> Container:
 
 def _shown(seconds: float) -> str:
     return durations.format_duration(int(seconds * 1000) * 1_000_000)
-
-
-__all__ = ["NEVER_PULL", "ImageManager"]

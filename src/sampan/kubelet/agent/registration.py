@@ -58,6 +58,3 @@ def _patch(node: Node, config: AgentConfig) -> dict[str, object]:
     annotations = {key: value for key, value in notes.items() if meta.annotations.get(key) != value}
     metadata = {"labels": labels, "annotations": annotations}
     return {"metadata": {key: value for key, value in metadata.items() if value}} if any(metadata.values()) else {}
-
-
-__all__ = ["register", "wanted_labels", "wanted_node"]

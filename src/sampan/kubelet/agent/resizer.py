@@ -125,6 +125,3 @@ class Resizer:
             text = f"Pod resize completed: {resizing.summary(record.pod)}"
             self._events.pod(record.kubelet, record.pod, NORMAL, "ResizeCompleted", text)
         record.resize = None
-
-
-__all__ = ["Resizer"]

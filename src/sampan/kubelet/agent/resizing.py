@@ -77,19 +77,3 @@ def summary(pod: Pod, error: str = "") -> str:
 
 def _allocation(container: Container) -> dict[str, object]:
     return {"name": container.name, "resources": json.to_value(container.resources)}
-
-
-__all__ = [
-    "DEFERRED",
-    "ERROR",
-    "INFEASIBLE",
-    "IN_PROGRESS",
-    "PENDING",
-    "Actuated",
-    "changed",
-    "needs_restart",
-    "others",
-    "refusal",
-    "resizable_containers",
-    "summary",
-]

@@ -29,6 +29,3 @@ def handlers(status: RuntimeStatus) -> list[NodeRuntimeHandler]:
 def features(status: RuntimeStatus) -> NodeFeatures | None:
     policy = status.heeds_groups_policy
     return NodeFeatures(supplementalGroupsPolicy=policy) if policy is not None else None
-
-
-__all__ = ["features", "handlers", "not_ready"]

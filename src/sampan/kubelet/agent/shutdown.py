@@ -78,6 +78,3 @@ class Shutdown:
             self._sync_loop.end_pod(record, SHUT_DOWN, by)
         while self._clock.monotonic() < now + grace_s and not all(pod_record.is_finished for pod_record in records):
             await self._clock.sleep(_LOOK_S)
-
-
-__all__ = ["NOT_READY", "REJECTED", "SHUT_DOWN", "Shutdown", "group_of", "groups_of"]

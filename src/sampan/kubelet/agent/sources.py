@@ -133,6 +133,3 @@ def _state(place: Path) -> list[tuple[str, int, int]]:
             continue
         files.append((str(path), about.st_mtime_ns, about.st_size))
     return files
-
-
-__all__ = ["Sources"]

@@ -144,6 +144,3 @@ def mirror_of(pod: Pod, node: Node) -> Pod:
 
 def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
     return mirror.metadata.annotations.get(MIRROR) == pod.metadata.annotations[HASH]
-
-
-__all__ = ["FILE", "HTTP", "BadManifest", "is_mirror", "is_mirror_of", "mirror_of", "read_pods"]

@@ -45,6 +45,3 @@ def _of_volume(volume: Volume) -> str:
             if getattr(source, name) is not None:
                 return kind_name
     return ""
-
-
-__all__ = ["referred"]

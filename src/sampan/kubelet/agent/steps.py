@@ -17,6 +17,3 @@ class Steps:
             meta = pod.metadata
             subject = f"pods/{meta.namespace}/{meta.name}"
             self._recorder.note(self._component, action, subject, uid=meta.uid, outcome=str(outcome or ""))
-
-
-__all__ = ["Steps"]

@@ -95,6 +95,3 @@ class Stopper:
 
 def _containers(pod: Pod) -> list[AnyContainer]:
     return [*(pod.spec.containers or ()), *pod.spec.initContainers, *pod.spec.ephemeralContainers]
-
-
-__all__ = ["Stopper"]

@@ -51,6 +51,3 @@ def _is_counted(volume: Volume) -> bool:
 
 def _bytes(usage: Usage) -> int:
     return (usage.disk_bytes or 0) + (usage.log_bytes or 0)
-
-
-__all__ = ["counted", "excess", "has_limit"]

@@ -133,6 +133,3 @@ def _write(path: Path, text: str) -> None:
     """Write the file if it exists. A controller that the kernel lacks does not limit anything."""
     if path.exists():
         path.write_text(text)
-
-
-__all__ = ["ROOT", "Hierarchy"]

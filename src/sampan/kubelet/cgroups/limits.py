@@ -49,6 +49,3 @@ def _is_limited(pod: Pod, name: str) -> bool:
         return True
     containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
     return all(name in container.resources.limits for container in containers)
-
-
-__all__ = ["group_of", "pod_limits", "wider"]

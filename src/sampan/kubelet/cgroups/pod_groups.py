@@ -122,6 +122,3 @@ def _kill(processes: Iterable[int]) -> None:
             os.kill(process, signal.SIGKILL)
         except ProcessLookupError:
             continue
-
-
-__all__ = ["PODS", "VERSION_1", "PodGroups"]

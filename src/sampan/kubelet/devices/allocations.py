@@ -125,6 +125,3 @@ class Allocations:
 
 def _checksum(data: _Data) -> int:
     return zlib.crc32(msgspec.json.encode(data))
-
-
-__all__ = ["NO_NODE", "Allocation", "Allocations"]

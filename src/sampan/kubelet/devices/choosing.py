@@ -57,5 +57,3 @@ def from_claim(pod: Pod, container: str) -> set[str]:
 
 Held = Mapping[str, Collection[str]]
 """Device IDs by resource."""
-
-__all__ = ["Held", "NoDevices", "asked", "check_enough", "check_health", "check_unchanged", "chosen", "from_claim"]

@@ -59,6 +59,3 @@ def of_answer(answer: Message) -> Given:
         annotations=dict(answer.annotations),
         cdi_devices=[item.name for item in answer.cdi_devices],
     )
-
-
-__all__ = ["NOTHING", "Given", "of_answer", "together"]

@@ -293,6 +293,3 @@ class DeviceManager:
             self._allocations.write({resource: self._healthy(resource) for resource in self._seen})
         except OSError as error:
             log.error("cannot save the device checkpoint: %s", error)
-
-
-__all__ = ["TYPE", "UNEXPECTED", "DeviceManager"]

@@ -82,6 +82,3 @@ class DevicePlugin:
 
 def _nodes(device: Message) -> list[int]:
     return [node.ID for node in device.topology.nodes] or [NO_NODE]
-
-
-__all__ = ["VERSION", "DevicePlugin", "Seen", "proto"]

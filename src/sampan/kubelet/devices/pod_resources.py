@@ -108,6 +108,3 @@ def _claim(info: ClaimInfo) -> Message:
         for driver, device in info.devices()
     ]
     return schema.DynamicResource(claim_name=info.ClaimName, claim_namespace=info.Namespace, claim_resources=resources)
-
-
-__all__ = ["PodResources"]

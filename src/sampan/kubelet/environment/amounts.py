@@ -81,6 +81,3 @@ def _milli(text: str | None) -> int:
 
 def _value(text: str | None) -> int:
     return quantity.parse(text).value() if text else 0
-
-
-__all__ = ["container_resources", "oom_score_adjust", "quota", "shares"]

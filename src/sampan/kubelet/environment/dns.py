@@ -112,6 +112,3 @@ def read_resolv_conf(text: str) -> Dns:
 
 def _once(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(words))
-
-
-__all__ = ["DnsConfig", "pod_dns", "read_resolv_conf"]

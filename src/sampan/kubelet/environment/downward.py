@@ -101,6 +101,3 @@ def _divided(amount: Quantity, divisor: Quantity, *, in_milli: bool) -> int:
     if in_milli:
         return math.ceil(amount.milli_value() / divisor.milli_value())
     return math.ceil(amount.value() / divisor.value())
-
-
-__all__ = ["FieldUnknown", "Surroundings", "field_value", "resource_value"]

@@ -300,6 +300,3 @@ def _is_written(path: Path, content: bytes) -> bool:
         return read_file(path, len(content)) == content
     except (OSError, UnsafePath):
         return False
-
-
-__all__ = ["CONFIG_ERROR", "HASH", "Environment", "EnvironmentConfig", "container_hash", "identity", "port_mappings"]

@@ -47,6 +47,3 @@ def expand_all(texts: Sequence[str], variables: Mapping[str, str]) -> list[str]:
         expanded.append(expand(text, variables, room=room))
         room -= len(expanded[-1])
     return expanded
-
-
-__all__ = ["expand", "expand_all"]

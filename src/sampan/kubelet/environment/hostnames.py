@@ -43,6 +43,3 @@ def kernel_name(pod: Pod, found: HostName) -> str:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST else name[:_LONGEST].rstrip("-.")
-
-
-__all__ = ["HostName", "host_name", "kernel_name"]

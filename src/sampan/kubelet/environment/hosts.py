@@ -34,6 +34,3 @@ def _aliases(aliases: Sequence[HostAlias]) -> str:
         return ""
     lines = "".join("\t".join([alias.ip, *alias.hostnames]) + "\n" for alias in aliases)
     return f"\n# Entries added by HostAliases.\n{lines}"
-
-
-__all__ = ["hosts_file", "node_hosts_file"]

@@ -147,6 +147,3 @@ def _selinux(own: SecurityContext, whole: PodSecurityContext) -> dict[str, str]:
         return {}
     parts = {"user": options.user, "role": options.role, "type": options.type, "level": options.level}
     return {key: value for key, value in parts.items() if value}
-
-
-__all__ = ["MASKED", "READ_ONLY", "container_security", "namespaces", "sandbox_security"]

@@ -48,6 +48,3 @@ def _url(address: str, port: ServicePort) -> str:
 
 def _upper(name: str) -> str:
     return name.replace("-", "_").upper()
-
-
-__all__ = ["service_variables"]

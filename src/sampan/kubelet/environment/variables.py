@@ -23,8 +23,6 @@ from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, fiel
 from sampan.kubelet.environment.expansion import expand
 from sampan.runtimes.safe_paths import UnsafePath
 
-__all__ = ["ConfigFault", "Sources", "container_variables"]
-
 
 class ConfigFault(ValueError):
     """A container cannot be configured; the message is for its status."""

@@ -84,6 +84,3 @@ def nanoseconds(time: str) -> int:
         ahead = (int(zone[1:3]) * 60 + int(zone[4:6])) * 60
         seconds -= ahead if zone[0] == "+" else -ahead
     return seconds * 1_000_000_000 + int((match[7] or "0").ljust(9, "0"))
-
-
-__all__ = ["STDERR", "STDOUT", "BadLine", "Line", "nanoseconds", "parse"]

@@ -150,6 +150,3 @@ def tail_start(file: BinaryIO, lines: int) -> int:
             end = block.rindex(b"\n", 0, end)
         return start + end + 1
     return 0
-
-
-__all__ = ["read", "tail_start"]

@@ -133,6 +133,3 @@ class LogKeeper:
             return
         if size >= self._policy.max_bytes:
             await rotate(path, files=self._policy.files, now=self._clock.now(), reopen=reopen)
-
-
-__all__ = ["LogKeeper", "Plan", "RotationPolicy", "Running", "plan", "rotate"]

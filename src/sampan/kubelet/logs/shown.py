@@ -60,6 +60,3 @@ class Shown:
         if self._options.has_timestamps and is_new:
             return line.time.encode() + b" " + line.text
         return line.text
-
-
-__all__ = ["ALL", "LogOptions", "Shown"]

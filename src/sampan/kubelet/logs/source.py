@@ -41,6 +41,3 @@ def log_container(pod: str, status: PodStatus, name: str, *, is_previous: bool) 
         reason = state.waiting.reason
         raise LogUnavailable(f'container "{name}" in pod "{pod}" is waiting to start: {_PULLS.get(reason, reason)}')
     raise LogUnavailable(f'container "{name}" in pod "{pod}" is waiting to start - no logs yet')
-
-
-__all__ = ["LogUnavailable", "container_status", "log_container"]

@@ -75,6 +75,3 @@ def watch(path: Path) -> Watch:
         except OSError:
             return Looking()
     return Looking()
-
-
-__all__ = ["KernelWatch", "Looking", "Watch", "watch"]

@@ -79,6 +79,3 @@ def _readable(answer: Message | None) -> Message:
 def _told(fault: Any) -> RpcFault:
     code = "".join(word.capitalize() for word in fault.code().name.split("_"))
     return RpcFault(f"rpc error: code = {code} desc = {fault.details() or ''}", code)
-
-
-__all__ = ["Message", "RpcFault", "call", "read", "stream"]

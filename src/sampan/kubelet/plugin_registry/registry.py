@@ -171,6 +171,3 @@ def sockets(folder: Path) -> Iterator[Socket]:
             yield from sockets(Path(entry.path))
         elif stat.S_ISSOCK(status.st_mode):
             yield Socket(entry.path, (status.st_ino, status.st_ctime_ns))
-
-
-__all__ = ["Handler", "PluginFault", "PluginRegistry", "Socket", "proto", "sockets"]

@@ -171,6 +171,3 @@ def _guarded(answer: Answer) -> Callable[[Message, Any], Awaitable[Message]]:
             await context.abort(grpc.StatusCode.UNKNOWN, str(refused))
 
     return handle
-
-
-__all__ = ["Refused", "Service", "SocketServer"]

@@ -40,6 +40,3 @@ def port_of(port: int | str, container: Container) -> int:
     if not 0 < number < 65536:
         raise ValueError(f"invalid port number: {number}")
     return number
-
-
-__all__ = ["ask", "port_of"]

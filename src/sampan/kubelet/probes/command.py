@@ -25,6 +25,3 @@ async def ask(runtime: Runtime, pod: Pod, container: str, command: Sequence[str]
     except RuntimeFailure as failure:
         return Answer(False, failure.message, is_error=True)
     return Answer(code == 0, (out + err)[:_MOST].decode("utf-8", "replace"))
-
-
-__all__ = ["ask"]

@@ -56,6 +56,3 @@ def _varint(number: int) -> bytes:
 def _state(answer: bytes) -> int:
     """Decode the state of a HealthCheckResponse: field 1, one byte, omitted for 0."""
     return answer[1] if len(answer) >= 2 and answer[0] == 0x08 else 0
-
-
-__all__ = ["ask"]

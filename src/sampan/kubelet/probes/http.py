@@ -73,6 +73,3 @@ def _told(fault: Exception) -> str:
     if isinstance(fault, aiohttp.ClientConnectorError):
         return f"dial tcp {fault.host}:{fault.port}: connect: {tcp.told(fault.os_error)}"
     return str(fault) or type(fault).__name__
-
-
-__all__ = ["ask", "headers_of", "unverified", "url_of"]

@@ -203,6 +203,3 @@ def _containers(pod: Pod) -> list[Container]:
 
 def _has_probes(container: Container) -> bool:
     return any(probe_of(container, kind) is not None for kind in KINDS)
-
-
-__all__ = ["Key", "ProbeManager"]

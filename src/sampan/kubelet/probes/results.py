@@ -61,6 +61,3 @@ def probe_of(container: Container, kind: Kind) -> Probe | None:
         "Liveness": container.livenessProbe,
         "Readiness": container.readinessProbe,
     }[kind]
-
-
-__all__ = ["KINDS", "Answer", "Kind", "Tally", "probe_of"]

@@ -24,6 +24,3 @@ async def ask(host: str, port: int, timeout_s: float) -> Answer:
 def told(fault: OSError) -> str:
     """Return the error message of the operating system, whatever library wrapped the error."""
     return os.strerror(fault.errno).lower() if fault.errno else str(fault)
-
-
-__all__ = ["ask", "told"]

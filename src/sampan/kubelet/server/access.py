@@ -94,6 +94,3 @@ class Access:
         except (errors.ApiError, ConnectionFailed):
             what = f"user={user.username}, verb={verb}, resource=nodes, subresource={subresource}"
             raise Refusal(500, f"Authorization error ({what})") from None
-
-
-__all__ = ["Access", "subresources"]

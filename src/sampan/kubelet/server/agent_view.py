@@ -118,6 +118,3 @@ class AgentView:
             for container in self.runtime.pod_report(pod).containers:
                 counts[container.state] = counts.get(container.state, 0) + 1
         return [((state,), count) for state, count in counts.items()]
-
-
-__all__ = ["AgentView"]

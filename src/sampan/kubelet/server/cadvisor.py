@@ -117,6 +117,3 @@ def _rows(title: str, rows: Iterable[tuple[str, str]] | Sequence[tuple[str, str]
 
 def _safe(text: str) -> str:
     return html.escape(text, quote=True)
-
-
-__all__ = ["CadvisorPort"]

@@ -105,6 +105,3 @@ def _of_text(text: str, options: LogOptions) -> list[bytes]:
     if options.tail_lines is not None:
         lines = lines[len(lines) - options.tail_lines :] if options.tail_lines else []
     return [b"".join(lines)[: options.limit_bytes]]
-
-
-__all__ = ["container_log", "log_options"]

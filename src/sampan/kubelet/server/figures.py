@@ -45,6 +45,3 @@ def as_json(value: object) -> web.Response:
 
 def as_metrics(text: str) -> web.Response:
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
-
-
-__all__ = ["as_json", "as_metrics", "metrics", "spec", "stats"]

@@ -39,6 +39,3 @@ class HealthPort:
             return healthz(self._view, check, request)
         except Refusal as refusal:
             return web.Response(status=refusal.code, text=refusal.text)
-
-
-__all__ = ["HealthPort", "healthz"]

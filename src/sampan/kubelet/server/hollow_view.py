@@ -78,6 +78,3 @@ class HollowView:
 
 def _amount(text: str) -> float:
     return quantity.from_json(text).milli_value() / 1000
-
-
-__all__ = ["HollowView"]

@@ -46,6 +46,3 @@ def tls_context(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSL
         context.load_verify_locations(client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
-
-
-__all__ = ["Answer", "listening", "tls_context"]

@@ -30,6 +30,3 @@ def _listing(folder: Path) -> str:
     names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir())
     links = (f'<a href="{quote(name)}">{html.escape(name)}</a>\n' for name in names)
     return f'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n{"".join(links)}</pre>\n'
-
-
-__all__ = ["node_log"]

@@ -66,6 +66,3 @@ async def serve_kubelet(kubelet: Kubelet, config: PortsConfig) -> None:
                 log.error("node %s: cannot listen on port %d: %s", view.node, port, error.strerror or error)
         await keeper.run()
         await asyncio.Event().wait()  # Reached if log rotation is disabled: keep serving the ports.
-
-
-__all__ = ["PortsConfig", "serve_kubelet"]

@@ -98,6 +98,3 @@ def _threads() -> str:
         stack = frames.get(thread.ident or 0)
         texts.append(f"{thread.name}\n{''.join(traceback.format_stack(stack)) if stack else ''}\n")
     return "".join(texts)
-
-
-__all__ = ["profile"]

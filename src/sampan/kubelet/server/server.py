@@ -139,6 +139,3 @@ class KubeletServer:
 def as_list(pods: Any) -> web.Response:
     pod_list = PodList(metadata=ListMeta(), items=list(pods))
     return web.Response(body=json_codec.encode(pod_list), content_type="application/json")
-
-
-__all__ = ["KubeletServer", "as_list"]

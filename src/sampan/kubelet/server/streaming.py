@@ -148,6 +148,3 @@ async def _taken(request: web.BaseRequest, agreement: Agreement) -> TakenWire:
     wire = taken(request)
     await wire.write(agreement.head)
     return wire
-
-
-__all__ = ["attach_to", "exec_in", "forward", "run_in", "wanted_of"]

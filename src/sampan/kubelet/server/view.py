@@ -67,6 +67,3 @@ def spec_of(pod: Pod, container: str) -> Container | EphemeralContainer | None:
     spec = pod.spec
     containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
     return next((candidate for candidate in containers if candidate.name == container), None)
-
-
-__all__ = ["KubeletView", "Refusal", "ServerSettings", "pod_of", "spec_of"]

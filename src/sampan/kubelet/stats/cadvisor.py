@@ -139,6 +139,3 @@ def _text(path: str) -> str:
         return Path(path).read_text().strip()
     except OSError:
         return ""
-
-
-__all__ = ["attributes", "containers", "machine_info", "processes"]

@@ -91,6 +91,3 @@ class StatsCollector:
             return None
         volumes = await self._volumes.of(pod) if self._volumes is not None else ()
         return PodFigures(pod=pod, report=report, usages=usages, at=now, volumes=volumes)
-
-
-__all__ = ["NodeFigures", "PodFigures", "StatsCollector"]

@@ -148,6 +148,3 @@ def interfaces(text: str) -> list[Interface]:
                 Interface(name=name.strip(), received=received, receive_errors=errors, sent=sent, send_errors=lost)
             )
     return result
-
-
-__all__ = ["FileSystem", "Interface", "Machine", "MachineFigures", "file_system", "interfaces"]

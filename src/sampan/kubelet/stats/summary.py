@@ -175,6 +175,3 @@ def _file_system(time: str, found: FileSystem) -> dict[str, Any]:
         "inodes": found.inodes,
         "inodesUsed": found.inodes - found.inodes_free,
     }
-
-
-__all__ = ["summary", "total"]

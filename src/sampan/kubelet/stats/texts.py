@@ -141,6 +141,3 @@ def written(samples: Iterator[Sample], at: float) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-__all__ = ["cadvisor_text", "resource_text", "written"]

@@ -36,6 +36,3 @@ def _values(figures: Callable[[], NodeFigures | None], field: str) -> list[tuple
             if volume.claim:
                 values.setdefault((pod.pod.metadata.namespace, volume.claim), getattr(volume, field))
     return list(values.items())
-
-
-__all__ = ["export_volumes"]

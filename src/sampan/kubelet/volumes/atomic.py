@@ -161,6 +161,3 @@ def _checked(path: str) -> str:
     if parts[0].startswith(".."):
         raise VolumeFault(f"invalid path: must not start with '..': {path}")
     return str(PurePosixPath(path))
-
-
-__all__ = ["File", "Payload", "write"]

@@ -111,6 +111,3 @@ def check_node(volume: PersistentVolume, node: Node | None) -> None:
         return
     if not any(is_matched(term, node) for term in affinity.nodeSelectorTerms or ()):
         raise VolumeFault("no matching NodeSelectorTerms", step="MountVolume.NodeAffinity check failed")
-
-
-__all__ = ["Claims", "check_mode", "check_node", "check_owner", "claimed"]

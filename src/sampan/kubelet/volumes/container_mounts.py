@@ -137,6 +137,3 @@ def is_recursive(mount: VolumeMount, can: bool) -> bool:
 
 def _fault(message: str) -> RuntimeFailure:
     return RuntimeFailure(CONFIG_ERROR, message)
-
-
-__all__ = ["ContainerMounts", "chosen_subpath", "is_recursive", "propagation"]

@@ -69,6 +69,3 @@ class Disk:
             except OSError as error:
                 log.info("cannot measure the usage of volume %s of pod %s: %s", volume.name, pod.metadata.uid, error)
         return usages
-
-
-__all__ = ["Disk"]

@@ -32,6 +32,3 @@ def parsed(text: str) -> dict[str, str]:
             rest = rest[1:-1]
         variables[name.strip()] = rest
     return variables
-
-
-__all__ = ["parsed", "value"]

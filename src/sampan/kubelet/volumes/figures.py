@@ -27,6 +27,3 @@ class VolumeFigures:
     def keep_only(self, uids: set[str]) -> None:
         for uid in self._kept.keys() - uids:
             del self._kept[uid]
-
-
-__all__ = ["VolumeFigures"]

@@ -28,6 +28,3 @@ def growing(disk: str, kind: str, mounted_at: Path) -> list[str]:
     if kind == "btrfs":
         return ["btrfs", "filesystem", "resize", "max", str(mounted_at)]
     return []
-
-
-__all__ = ["fill", "growing"]

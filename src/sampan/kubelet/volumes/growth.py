@@ -164,6 +164,3 @@ class Growth:
 def _key(spec: Spec) -> str:
     """Return the name of the persistent volume, which is set up at most once per node."""
     return spec.inner
-
-
-__all__ = ["DONE", "FAILED", "IN_USE_FAILED", "Growth", "Tell"]

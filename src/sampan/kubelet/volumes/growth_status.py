@@ -83,6 +83,3 @@ def _checked(claim: PersistentVolumeClaim, status: Mapping[str, Any]) -> dict[st
 
 def _values(conditions: Sequence[PersistentVolumeClaimCondition]) -> list[Any]:
     return [json.to_value(condition) for condition in conditions]
-
-
-__all__ = ["ZERO", "Outlook", "begun", "failed", "finished", "is_followed", "outlook", "size_of"]

@@ -42,6 +42,3 @@ class Host:
     tokens: Tokens
     bundles: TrustBundles
     clock: Clock
-
-
-__all__ = ["Host", "VolumeConfig"]

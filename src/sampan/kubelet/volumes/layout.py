@@ -65,6 +65,3 @@ class Layout:
 
 def escaped(name: str) -> str:
     return name.replace("/", "~")
-
-
-__all__ = ["Layout", "OnDisk", "escaped"]

@@ -415,6 +415,3 @@ class VolumeManager:
         return node is None or all(
             attached_volume.name != volume.device.unique for attached_volume in node.status.volumesAttached
         )
-
-
-__all__ = ["FAILED_MOUNT", "FAILED_UNMOUNT", "LIMIT_EXCEEDED", "LimitExceeded", "StillWaiting", "VolumeManager"]

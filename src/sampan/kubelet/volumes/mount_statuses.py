@@ -41,6 +41,3 @@ def _told(status: ContainerStatus, places: set[str]) -> ContainerStatus:
         for mount in status.volumeMounts
     ]
     return msgspec.structs.replace(status, volumeMounts=mounts) if places else status
-
-
-__all__ = ["told"]

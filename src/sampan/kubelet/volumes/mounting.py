@@ -138,6 +138,3 @@ def _may_mount() -> bool:
 
 def _escaped(path: Path) -> str:
     return "".join(_ESCAPES.get(letter, letter) for letter in str(path))
-
-
-__all__ = ["Mounter", "ProgramFault", "run_program"]

@@ -98,6 +98,3 @@ def _is_fit(folder: Path, group: int, is_read_only: bool) -> bool:
         return False
     required = (_READ if is_read_only else _WRITE) | _ENTER | stat.S_ISGID
     return status.st_gid == group and stat.S_ISDIR(status.st_mode) and status.st_mode & required == required
-
-
-__all__ = ["ON_ROOT_MISMATCH", "give_to_group"]

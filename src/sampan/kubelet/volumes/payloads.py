@@ -82,6 +82,3 @@ def raise_together(faults: Sequence[str]) -> None:
     messages = list(dict.fromkeys(faults))
     if messages:
         raise VolumeFault(messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
-
-
-__all__ = ["default_mode", "of_config_map", "of_pod", "of_secret", "raise_together"]

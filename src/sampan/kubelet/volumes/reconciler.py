@@ -202,6 +202,3 @@ def _group(spec: Spec) -> int | None:
 def _told(fault: OSError) -> str:
     where = f" {fault.filename}" if fault.filename else ""
     return f"{fault.strerror or fault}{where}".strip()
-
-
-__all__ = ["Reconciler", "remove_empty"]

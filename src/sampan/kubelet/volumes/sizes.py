@@ -83,6 +83,3 @@ def excess(volume: Volume, limit: int, used: int) -> str:
         return ""
     text = str(quantity.parse(str(volume.emptyDir.sizeLimit)))
     return f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{text}". '
-
-
-__all__ = ["VolumeUsage", "disk_usage", "excess", "limited", "measure"]

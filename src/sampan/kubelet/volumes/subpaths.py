@@ -127,6 +127,3 @@ def _opened(base: Path, real: Path) -> Iterator[int]:
 
 def _is_same(left: os.stat_result, right: os.stat_result) -> bool:
     return (left.st_dev, left.st_ino) == (right.st_dev, right.st_ino)
-
-
-__all__ = ["UnsafeSubpath", "bind", "clean", "make_folder"]

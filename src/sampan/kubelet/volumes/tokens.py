@@ -95,6 +95,3 @@ def renewal(expires_at: float, life_s: float) -> float:
 
 def _told(pod: Pod, key: _Key) -> str:
     return f'"{key.account}"/"{pod.metadata.namespace}"/{list(key.audiences)}/{key.expiration_s}'
-
-
-__all__ = ["Token", "Tokens", "renewal"]

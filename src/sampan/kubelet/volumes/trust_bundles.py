@@ -45,6 +45,3 @@ class TrustBundles:
 def joined(bundles: Iterable[str]) -> bytes:
     """Return each certificate of the bundles once."""
     return b"".join(sorted({block.encode() for text in bundles for block in read_blocks(text.encode())}))
-
-
-__all__ = ["TrustBundles", "joined"]

@@ -33,6 +33,3 @@ async def in_thread(call: Callable[..., T], *args: Any, **options: Any) -> T:
     except asyncio.CancelledError:
         await asyncio.wait((work,))
         raise
-
-
-__all__ = ["happens_by", "in_thread"]

@@ -69,6 +69,3 @@ class Watching:
 def claims_of(desired: DesiredPod) -> list[str]:
     """Return the volumes with a claim. Pure."""
     return [name for name, volume in desired.volumes.items() if claimed(desired.pod, volume) is not None]
-
-
-__all__ = ["CLAIMS", "Watching", "claims_of"]

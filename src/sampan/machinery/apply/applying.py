@@ -146,6 +146,3 @@ class Application:
         except Misfit as misfit:
             raise Misfit(f"failed to prune fields: failed add back {what}: {misfit}") from None
         return converted
-
-
-__all__ = ["Application", "Conflicts", "Outcome"]

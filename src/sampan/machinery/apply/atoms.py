@@ -236,6 +236,3 @@ UNTYPED.element = UNTYPED
 DEDUCED: Atom = Atom(scalar="untyped", fields=Children({}, True), item=lambda: UNTYPED, is_exact=False, is_free=True)
 DEDUCED.element = DEDUCED
 """Values without a schema: maps are merged by key, lists are leaves."""
-
-
-__all__ = ["DEDUCED", "MISSING", "UNTYPED", "Atom", "Children", "Form", "Scalar", "of", "of_kind"]

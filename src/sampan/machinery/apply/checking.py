@@ -132,6 +132,3 @@ def _as_read(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_read(part) for part in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-__all__ = ["check", "faults_of_live"]

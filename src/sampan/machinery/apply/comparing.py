@@ -117,6 +117,3 @@ def _joined(first: Fields | None, second: Fields | None) -> Fields | None:
     if first is None or second is None:
         return second if first is None else first
     return union(first, second)
-
-
-__all__ = ["Comparison", "compare"]

@@ -35,6 +35,3 @@ def shown(whose: Owner) -> str:
     if whose.subresource:
         text += f" with subresource {gotext.quote(whose.subresource)}"
     return f"{text} using {whose.api_version}" if whose.operation == UPDATE else text
-
-
-__all__ = ["refusal", "shown"]

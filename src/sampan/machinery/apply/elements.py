@@ -169,6 +169,3 @@ def _shown_value(json: Any) -> str:
     if isinstance(json, dict):
         return "".join(f"{name}={_shown_value(part)}" for name, part in json.items())
     return gotext.value(json)
-
-
-__all__ = ["SELF", "BadElement", "canonical", "field", "json_text", "key", "ordered", "shown", "value"]

@@ -203,6 +203,3 @@ def _kind_text(value: Value) -> str:
 
 def _text(found: Any) -> str:
     return found if isinstance(found, str) else ""
-
-
-__all__ = ["BEFORE_FIRST_APPLY", "UNKNOWN", "FieldManager"]

@@ -82,6 +82,3 @@ def _whole_list(value: list[Any], atom: Atom) -> Fields:
     for at, group in items.by_element(value, atom).items():
         out[at] = whole(group[0], below) if len(group) == 1 else MEMBER
     return in_order(out)
-
-
-__all__ = ["claimed", "whole"]

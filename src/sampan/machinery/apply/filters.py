@@ -55,6 +55,3 @@ def _matching(fields: Fields, pattern: Fields) -> Fields:
         if children or is_member(below):
             out[element] = node(children, is_member=is_member(below))
     return out
-
-
-__all__ = ["ANY", "Everything", "Except", "Filter", "Only"]

@@ -16,6 +16,3 @@ class Forms(Protocol):
     def convert(self, value: Any, api_version: str) -> Any:
         """Convert a complete object, which contains its own version; the result may share parts. Raise
         MissingVersion."""
-
-
-__all__ = ["Forms", "MissingVersion"]

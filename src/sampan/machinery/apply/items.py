@@ -51,6 +51,3 @@ def by_element(items: list[Any], atom: Atom) -> dict[str, list[Any]]:
             raise Misfit(f"element {index}: {misfit}") from None
         out.setdefault(at, []).append(item)
     return out
-
-
-__all__ = ["Misfit", "by_element", "element"]

@@ -46,6 +46,3 @@ class KnownSets:
             return reconciled(fields, self._forms.atom(api_version))
         except MissingVersion:
             return fields
-
-
-__all__ = ["KnownSets"]

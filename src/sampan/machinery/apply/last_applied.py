@@ -70,6 +70,3 @@ def _without_annotation(applied: dict[str, Any]) -> dict[str, Any]:
         return applied
     kept = {key: text for key, text in annotations.items() if key != ANNOTATION}
     return {**applied, "metadata": {**applied["metadata"], "annotations": kept}}
-
-
-__all__ = ["ANNOTATION", "MANAGER", "remaining", "renewed"]

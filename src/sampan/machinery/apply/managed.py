@@ -120,18 +120,3 @@ def differ_in_time_only(before: Sequence[ManagedFieldsEntry], after: Sequence[Ma
     if len(before) != len(after) or all(old.time == new.time for old, new in zip(before, after, strict=True)):
         return False
     return all(structs.replace(old, time=new.time) == new for old, new in zip(before, after, strict=True))
-
-
-__all__ = [
-    "APPLY",
-    "UPDATE",
-    "BadEntry",
-    "Claim",
-    "Managed",
-    "Owner",
-    "Read",
-    "decode",
-    "differ_in_time_only",
-    "encode",
-    "owner",
-]

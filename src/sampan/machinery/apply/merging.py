@@ -96,6 +96,3 @@ class _Merging:
     def _add(self, merged: Any) -> None:
         if merged is not MISSING:
             self.out.append(merged)
-
-
-__all__ = ["merge"]

@@ -40,6 +40,3 @@ def _from_list(value: list[Any], fields: Fields, atom: Atom) -> Any:
         elif not is_member(below):
             out.append(remove(item, below, atom.item()))
     return out or None
-
-
-__all__ = ["remove"]

@@ -46,6 +46,3 @@ def of_parent(parent: Managed, scale: Managed, version: str, paths: dict[str, Pa
         time = before.time if before is not None and field_owner.operation != UPDATE else None
         inherited[new_owner] = Claim(sets.of(paths[version]), version, time)
     return [own, inherited]
-
-
-__all__ = ["REPLICAS", "SCALE_VERSION", "of_parent", "of_scale"]

@@ -69,6 +69,3 @@ def _step(element: str, atom: Atom | None) -> Atom | None:
     if element[:2] == "f:":
         return atom.child(element[2:]) if atom.fields is not None else None
     return atom.item() if element[:2] == "k:" and atom.is_list else None
-
-
-__all__ = ["reconciled", "with_named_fields"]

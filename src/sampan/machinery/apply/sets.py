@@ -213,27 +213,3 @@ def paths(fields: Fields) -> Iterator[Path]:
 
 def shown_path(path: Path) -> str:
     return "".join(map(shown, path))
-
-
-__all__ = [
-    "EMPTY",
-    "MEMBER",
-    "BadFields",
-    "Fields",
-    "Path",
-    "decode",
-    "difference",
-    "encode",
-    "has",
-    "in_order",
-    "intersection",
-    "is_member",
-    "leaves",
-    "node",
-    "of",
-    "paths",
-    "recursive_difference",
-    "shown_path",
-    "union",
-    "union_of",
-]

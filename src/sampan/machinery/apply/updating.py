@@ -139,6 +139,3 @@ def _capped(managed: Managed) -> Managed:
     for bucket, parts in joined.items():
         out[bucket] = out[bucket]._replace(fields=sets.union_of(parts))
     return out
-
-
-__all__ = ["MOST_UPDATERS", "OLD_UPDATERS", "UNTRACKED", "Change", "update", "yielded"]

@@ -14,6 +14,3 @@ def _agree(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         return all(map(_agree, left, right))
     return (type(left) is bool) is (type(right) is bool)
-
-
-__all__ = ["equal"]

@@ -99,6 +99,3 @@ def compiled(text: str) -> DeviceExpression:
     if program.result_type.kind not in ("bool", "dyn", "any"):
         raise CelError(f"must evaluate to bool or the unknown type, not {program.result_type}")
     return DeviceExpression(program)
-
-
-__all__ = ["DeviceExpression", "compiled", "loading"]

@@ -141,6 +141,3 @@ def _plain(value: Any) -> Any:
             return {key: _plain(item) for key, item in value.items()} if type(value) is dict else value
         return {key_value(key): _plain(item) for key, item in value.items()}
     return value
-
-
-__all__ = ["Environment", "Program", "Result"]

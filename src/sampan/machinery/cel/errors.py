@@ -70,6 +70,3 @@ def _format(text: str, line: int, column: int, message: str) -> str:
     dots = "".join("." if char.isascii() else "\uff0e" for char in text[:column])
     caret = "^" if text[column : column + 1].isascii() else "\uff3e"
     return f"{head}\n | {text}\n | {dots}{caret}"
-
-
-__all__ = ["CelError", "CompileError", "CostLimitExceeded", "EvaluationError", "Issue", "format_issues"]

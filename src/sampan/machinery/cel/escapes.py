@@ -34,6 +34,3 @@ def reachable(value: Any) -> Any:
     others = {escaped(key): item for key, item in entries.items() if isinstance(key, str)}
     others.pop("", None)
     return {**others, **entries}
-
-
-__all__ = ["RESERVED", "escaped", "reachable"]

@@ -161,6 +161,3 @@ class _Fields(Mapping[str, Field]):
 
     def __len__(self) -> int:
         return len(self._properties)
-
-
-__all__ = ["declared_type"]

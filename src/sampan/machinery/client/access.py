@@ -89,6 +89,3 @@ def _load_client_certificate(context: ssl.SSLContext, access: Access) -> None:
         raise AccessError(f"the client certificate and its key cannot be used: {error}") from error
     finally:
         Path(name).unlink()
-
-
-__all__ = ["Access", "AccessError", "tls_context"]

@@ -112,6 +112,3 @@ def _is_put_off(error: errors.ApiError) -> bool:
     if error.has_cause("DisruptionBudget"):
         return False
     return error.code == 429 or error.code >= 500
-
-
-__all__ = ["Client", "RetryConfig"]

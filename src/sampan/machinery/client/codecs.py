@@ -69,6 +69,3 @@ def codec_of_subresource(resource: Resource, name: str) -> ObjectCodec:
         raise ValueError(f"{resource.qualified} has no subresource {name!r}")
     kind = resource.kind_of(subresource)
     return codec_of(resource) if kind == resource.gvk else _codec(kind)
-
-
-__all__ = ["METADATA", "ObjectCodec", "codec_of", "codec_of_subresource"]

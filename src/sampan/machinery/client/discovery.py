@@ -130,6 +130,3 @@ def _versions(answer: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
         names = [version["version"] for version in group.get("versions") or ()]
         for version in sorted(names, key=lambda name: name != preferred):
             yield f"/apis/{group['name']}", group["name"], version
-
-
-__all__ = ["Discovery", "first_of_each", "served_of"]

@@ -194,6 +194,3 @@ def _failure(request: Request, code: int, headers: Mapping[str, str], body: byte
 
 def _seconds(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
-
-
-__all__ = ["HttpTransport"]

@@ -52,6 +52,3 @@ def path_of(resource: Resource, namespace: str = "", name: str = "", subresource
     name_part = f"/{name}" if name else ""
     subresource_part = f"/{subresource}" if subresource else ""
     return f"{prefix}/{resource.version}{namespace_part}/{resource.plural}{name_part}{subresource_part}"
-
-
-__all__ = ["builtin", "path_of", "resource_of"]

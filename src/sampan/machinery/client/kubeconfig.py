@@ -155,6 +155,3 @@ def _impersonation(user: Entry) -> list[tuple[str, str]]:
     for key, values in (user.get("as-user-extra") or {}).items():
         pairs += [(f"Impersonate-Extra-{quote(key, safe='')}", value) for value in values or ()]
     return [(key, str(value)) for key, value in pairs if value]
-
-
-__all__ = ["KubeconfigError", "default_paths", "in_cluster", "load", "namespace_of"]

@@ -90,6 +90,3 @@ def given(**pairs: str) -> Pairs:
 
 def _filled(values: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}
-
-
-__all__ = ["AS_EVER", "EVERYTHING", "PLAIN", "Delete", "Pairs", "PatchType", "Selection", "Write", "given"]

@@ -191,6 +191,3 @@ class ResourceClient(Generic[T]):
     def _object(self, response: Response) -> T:
         obj: T = response.object(self.codec)
         return obj
-
-
-__all__ = ["PAGE_SIZE", "ResourceClient"]

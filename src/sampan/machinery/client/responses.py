@@ -86,6 +86,3 @@ def read_event(line: bytes, codec: ObjectCodec) -> DecodedEvent:
     if frame.type == "ERROR":
         raise errors.from_status(json.read_any(raw))
     return DecodedEvent(frame.type, codec.decode(raw))
-
-
-__all__ = ["BytesResponse", "DecodedEvent", "read_event"]

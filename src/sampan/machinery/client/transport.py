@@ -103,19 +103,3 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Release the connections; nothing may be sent afterwards."""
-
-
-__all__ = [
-    "ADDED",
-    "BOOKMARK",
-    "DELETED",
-    "INITIAL_EVENTS_END",
-    "MODIFIED",
-    "ConnectionFailed",
-    "Events",
-    "Page",
-    "Request",
-    "Response",
-    "Transport",
-    "WatchEvent",
-]

@@ -206,32 +206,3 @@ def _generic_message(code: int, said: str) -> str:
     if code >= 500:
         return f"an error on the server ({gotext.quote(said)}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
-
-
-__all__ = [
-    "MODIFIED",
-    "already_exists",
-    "apply_conflict",
-    "bad_request",
-    "being_deleted",
-    "conflict",
-    "expired",
-    "forbidden",
-    "generic",
-    "gone",
-    "internal_error",
-    "invalid",
-    "method_not_supported",
-    "name_not_generated",
-    "not_acceptable",
-    "not_found",
-    "request_entity_too_large",
-    "resource_version_too_large",
-    "server_timeout",
-    "service_unavailable",
-    "timeout",
-    "too_many_requests",
-    "unauthorized",
-    "unexpected",
-    "unsupported_media_type",
-]

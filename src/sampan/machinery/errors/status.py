@@ -162,29 +162,3 @@ def from_status(status: Mapping[str, Any]) -> ApiError:
     error = cls(status.get("message", ""))
     error.status = dict(status)
     return error
-
-
-__all__ = [
-    "AlreadyExists",
-    "ApiError",
-    "BadRequest",
-    "Conflict",
-    "Expired",
-    "Forbidden",
-    "Gone",
-    "InternalError",
-    "Invalid",
-    "MethodNotSupported",
-    "NotAcceptable",
-    "NotFound",
-    "RequestEntityTooLarge",
-    "ServerTimeout",
-    "ServiceUnavailable",
-    "Status",
-    "StoreReadError",
-    "Timeout",
-    "TooManyRequests",
-    "Unauthorized",
-    "UnsupportedMediaType",
-    "from_status",
-]

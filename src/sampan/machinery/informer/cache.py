@@ -106,6 +106,3 @@ def _remove(index: dict[Hashable, dict[Key, T]], key: Key, values: Iterable[Hash
             objects.pop(key, None)
             if not objects:
                 del index[value]
-
-
-__all__ = ["IndexFunction", "Lister", "ObjectCache", "by_controller", "by_namespace", "by_owner"]

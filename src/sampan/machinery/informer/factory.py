@@ -99,6 +99,3 @@ class InformerFactory:
         if self._tasks is not None:
             name = f"reflector of {self._reflectors[reflector]}"
             self._running_informers[reflector] = self._tasks.create_task(reflector.run(), name=name)
-
-
-__all__ = ["InformerFactory"]

@@ -137,6 +137,3 @@ class _Sink:
 
     def filled(self) -> None:
         self._informer.synced.set()
-
-
-__all__ = ["Handler", "Informer"]

@@ -188,6 +188,3 @@ class Reflector:
     @property
     def _name(self) -> str:
         return self._source.resource.qualified
-
-
-__all__ = ["Reflector", "ReflectorConfig", "Sink"]

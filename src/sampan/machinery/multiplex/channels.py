@@ -117,6 +117,3 @@ class Channels:
     async def tell_end(self, number: int) -> None:
         if self._tells_end:
             await self._socket.send(bytes([_END, number]))
-
-
-__all__ = ["BASE64", "CHANNEL", "V2", "V3", "V4", "V4_BASE64", "V5", "ChannelStream", "Channels"]

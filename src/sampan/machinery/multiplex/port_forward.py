@@ -185,6 +185,3 @@ async def _tell(error: Stream, text: str) -> None:
     with suppress(ConnectionError):
         await error.write(text.encode())
     await error.close()
-
-
-__all__ = ["SPDY_PROTOCOLS", "WEBSOCKET_PROTOCOLS", "Connect", "exchanged", "forward", "port_of", "serve", "serve_spdy"]

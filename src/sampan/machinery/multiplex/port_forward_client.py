@@ -47,6 +47,3 @@ async def _all(stream: Stream) -> str:
         while data := await stream.read():
             content += data
     return content.decode("utf-8", "replace")
-
-
-__all__ = ["PROTOCOLS", "Forwarding"]

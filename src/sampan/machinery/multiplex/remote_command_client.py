@@ -102,6 +102,3 @@ def exit_code(status: dict[str, Any]) -> int | None:
             if cause.get("reason") == "ExitCode" and (code := parse_int64(str(cause.get("message", "")))) is not None:
                 return code
     return None
-
-
-__all__ = ["PROTOCOLS", "Output", "exit_code", "run"]

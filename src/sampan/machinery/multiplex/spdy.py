@@ -203,6 +203,3 @@ class SpdyConnection:
         async with self._sending:
             await self._write(self._writer.syn_reply(number, {}))
         self._accepted.put_nowait(stream)
-
-
-__all__ = ["SpdyConnection", "SpdyStream"]

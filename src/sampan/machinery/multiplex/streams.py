@@ -30,5 +30,3 @@ STREAM_TYPE, PORT, REQUEST_ID = "streamtype", "port", "requestid"
 """Headers of streams."""
 STDIN, STDOUT, STDERR, ERROR, RESIZE, DATA = "stdin", "stdout", "stderr", "error", "resize", "data"
 """Types of streams."""
-
-__all__ = ["DATA", "ERROR", "PORT", "REQUEST_ID", "RESIZE", "STDERR", "STDIN", "STDOUT", "STREAM_TYPE", "Stream"]

@@ -84,6 +84,3 @@ class Taken(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:
         return None
-
-
-__all__ = ["Taken", "TakenWire", "taken"]

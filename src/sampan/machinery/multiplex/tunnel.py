@@ -25,6 +25,3 @@ class Tunnel:
 
     async def close(self) -> None:
         await self._socket.close()
-
-
-__all__ = ["Tunnel"]

@@ -90,6 +90,3 @@ class WebSocket:
                 while not self._is_over:
                     await self.receive()
         await self._wire.close()
-
-
-__all__ = ["WebSocket"]

@@ -134,6 +134,3 @@ async def joined(left: Wire, right: Wire) -> None:
             await right.close()
         finally:
             await left.close()
-
-
-__all__ = ["MOST_BUFFERED", "PIECE", "Inbox", "StreamWire", "Wire", "close_writer", "copied", "joined"]

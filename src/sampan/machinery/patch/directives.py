@@ -109,21 +109,3 @@ def merge_value(item: Any, key: str) -> Any:
     if key not in item:
         raise PatchError(f"map: {gotext.value(item)} does not contain declared merge key: {key}")
     return item[key]
-
-
-__all__ = [
-    "DELETE_FROM",
-    "NOTHING",
-    "PATCH",
-    "RETAIN_KEYS",
-    "SET_ORDER",
-    "Identity",
-    "field_named_by",
-    "holds_objects",
-    "identities",
-    "identity",
-    "lookup",
-    "merge_value",
-    "without_directives",
-    "wrong_type",
-]

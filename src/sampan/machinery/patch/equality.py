@@ -16,6 +16,3 @@ def _same_types(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         return all(map(_same_types, left, right))
     return True
-
-
-__all__ = ["same"]

@@ -66,14 +66,3 @@ _JSON_NAMES: dict[type, str] = {
 def cannot_unmarshal(value: Any, into: str) -> str:
     """Return Go's error message for a JSON value of the wrong type."""
     return f"json: cannot unmarshal {_JSON_NAMES[type(value)]} into Go {into}"
-
-
-__all__ = [
-    "MalformedPatch",
-    "PatchError",
-    "RefusedPatch",
-    "TestFailed",
-    "TooManyOperations",
-    "cannot_unmarshal",
-    "within_depth",
-]

@@ -61,6 +61,3 @@ def _common_ends(old: list[Any], new: list[Any]) -> tuple[int, int]:
 
 def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
-
-
-__all__ = ["json_diff"]

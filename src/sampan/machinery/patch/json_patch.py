@@ -273,6 +273,3 @@ def _index(key: str, length: int, failed: str, prefix: str = "") -> int:
     if not -length <= index < length:
         raise RefusedPatch(f"{failed}: Unable to access invalid index: {index}: invalid index referenced")
     return index % length
-
-
-__all__ = ["MAX_OPERATIONS", "Operation", "apply_json_patch", "check_json_patch", "unknown_parts"]

@@ -102,6 +102,3 @@ def _only_removals(patch: Object) -> Object:
         elif isinstance(value, dict) and (below := _only_removals(value)):
             kept[key] = below
     return kept
-
-
-__all__ = ["apply_merge_patch", "check_merge_patch", "merge_diff", "three_way_merge_diff"]

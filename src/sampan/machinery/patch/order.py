@@ -75,6 +75,3 @@ def _interleaved(others: Marked, named: Marked, by_object: Ranks) -> list[Any]:
         result.append(item)
     result.extend(item for _, item in others[position:])
     return result
-
-
-__all__ = ["arranged"]

@@ -307,6 +307,3 @@ def _merge_items(original: list[Any], patch: list[Any], schema: Schema, key: str
             run.repeated -= is_repeated
         named.add(mark)
     return merged
-
-
-__all__ = ["apply_strategic_patch", "check_strategic_patch", "join_strategic_patches"]

@@ -172,6 +172,3 @@ def _not_in(items: list[Any], others: Counter[str]) -> list[Any]:
         else:
             kept.append(item)
     return kept
-
-
-__all__ = ["strategic_diff", "three_way_strategic_diff"]

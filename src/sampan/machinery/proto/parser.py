@@ -161,6 +161,3 @@ class _Parser:
 def _camel(name: str) -> str:
     """Return the name that protoc gives to the pair type of a map field."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-__all__ = ["parse"]

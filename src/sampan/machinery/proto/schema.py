@@ -41,6 +41,3 @@ class Schema:
         descriptor = self._file.services_by_name[service].methods_by_name[name]
         request, response = self._classes[descriptor.input_type.name], self._classes[descriptor.output_type.name]
         return Method(f"/{descriptor.containing_service.full_name}/{name}", request, response)
-
-
-__all__ = ["Message", "Method", "Schema"]

@@ -33,6 +33,3 @@ def by_claim(pod: Pod) -> Iterable[Hashable]:
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """Whether the claim was created for an ephemeral volume of this pod, rather than having its name by coincidence."""
     return any(owner.controller and owner.uid == pod.metadata.uid for owner in claim.metadata.ownerReferences)
-
-
-__all__ = ["by_claim", "claim_name_of", "claim_names_of", "ephemeral_claim_name", "is_made_for"]

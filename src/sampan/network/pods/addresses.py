@@ -60,6 +60,3 @@ class AddressPool:
             if address not in self._taken:
                 return address
         raise NoAddressLeft(f"no address is left in {network}: {last - first + 1} are in use")
-
-
-__all__ = ["AddressPool", "Network", "NoAddressLeft", "gateway", "parse_ranges"]

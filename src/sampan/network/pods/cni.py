@@ -179,6 +179,3 @@ def _lacking_plugins(missing: Sequence[str], folders: Sequence[Path]) -> str:
         message = f"the engine looks for CNI plug-ins in {searched}, and they are in {elsewhere[0]}"
         return f"{message}: name that as bin_dir in its configuration"
     return f"CNI plug-ins are missing in {searched} ({', '.join(missing)}): install containernetworking-plugins"
-
-
-__all__ = ["CONFIG_FOLDER", "PLUGINS", "PLUGIN_FOLDERS", "CniNetwork", "conflist", "missing_plugins"]

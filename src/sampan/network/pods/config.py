@@ -32,6 +32,3 @@ def failed(message: str) -> RuntimeFailure:
 
 def not_ready(message: str) -> RuntimeFailure:
     return RuntimeFailure(_NOT_READY, message)
-
-
-__all__ = ["BridgeConfig", "failed", "not_ready"]

@@ -79,6 +79,3 @@ def _is_in_use(tables: Path) -> bool:
 def _run(program: str, action: str, rule: list[str]) -> int:
     done = subprocess.run([program, "-w", "5", action, *rule], capture_output=True, check=False, timeout=60)
     return done.returncode
-
-
-__all__ = ["Consent"]

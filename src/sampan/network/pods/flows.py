@@ -39,6 +39,3 @@ def _forget(netlink: Any, family: int, port: int, local: Collection[str]) -> Non
         flow = NFCTAttrTuple.from_netlink(family, entry.get_attr("CTA_TUPLE_ORIG"))
         if pattern == flow and flow.daddr in local:
             netlink.entry("del", tuple_orig=flow)
-
-
-__all__ = ["forget_udp"]

@@ -71,16 +71,3 @@ def legacy_rules(bridge: str) -> list[list[str]]:
     """Return the rules for legacy iptables, as arguments after -A, -C or -D."""
     mark = ["-m", "comment", "--comment", mark_for(bridge), "-j", "ACCEPT"]
     return [["FORWARD", "-i", bridge, *mark], ["FORWARD", "-o", bridge, *mark]]
-
-
-__all__ = [
-    "RULES",
-    "Chain",
-    "consent",
-    "has_firewalld",
-    "iptables_chains",
-    "legacy_rules",
-    "marked",
-    "refusing",
-    "withdrawal",
-]

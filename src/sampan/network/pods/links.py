@@ -184,6 +184,3 @@ def _said(what: str, unless: int = 0) -> Iterator[None]:
             raise failed(f"{what}: {os.strerror(error.code)}") from error
     except OSError as error:
         raise failed(f"{what}: {error}") from error
-
-
-__all__ = ["POD_LINK", "Links", "index_of"]

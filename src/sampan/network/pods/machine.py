@@ -180,6 +180,3 @@ class Machine:
 def ranges_of(cidrs: Sequence[str]) -> list[Network]:
     """Return the networks; unlike pod CIDRs of a node, there may be several per IP family."""
     return [network for cidr in cidrs for network in parse_ranges([cidr])]
-
-
-__all__ = ["Machine", "lacking", "ranges_of"]

@@ -54,6 +54,3 @@ def hardware_for(address: str) -> str:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-__all__ = ["bridge_for", "check_bridge", "hardware_for", "is_link_of", "link_for", "mark_for", "table_for"]

@@ -150,19 +150,3 @@ def _codes(answer: bytes) -> list[int]:
         codes.append(-code)
         at += (length + 3) & ~3
     return codes
-
-
-__all__ = [
-    "Message",
-    "address",
-    "default_route",
-    "family_of",
-    "hairpin",
-    "in_group",
-    "new_pair",
-    "no_group",
-    "no_link",
-    "opened",
-    "say",
-    "up",
-]

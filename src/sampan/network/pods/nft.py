@@ -92,6 +92,3 @@ class Transactions:
         except RuntimeFailure as error:
             for change in batch:
                 change.fault = error
-
-
-__all__ = ["Change", "Transactions", "listed", "nft_program", "run_nft"]

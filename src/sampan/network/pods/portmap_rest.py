@@ -38,6 +38,3 @@ def clear_portmap() -> None:
 def _run(program: str, *arguments: str) -> str:
     call = [program, "-w", "5", "-t", "nat", *arguments]
     return subprocess.run(call, capture_output=True, check=False, text=True, timeout=_PATIENCE_S).stdout
-
-
-__all__ = ["clear_portmap", "removal"]

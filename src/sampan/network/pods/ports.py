@@ -72,6 +72,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-__all__ = ["Element", "conflict", "elements", "faults"]

@@ -37,6 +37,3 @@ def routed(text: str, bridge: str) -> Iterator[IPv4Network]:
 def _address(digits: str) -> IPv4Address:
     """Decode an address, which the kernel prints as a number in host byte order."""
     return IPv4Address(struct.pack("=I", int(digits, 16)))
-
-
-__all__ = ["first_free", "free_range", "routed"]

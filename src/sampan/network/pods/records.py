@@ -74,6 +74,3 @@ def asked_ports(ports: Sequence[PortMapping]) -> tuple[HostPort, ...]:
         for port in ports
         if port.host_port
     )
-
-
-__all__ = ["HostPort", "PodRecord", "Records", "asked_ports"]

@@ -124,6 +124,3 @@ def _postrouting(rules: Rules) -> list[str]:
         beyond = f"{from_pods} != @cluster{version} {ip} daddr != {_EVERYONE[version]}"
         lines.append(f"{beyond} masquerade fully-random")
     return [*lines, "  }"]
-
-
-__all__ = ["Rules", "added", "removal", "taken_away", "whole"]

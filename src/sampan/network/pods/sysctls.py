@@ -83,6 +83,3 @@ def put(name: str, value: str, *, is_said: bool = True) -> None:
         raise failed(f"net.{name.replace('/', '.')} must be {value}, and cannot be set: {error.strerror}") from None
     if is_said:
         log.warning("set sysctl net.%s to %s, which the pod network needs", name.replace("/", "."), value)
-
-
-__all__ = ["for_bridge", "for_link", "forward", "get", "put", "show_bridged"]

@@ -102,6 +102,3 @@ def _json(text: str | None) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-__all__ = ["CriSetting", "ask_setting", "is_network_ready", "setting", "setting_of", "status"]

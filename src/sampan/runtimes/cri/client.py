@@ -97,6 +97,3 @@ def _reader(method: Method) -> Any:
 
 def _error(reason: str, fault: aio.AioRpcError) -> CriError:
     return CriError(reason, fault.code(), fault.details() or fault.code().name)
-
-
-__all__ = ["TIMEOUT_S", "CriClient", "CriError"]

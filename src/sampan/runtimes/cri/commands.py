@@ -67,6 +67,3 @@ def terminal(pod: Pod, name: str) -> tuple[bool, bool]:
     containers: Sequence[Any] = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
     container = next((candidate for candidate in containers if candidate.name == name), None)
     return (bool(container.stdin), bool(container.tty)) if container is not None else (False, False)
-
-
-__all__ = ["CriCommands", "terminal"]

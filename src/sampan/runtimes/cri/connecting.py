@@ -57,6 +57,3 @@ class Connecting:
             await self._client.runtime("UpdateRuntimeConfig", cri.UpdateRuntimeConfigRequest(runtime_config=config))
         except CriError as error:
             log.warning("cannot pass the pod CIDR to the container runtime: %s", error)
-
-
-__all__ = ["Connecting"]

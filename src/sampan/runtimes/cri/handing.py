@@ -141,6 +141,3 @@ def _rest(part: Part, offset: int) -> Iterator[bytes]:
         if skipped + len(data) > offset:
             yield data[max(offset - skipped, 0) :]
         skipped += len(data)
-
-
-__all__ = ["ImageHand"]

@@ -85,6 +85,3 @@ class CriImages(EngineImages):
 def _failure(fault: CriError) -> RuntimeFailure:
     reason = next((word for word in _REASONS if fault.details.startswith(word)), PULL_FAILED)
     return RuntimeFailure(reason, fault.message)
-
-
-__all__ = ["CriImages"]

@@ -196,6 +196,3 @@ def _signal(name: str) -> str:
     if not name:
         return "RUNTIME_DEFAULT"
     return (name if name.startswith("SIG") else f"SIG{name}").replace("+", "PLUS").replace("-", "MINUS")
-
-
-__all__ = ["container_message", "new_limits", "resources_message", "sandbox_message"]

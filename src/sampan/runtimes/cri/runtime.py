@@ -259,6 +259,3 @@ class CriRuntime(EngineRuntime):
 
     def _container_request(self, id: str) -> Any:
         return self._client.schema.ContainerRequest(container_id=id)
-
-
-__all__ = ["CriRuntime"]

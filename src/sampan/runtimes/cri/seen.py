@@ -107,6 +107,3 @@ def _told(message: Any, name: str) -> int | None:
 def rows(listed: Sequence[Any]) -> dict[str, int]:
     """Return the states by id, by which changes between two lists are detected."""
     return {row.id: row.state for row in listed}
-
-
-__all__ = ["container", "container_usage", "image", "rows", "sandbox", "sandbox_usage", "state"]

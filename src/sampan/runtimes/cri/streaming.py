@@ -233,6 +233,3 @@ async def _forward(url: str, port: int, end: socket.socket, ready: asyncio.Futur
         if not ready.done():
             ready.cancel()
         await close_writer(writer)
-
-
-__all__ = ["AttachedStream", "Begin", "CriStream", "connected"]

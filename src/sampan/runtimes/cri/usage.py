@@ -46,6 +46,3 @@ class CriUsage:
         with contextlib.suppress(OSError):
             usage.log_bytes = Path(running[id].log_path).stat().st_size
         return usage
-
-
-__all__ = ["CriUsage"]

@@ -137,6 +137,3 @@ class CriView:
             if error.is_missing:
                 return None
             raise
-
-
-__all__ = ["CriView"]

@@ -148,6 +148,3 @@ def _checked(code: int, data: bytes, reason: str) -> Any:
         message = value.get("message", "") if isinstance(value, dict) else str(value or "")
         raise DockerError(reason, code, f"Error response from daemon: {message.strip() or code}")
     return value
-
-
-__all__ = ["TIMEOUT_S", "DockerClient", "DockerError", "Query", "Streams"]

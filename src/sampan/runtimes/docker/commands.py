@@ -84,6 +84,3 @@ class DockerCommands:
                 if about["ExitCode"] is not None:
                     return
                 await asyncio.sleep(_LOOK_AGAIN_S)
-
-
-__all__ = ["DockerCommands"]

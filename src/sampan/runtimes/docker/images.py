@@ -92,6 +92,3 @@ def _auth(who: Credentials, wanted: Reference) -> str:
     value = {"username": who.username, "password": who.password, "serveraddress": wanted.registry}
     value |= {"identitytoken": who.identity_token, "registrytoken": who.registry_token}
     return base64.urlsafe_b64encode(json.dumps({key: text for key, text in value.items() if text}).encode()).decode()
-
-
-__all__ = ["DockerImages"]

@@ -70,6 +70,3 @@ def _seconds(time: str) -> str:
     """Convert a timestamp to the engine's format: seconds since the epoch with a fraction."""
     whole, _, rest = time.removesuffix("Z").partition(".")
     return f"{int(times.parse_time(f'{whole}Z'))}.{rest or '0'}"
-
-
-__all__ = ["LogCopies"]

@@ -151,6 +151,3 @@ def _cut(path: Path) -> None:
             file.truncate(start + file.read().rfind(b"\n") + 1)
     except OSError:
         return
-
-
-__all__ = ["Entries", "Entry", "LogFile", "follow", "line"]

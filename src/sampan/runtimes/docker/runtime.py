@@ -282,6 +282,3 @@ def _profile(path: str) -> str:
         return Path(path).read_text()
     except OSError as error:
         raise RuntimeFailure("CreateContainerError", f"the seccomp profile cannot be read: {error}") from None
-
-
-__all__ = ["DockerRuntime"]

@@ -139,17 +139,3 @@ def network_bytes(net_dev: str) -> tuple[int, int] | None:
     rows = [line.partition(":") for line in net_dev.splitlines() if ":" in line]
     counts = [rest.split() for name, _, rest in rows if name.strip() != "lo"]
     return (sum(int(row[0]) for row in counts), sum(int(row[8]) for row in counts)) if counts else None
-
-
-__all__ = [
-    "container",
-    "cpu_s",
-    "image",
-    "is_sandbox",
-    "labels_of",
-    "network_bytes",
-    "sandbox",
-    "state",
-    "uid",
-    "usage",
-]

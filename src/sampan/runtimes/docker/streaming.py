@@ -95,6 +95,3 @@ class DockerStream:
         await close_writer(self._writer)
         if is_given_up and self._given_up is not None:
             await self._given_up()
-
-
-__all__ = ["DockerStream", "Pieces"]

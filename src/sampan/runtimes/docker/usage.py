@@ -64,6 +64,3 @@ def _size(path: str) -> int | None:
         return os.path.getsize(path)
     except OSError:
         return None
-
-
-__all__ = ["DockerUsage"]

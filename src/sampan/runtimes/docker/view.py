@@ -142,6 +142,3 @@ class DockerView:
                 return None
             raise
         return details
-
-
-__all__ = ["DockerView"]

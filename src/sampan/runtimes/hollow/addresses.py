@@ -43,6 +43,3 @@ class AddressRange:
             return None
         index = int(ip) - self._first
         return index if 0 <= index < self._count else None
-
-
-__all__ = ["AddressRange"]

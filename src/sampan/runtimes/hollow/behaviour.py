@@ -180,20 +180,3 @@ def ready_span(behaviour: Behaviour, container: Container) -> tuple[float, float
     startup, readiness = container.startupProbe, container.readinessProbe
     started_s = float(startup.initialDelaySeconds) if startup is not None else 0.0
     return started_s, max(started_s, float(readiness.initialDelaySeconds) if readiness is not None else 0.0)
-
-
-__all__ = [
-    "AT_ONCE",
-    "DEFAULT",
-    "ENDLESS",
-    "FOREVER",
-    "PREFIX",
-    "Behaviour",
-    "BehaviourError",
-    "Span",
-    "annotated",
-    "changed",
-    "ready_span",
-    "run_span",
-    "span",
-]

@@ -117,6 +117,3 @@ def container_id(uid: str, name: str, attempt: int) -> str:
 
 def image_ref(image: str) -> str:
     return f"{image.partition('@')[0].rpartition(':')[0] or image}@sha256:{hashlib.sha256(image.encode()).hexdigest()}"
-
-
-__all__ = ["NAME", "HollowContainer", "adopted", "begun", "container_id", "image_ref", "report"]

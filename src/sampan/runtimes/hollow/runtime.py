@@ -269,6 +269,3 @@ def _pre_stop_s(pod: Pod, name: str) -> float:
             sleep = container.lifecycle.preStop.sleep
             return float(sleep.seconds) if sleep is not None else 0.0
     return 0.0
-
-
-__all__ = ["POD_RANGE", "HollowRuntime", "World"]

@@ -93,6 +93,3 @@ def _stage(number: int, entry: Any) -> Stage:
 
 def _text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-__all__ = ["NO_STAGES", "Stage", "StageError", "Stages", "read_stages"]

@@ -289,6 +289,3 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(data)
     archive.addfile(member, io.BytesIO(data))
-
-
-__all__ = ["load", "save"]

@@ -103,6 +103,3 @@ class BlobStore:
                 freed += path.stat().st_size
                 path.unlink(missing_ok=True)
         return freed
-
-
-__all__ = ["BlobStore", "BlobWriter"]

@@ -110,6 +110,3 @@ def _part(media_type: str, content: bytes) -> Part:
 
 def _digest(content: bytes) -> str:
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-__all__ = ["Bundle", "Part", "made", "of_store", "write_docker_archive"]

@@ -90,6 +90,3 @@ def _is_host(pattern: str, host: str) -> bool:
     """Whether a host matches a pattern, in which a star matches within one label of the domain name."""
     parts, labels = pattern.split("."), host.split(".")
     return len(parts) == len(labels) and all(fnmatchcase(name, part) for part, name in zip(parts, labels, strict=True))
-
-
-__all__ = ["Credentials", "Keyring", "read_docker_config"]

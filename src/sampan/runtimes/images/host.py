@@ -276,6 +276,3 @@ def _copy(source: Path, target: Path) -> None:
 def _names(folder: Path) -> Iterator[str]:
     """Yield the names to copy, without private keys, which some systems store beside certificates."""
     return (name for name in sorted(os.listdir(folder)) if name != "private" and not name.endswith(".key"))
-
-
-__all__ = ["CONFIG", "ID", "NAME", "PATH", "HostRoot", "Shown", "bundle", "host_root", "info", "is_host"]

@@ -466,6 +466,3 @@ def diff_id_of(blob: Path) -> str:
         while stream.read(_CHUNK):
             pass
     return stream.digest
-
-
-__all__ = ["LayerStore", "Unpacker", "Whiteouts", "diff_id_of", "unzstd"]

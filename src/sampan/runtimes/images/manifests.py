@@ -169,29 +169,3 @@ def _read(data: bytes, type: type[T], what: str) -> T:
         return msgspec.json.decode(data, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadImage(f"this is not {what} of an image: {error}") from None
-
-
-__all__ = [
-    "DOCKER_LIST",
-    "DOCKER_MANIFEST",
-    "INDEXES",
-    "MANIFESTS",
-    "OCI_CONFIG",
-    "OCI_INDEX",
-    "OCI_LAYER",
-    "OCI_MANIFEST",
-    "BadImage",
-    "Descriptor",
-    "ImageConfig",
-    "Index",
-    "Manifest",
-    "Platform",
-    "RootFs",
-    "RunConfig",
-    "chosen",
-    "media_type_of",
-    "own_platform",
-    "read_config",
-    "read_index",
-    "read_manifest",
-]

@@ -83,6 +83,3 @@ def _layer() -> bytes:
         member.size, member.mode = len(content), 0o755
         archive.addfile(member, io.BytesIO(content))
     return out.getvalue()
-
-
-__all__ = ["NAME", "bundle", "is_made_here", "program"]

@@ -157,6 +157,3 @@ class Puller:
 
 def _silent(digest: str, done: int, size: int) -> None:
     """Ignore progress."""
-
-
-__all__ = ["PullConfig", "PullFailed", "Puller"]

@@ -77,6 +77,3 @@ def _split(name: str) -> tuple[str, str]:
     if registry == DEFAULT_REGISTRY and "/" not in repository:
         repository = _LIBRARY + repository
     return registry, repository
-
-
-__all__ = ["DEFAULT_REGISTRY", "BadReference", "Reference", "is_digest", "parse_reference"]

@@ -198,6 +198,3 @@ def _told(text: str) -> str:
 def _basic(credentials: Credentials) -> str:
     pair = f"{credentials.username}:{credentials.password}".encode()
     return f"Basic {base64.b64encode(pair).decode()}"
-
-
-__all__ = ["Registry", "RegistryError"]

@@ -239,6 +239,3 @@ def _is_called(digest: str, entry: _Entry, wanted: Reference) -> bool:
     if wanted.digest == digest:
         return True
     return f"{wanted.name}@{wanted.digest}" in entry.digests
-
-
-__all__ = ["Image", "ImageStore", "ImageUnknown"]

@@ -51,6 +51,3 @@ class Supply:
         ]
         private = [path for directory in shown for path in directory.private_by_custom()]
         return [*shown_mounts, *(Mount(source=empty, target=path, is_read_only=True) for path in private)]
-
-
-__all__ = ["Supply"]

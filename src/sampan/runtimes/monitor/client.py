@@ -217,6 +217,3 @@ def _checked(answer: dict[str, Any]) -> dict[str, Any]:
     if "error" in answer:
         raise MonitorError(str(answer["error"]))
     return answer
-
-
-__all__ = ["MonitorClient", "MonitorError", "MonitorStream"]

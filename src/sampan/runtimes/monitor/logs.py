@@ -79,6 +79,3 @@ def _stamp() -> bytes:
     now = time.time_ns()
     seconds, fraction = divmod(now, 1_000_000_000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % fraction
-
-
-__all__ = ["LogWriter"]

@@ -283,6 +283,3 @@ class Process:
 def _own_terminal() -> None:
     """Make stdin the controlling terminal. It runs in the child process."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-__all__ = ["Process", "Refused"]

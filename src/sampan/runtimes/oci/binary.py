@@ -110,6 +110,3 @@ def _told(text: str) -> str:
     """Return the last line, without the timestamp and level that some programs prepend."""
     last = text.strip().splitlines()[-1:] or [""]
     return last[0].split("level=error msg=")[-1].strip('"')
-
-
-__all__ = ["OciBinary", "find_binary", "find_programs", "logged_fault"]

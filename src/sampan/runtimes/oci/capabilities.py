@@ -45,6 +45,3 @@ def effective(
 
 def _name(text: str) -> str:
     return text.upper().removeprefix("CAP_")
-
-
-__all__ = ["ALL", "DEFAULT", "EVERY", "effective"]

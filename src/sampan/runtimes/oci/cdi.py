@@ -177,6 +177,3 @@ def _node(wanted: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[dict[str,
     node["fileMode"] = mode if mode is not None else 0o666
     access = wanted.get("permissions") or "rwm"
     return node, {"allow": True, "type": kind, "major": node["major"], "minor": node["minor"], "access": access}
-
-
-__all__ = ["FOLDERS", "applied", "edits"]

@@ -98,6 +98,3 @@ def _number(path: Path) -> int:
         return int(path.read_text())
     except (OSError, ValueError):
         return 0
-
-
-__all__ = ["GroupUsage", "is_unified", "killed", "remove", "usage"]

@@ -61,6 +61,3 @@ class OciCommands:
             return await self._monitor.exec(scratch.name, argv, **request)
         except MonitorError as error:
             raise RuntimeFailure("ExecError", logged_fault(scratch / "log") or error.message) from None
-
-
-__all__ = ["OciCommands"]

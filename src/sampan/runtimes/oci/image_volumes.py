@@ -32,6 +32,3 @@ def _mounted(mount: Mount, folder: Path, layers: Layers) -> Mount:
         message = f"image sub path {mount.image_sub_path!r} of {mount.image!r} does not exist"
         raise RuntimeFailure("CreateContainerError", f"failed to mount image volume: {message}")
     return replace(mount, source=source, is_read_only=True, image="", image_sub_path="")
-
-
-__all__ = ["Layers", "mounted"]

@@ -115,6 +115,3 @@ def _info(image: Image) -> ImageInfo:
         user=run.user,
         volumes=list(run.volumes or ()),
     )
-
-
-__all__ = ["OciImages"]

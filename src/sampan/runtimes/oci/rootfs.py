@@ -98,6 +98,3 @@ def written_bytes(folder: Path) -> tuple[int, int]:
             except OSError:
                 continue
     return size, count
-
-
-__all__ = ["mount_host", "mount_layers", "unmount_all", "written_bytes"]

@@ -322,6 +322,3 @@ def _with_allowed(config: ContainerConfig) -> ContainerConfig:
     score = oom_scores.allowed(config.resources.oom_score_adjust)
     pages = config.resources.huge_pages if cgroups.can_limit("hugetlb") else {}
     return replace(config, resources=replace(config.resources, oom_score_adjust=score, huge_pages=pages))
-
-
-__all__ = ["OciRuntime"]

@@ -102,6 +102,3 @@ async def process_space(pid: int) -> str:
 
 def _children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-__all__ = ["PAUSE", "make_files", "make_namespaces", "mounted_in", "process_space"]

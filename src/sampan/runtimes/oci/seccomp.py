@@ -112,6 +112,3 @@ def default_profile(capabilities: Collection[str], architecture: str = "") -> di
 
 def _allowed(*names: str, **argument: Any) -> dict[str, Any]:
     return {"names": list(names), "action": "SCMP_ACT_ALLOW", **({"args": [argument]} if argument else {})}
-
-
-__all__ = ["ALWAYS", "BY_ARCHITECTURE", "BY_CAPABILITY", "default_profile"]

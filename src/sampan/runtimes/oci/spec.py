@@ -243,6 +243,3 @@ def _allowed(device: Device) -> dict[str, Any]:
         "minor": about["minor"],
         "access": device.permissions,
     }
-
-
-__all__ = ["Around", "command", "container_spec", "environment", "process", "resources", "user"]

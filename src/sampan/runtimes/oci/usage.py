@@ -44,6 +44,3 @@ def _size(path: str) -> int:
         return os.path.getsize(path)
     except OSError:
         return 0
-
-
-__all__ = ["OciUsage"]

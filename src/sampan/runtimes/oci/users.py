@@ -105,6 +105,3 @@ def _rows(root: Root, path: str, fields: int) -> list[list[str]]:
         return []
     rows = [line.strip().split(":") for line in text.splitlines()]
     return [row for row in rows if len(row) >= fields]
-
-
-__all__ = ["Identity", "identity"]

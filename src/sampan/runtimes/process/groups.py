@@ -53,6 +53,3 @@ def kill(leader: int, number: int) -> None:
     for pid, _ in list(members(leader)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
-
-
-__all__ = ["kill", "members", "usage"]

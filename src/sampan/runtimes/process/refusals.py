@@ -48,6 +48,3 @@ def told(obstacles: Iterator[str]) -> str:
     """Return an error message, or an empty string if there are no obstacles."""
     phrases = list(obstacles)
     return f"with the runtime process a container cannot {', nor '.join(phrases)}" if phrases else ""
-
-
-__all__ = ["ACCOUNT", "is_left_out", "obstacles", "sandbox_obstacles", "told"]

@@ -191,6 +191,3 @@ def _user(request: Mapping[str, Any]) -> User:
     if "user" not in request:
         return User(os.geteuid(), os.getegid(), tuple(os.getgroups()))
     return User(request["user"], request["group"], tuple(request["groups"]))
-
-
-__all__ = ["ProcessRuntime"]

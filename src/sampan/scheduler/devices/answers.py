@@ -198,6 +198,3 @@ class Answers:
 def _distinct(numbers: Ints, flags: Flags) -> list[int]:
     distinct: list[int] = np.unique(numbers[flags]).tolist() if flags.any() else []
     return distinct
-
-
-__all__ = ["FITS", "Answers"]

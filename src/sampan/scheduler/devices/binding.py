@@ -173,6 +173,3 @@ async def _saying(doing: str, write: Awaitable[T]) -> T:
 
 def _full_name(claim: ResourceClaim) -> str:
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
-
-
-__all__ = ["BindingFailed", "ClaimWrites"]

@@ -75,6 +75,3 @@ def _is_outside(amount: Quantity, valid: CapacityRequestPolicyRange) -> bool:
     if valid.step is None:
         return False
     return (amount.value() - parse(valid.min or "0").value()) % parse(valid.step).value() != 0
-
-
-__all__ = ["NOTHING", "Consumed", "has_room", "taken_of"]

@@ -64,6 +64,3 @@ def can_be_reserved(claim: ResourceClaim) -> bool:
 
 def reference_to(pod: Pod) -> ResourceClaimConsumerReference:
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-
-
-__all__ = ["FINALIZER", "ClaimAmiss", "can_be_reserved", "claims_of", "is_reserved_for", "reference_to"]

@@ -48,6 +48,3 @@ def served(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
 
 def may_be_served(resource: str) -> bool:
     return is_extended(resource) or resource.startswith(PREFIX)
-
-
-__all__ = ["PREFIX", "ServingClasses", "may_be_served", "served"]

@@ -60,6 +60,3 @@ def attribute(candidate: Candidate, name: str) -> Value | None:
         ("version", device_attribute.version),
     )
     return next(((kind, value) for kind, value in pairs if value is not None), None)
-
-
-__all__ = ["Constraint", "Given", "attribute"]

@@ -128,6 +128,3 @@ def _mapping(container: Container, resource: str, request: str) -> ContainerExte
 
 def _count(request: DeviceRequest) -> int:
     return (request.exactly.count or 0) if request.exactly is not None else 0
-
-
-__all__ = ["ANNOTATION", "MADE_UP", "Special", "is_special", "special_claim"]

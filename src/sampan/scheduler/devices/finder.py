@@ -90,6 +90,3 @@ class Finder:
 def finished(work: Generator[None, None, None]) -> None:
     for _ in work:
         pass
-
-
-__all__ = ["Finder", "finished"]

@@ -29,6 +29,3 @@ def inventory_of(handle: Handle) -> Inventory:
         handle.shared[Inventory] = Inventory(handle)
     inventory: Inventory = handle.shared[Inventory]
     return inventory
-
-
-__all__ = ["Inventory", "inventory_of"]

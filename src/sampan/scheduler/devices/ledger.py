@@ -185,6 +185,3 @@ def _add(use: Use, result: DeviceRequestAllocationResult, by: int) -> None:
     for name, amount in result.consumedCapacity.items():
         part = parse(amount) * by
         use.consumed[name] = use.consumed[name] + part if name in use.consumed else part
-
-
-__all__ = ["Change", "Ledger", "Use"]

@@ -46,6 +46,3 @@ class PodState:
     @property
     def written(self) -> list[ResourceClaim]:
         return [*self.claims, *([self.made] if self.made is not None else [])]
-
-
-__all__ = ["Part", "PodState"]

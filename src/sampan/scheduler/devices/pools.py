@@ -165,18 +165,3 @@ def consumed(device: Device) -> Amounts:
         for consumption in device.consumesCounters
         for name, amount in consumption.counters.items()
     )
-
-
-__all__ = [
-    "INVALID",
-    "UPDATING",
-    "Amounts",
-    "Candidate",
-    "DeviceId",
-    "Offer",
-    "PoolId",
-    "PoolView",
-    "consumed",
-    "offers",
-    "viewed",
-]

@@ -74,6 +74,3 @@ def _first_true(conditions: Sequence[Condition], names: Sequence[str]) -> Condit
         ),
         None,
     )
-
-
-__all__ = ["NotReady", "has_conditions", "is_hopeless", "is_late", "is_ready"]

@@ -95,6 +95,3 @@ def _is_among(wanted: NodeSelectorRequirement, others: Sequence[NodeSelectorRequ
         (other.key, other.operator, set(other.values)) == (wanted.key, wanted.operator, set(wanted.values))
         for other in others
     )
-
-
-__all__ = ["allocation", "rank"]

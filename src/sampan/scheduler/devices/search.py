@@ -272,6 +272,3 @@ class Search:
                 for key, amount in view.consumers.get(name, ()):
                     counters[key] = counters[key] - amount
         return counters
-
-
-__all__ = ["INVALID_POOLS", "TOO_FEW", "TOO_LONG", "Found", "Offered", "Search", "Suited", "Taken"]

@@ -103,6 +103,3 @@ def _attribute(found: DeviceAttribute) -> Any:
         if value is not None:
             return value
     return next((value for value in (found.strings, found.ints, found.bools) if value), [])
-
-
-__all__ = ["Selectors", "device_value"]

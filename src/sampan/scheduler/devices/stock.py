@@ -65,6 +65,3 @@ class Stock:
 
 def _pool_of(one: ResourceSlice) -> PoolId:
     return PoolId(one.spec.driver, one.spec.pool.name)
-
-
-__all__ = ["Stock"]

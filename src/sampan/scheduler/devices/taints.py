@@ -19,6 +19,3 @@ def _tolerates(one: DeviceToleration, taint: DeviceTaint) -> bool:
     if (one.effect and one.effect != taint.effect) or (one.key and one.key != taint.key):
         return False
     return one.operator == "Exists" or (one.operator in ("", "Equal") and one.value == taint.value)
-
-
-__all__ = ["is_tolerated"]

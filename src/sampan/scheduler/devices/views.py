@@ -187,6 +187,3 @@ def _grouped(offered: Sequence[tuple[PoolId, Offer]]) -> _Wide:
     for pool, offer in offered:
         by_pool.setdefault(pool, []).append(offer)
     return tuple((pool, tuple(group)) for pool, group in by_pool.items())
-
-
-__all__ = ["Seen", "Views"]

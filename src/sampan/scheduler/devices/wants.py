@@ -128,18 +128,3 @@ def _wanted(name: str, parent: str, label: str, said: Any, find: FindClass) -> W
         tolerations=said.tolerations,
         capacity={key: parse(value) for key, value in said.capacity.requests.items()} if said.capacity else {},
     )
-
-
-__all__ = [
-    "ALL",
-    "MOST_ALTERNATIVES",
-    "MOST_RESULTS",
-    "ClaimWants",
-    "FindClass",
-    "Refusal",
-    "Wanted",
-    "Wants",
-    "class_names",
-    "wants_key",
-    "wants_of",
-]

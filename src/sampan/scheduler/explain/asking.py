@@ -166,6 +166,3 @@ def _waiting(scheduler: Scheduler, info: PodInfo) -> Waiting | None:
         plugins=sorted(queued.plugins),
         gate=queued.gate_message,
     )
-
-
-__all__ = ["MOST_NODES", "explain", "explain_by_plugins", "known_pod"]

@@ -105,6 +105,3 @@ def _score(found: Inspection, profile: Profile, cycle: Cycle) -> None:
             scores = plugin.normalize(cycle, scores)
         found.scores[plugin.name] = scores
         found.total = found.total + (profile.weights.get(plugin.name) or 1) * scores
-
-
-__all__ = ["NOMINATED", "Inspection", "inspect"]

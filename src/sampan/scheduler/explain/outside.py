@@ -54,6 +54,3 @@ def _add(report: NodeReport, found: Opinions, totals: Mapping[str, int]) -> None
         score, weight = scores.get(report.name, (0, 1))
         report.scores.append(Score(extender, score, weight))
     report.total = totals[report.name]
-
-
-__all__ = ["Fitting", "add_opinions"]

@@ -77,6 +77,3 @@ class Explanation(msgspec.Struct, omit_defaults=True):
     nodes: list[NodeReport] = []
     notes: list[str] = []
     """Errors that leave the explanation incomplete."""
-
-
-__all__ = ["Explanation", "LastDecision", "NodeReport", "Score", "Verdict", "Waiting"]

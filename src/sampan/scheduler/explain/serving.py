@@ -89,6 +89,3 @@ def _decisions(scheduler: Scheduler) -> Answer:
 
 def _refusal(code: int, message: str) -> Answer:
     return Answer(code, msgspec.json.encode({"kind": "Status", "status": "Failure", "message": message, "code": code}))
-
-
-__all__ = ["DECISIONS", "WHY", "Answer", "Desk"]

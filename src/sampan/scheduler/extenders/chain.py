@@ -231,6 +231,3 @@ def _pods_of(cycle: Cycle, extender: str, node: str, uids: Sequence[str]) -> lis
             detail = f"claims to preempt pod (UID: {uid}) on node: {node}, but the pod is not found on that node"
             raise ExtenderError(f"extender: {extender} {detail}")
     return [pods[uid] for uid in uids]
-
-
-__all__ = ["NAME", "ExtenderChain", "Opinions"]

@@ -160,6 +160,3 @@ def _tls(given: _Extender) -> TlsSettings | None:
         key_data=base64.b64decode(config.keyData, validate=True),
         ca_data=ca,
     )
-
-
-__all__ = ["ExtenderConfig", "read_extenders"]

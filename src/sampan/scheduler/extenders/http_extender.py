@@ -119,6 +119,3 @@ class HttpExtender:
                 timeout=aiohttp.ClientTimeout(total=self.config.timeout_s),
             )
         return self._session
-
-
-__all__ = ["ExtenderError", "HttpExtender"]

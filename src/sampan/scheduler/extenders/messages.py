@@ -95,16 +95,3 @@ def _lowered(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("the answer is not an object")
     return {key.lower(): item for key, item in value.items()}
-
-
-__all__ = [
-    "FilterResult",
-    "Victims",
-    "binding_args",
-    "binding_error",
-    "filter_result",
-    "node_args",
-    "preemption_args",
-    "preemption_result",
-    "priorities",
-]

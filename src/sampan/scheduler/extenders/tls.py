@@ -42,6 +42,3 @@ def context_of(url: str, tls: TlsSettings) -> ssl.SSLContext | bool:
 
 def _file(name: str) -> bytes:
     return Path(name).read_bytes() if name else b""
-
-
-__all__ = ["TlsSettings", "context_of"]

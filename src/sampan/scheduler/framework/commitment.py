@@ -144,6 +144,3 @@ def _stamped(point: str, plugin: Any, status: Status) -> Status:
 def _failed(point: str, plugin: Any, fault: Exception) -> Status:
     log.exception("scheduler plugin %s failed at %s", plugin.name, point)
     return Status(Code.ERROR, (str(fault) or type(fault).__name__,))
-
-
-__all__ = ["Commitment"]

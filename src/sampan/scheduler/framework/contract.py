@@ -251,25 +251,3 @@ Factory = Callable[[Handle], Any]
 
 class PostFilter(Protocol):
     async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult: ...
-
-
-__all__ = [
-    "MAX_SCORE",
-    "SKIP",
-    "Action",
-    "ClusterEvent",
-    "Code",
-    "Cycle",
-    "Events",
-    "Factory",
-    "Handle",
-    "Hint",
-    "Narrowed",
-    "Plugin",
-    "PostFilter",
-    "PostFilterResult",
-    "Resource",
-    "Scope",
-    "Status",
-    "Together",
-]

@@ -134,6 +134,3 @@ def _score(cycle: Cycle, scorers: Sequence[Scorer], rows: Rows) -> Ints:
     for plugin, weight in scorers:
         total += weight * plugin.score(cycle, rows)
     return total
-
-
-__all__ = ["REFUSED", "Kind", "Scorer"]

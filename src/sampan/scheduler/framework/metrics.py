@@ -131,6 +131,3 @@ def _wrap(plugin: Any, method: str, wrapped: Callable[..., Any]) -> Callable[[],
     if own is None:
         return lambda: delattr(plugin, method)
     return lambda: setattr(plugin, method, own)
-
-
-__all__ = ["EVERY", "PointMetrics"]

@@ -353,5 +353,3 @@ class Profile:
 
 
 _SKIPPED, _NARROWING = "framework/skipped", "framework/narrowing"
-
-__all__ = ["POINTS", "KeptRoom", "Placed", "Profile"]

@@ -79,6 +79,3 @@ class ScalarPlugin:
             self.score_node(pod, NodeView(table, int(row))) if table.valid[row] else 0 for row in numbers_of(rows)
         ]
         return np.array(scores, dtype=np.int64)
-
-
-__all__ = ["NodeView", "ScalarPlugin"]

@@ -25,6 +25,3 @@ class Verdicts:
 
     def __getitem__(self, code: int) -> Verdict:
         return self._all[code]
-
-
-__all__ = ["Verdict", "Verdicts"]

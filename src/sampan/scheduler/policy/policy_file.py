@@ -101,6 +101,3 @@ def _with_field(text: str) -> str:
     """Convert the message "what - at `$.field`" to "field: what"."""
     what, at, field = text.rpartition(" - at `$.")
     return f"{field.rstrip('`')}: {what}" if at else text
-
-
-__all__ = ["Policy", "PolicyError", "Predicate", "Priority", "parse_policy"]

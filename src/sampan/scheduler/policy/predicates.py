@@ -39,5 +39,3 @@ MANDATORY = ("NodeUnschedulable", "TaintToleration")
 
 LABELS_PRESENCE, SERVICE_AFFINITY = "CheckNodeLabelPresence", "CheckServiceAffinity"
 """These predicates require an argument (labelsPresence, serviceAffinity); with one, a predicate may have any name."""
-
-__all__ = ["LABELS_PRESENCE", "MANDATORY", "PREDICATES", "SERVICE_AFFINITY"]

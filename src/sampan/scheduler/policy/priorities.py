@@ -31,5 +31,3 @@ LABEL_PREFERENCE, CAPACITY_RATIO = "CalculateNodeLabelPriority", "RequestedToCap
 """These priorities require an argument (labelPreference, requestedToCapacityRatioArguments); with one, a priority may
 have any name.
 """
-
-__all__ = ["CAPACITY_RATIO", "LABEL_PREFERENCE", "PRIORITIES", "Meaning"]

@@ -13,5 +13,3 @@ PROVIDERS: Mapping[str, ProfileConfig] = {
     ),
 }
 """ClusterAutoscalerProvider packs pods onto few nodes, so that the autoscaler can remove the others."""
-
-__all__ = ["PROVIDERS"]

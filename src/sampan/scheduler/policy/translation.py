@@ -150,6 +150,3 @@ def _set_symmetric_weight(found: _Profile, policy: Policy) -> None:
     if not 0 <= weight <= 100:
         raise PolicyError(f"hardPodAffinitySymmetricWeight: Invalid value: {weight}: not in valid range [0-100]")
     found.args["InterPodAffinity"] = {"hardPodAffinityWeight": weight}
-
-
-__all__ = ["config_of", "profile_of"]

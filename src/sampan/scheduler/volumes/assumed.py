@@ -45,6 +45,3 @@ class Assumed(Generic[T]):
             del self._assumed[key]
             return real  # type: ignore[no-any-return]
         return assumed[1]
-
-
-__all__ = ["Assumed"]

@@ -146,6 +146,3 @@ class AttachedVolumes:
         row = self._table.rows.get((new or old).spec.nodeName)
         if row is not None:
             self._stale.add(row)
-
-
-__all__ = ["AttachedVolumes", "CsiVolumes"]

@@ -165,6 +165,3 @@ class _Since:
 
 def _is_older(obj: Any, version: str | None) -> bool:
     return version is not None and int(obj.metadata.resourceVersion) < int(version)
-
-
-__all__ = ["BindingFailed", "Bindings", "Plan"]

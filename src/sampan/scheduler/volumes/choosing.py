@@ -151,6 +151,3 @@ def _any(flags: Sequence[Flags], rows: Rows) -> Flags:
     for part in flags:
         combined |= part
     return combined
-
-
-__all__ = ["NO_PROVISIONER", "Choice", "choose"]

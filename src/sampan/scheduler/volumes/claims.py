@@ -98,16 +98,3 @@ def sorted_claims(claims: Sequence[PersistentVolumeClaim], find_class: FindClass
         else:
             pod_claims.immediate.append(claim)
     return pod_claims
-
-
-__all__ = [
-    "Amiss",
-    "PodClaims",
-    "claims_of",
-    "has_claims",
-    "is_bound",
-    "named_claims",
-    "not_found",
-    "sorted_claims",
-    "uses",
-]

@@ -83,6 +83,3 @@ def _matches(table: NodeTable, requirements: Iterable[Requirement], rows: Rows) 
         )
         flags &= matches_label(table, node_requirement, rows)
     return flags
-
-
-__all__ = ["allowed", "everywhere", "grew", "has_room", "nowhere", "reached"]

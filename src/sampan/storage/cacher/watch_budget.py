@@ -112,6 +112,3 @@ class WatchBudget:
 
     def _queueing(self) -> list[Holder]:
         return [holder for holder in self._holders if holder.queued_bytes]
-
-
-__all__ = ["Charge", "Holder", "WatchBudget"]

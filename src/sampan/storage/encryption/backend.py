@@ -105,6 +105,3 @@ class _DecryptingWatch:
 
     async def request_progress(self) -> None:
         await self._inner.request_progress()
-
-
-__all__ = ["EncryptingBackend"]

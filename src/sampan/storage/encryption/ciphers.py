@@ -94,5 +94,3 @@ CIPHERS: Mapping[str, tuple[Callable[[bytes], Cipher], tuple[int, ...]]] = {
     "secretbox": (SecretBox, (32,)),
 }
 """For each provider, the class of its cipher and the valid key sizes in bytes."""
-
-__all__ = ["CIPHERS", "AesCbc", "AesGcm", "CannotDecrypt", "Cipher", "SecretBox"]

@@ -163,6 +163,3 @@ def _list(value: Mapping[str, Any], name: str, path: str) -> list[Any]:
     if not isinstance(items, list) or not items:
         raise EncryptionConfigError(f"{path}.{name}: at least one is required".removeprefix("."))
     return items
-
-
-__all__ = ["ChangingEncryption", "Encryption", "EncryptionConfigError", "parse", "read_encryption_config"]

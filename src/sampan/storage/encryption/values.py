@@ -64,6 +64,3 @@ class Values:
                 except CannotDecrypt:
                     continue
         return value, None
-
-
-__all__ = ["ENCRYPTED", "IDENTITY", "Key", "Values", "key"]

@@ -66,6 +66,3 @@ def failure_of(directory: Path) -> OSError | None:
     except OSError as error:
         return error
     return None
-
-
-__all__ = ["RESERVE_BYTES", "Reserve", "failure_of"]

@@ -147,6 +147,3 @@ def run(check: Check, subject: Subject, *, timeout_s: float = 60.0) -> None:
             await check(Api(pipeline, subject))
 
     asyncio.run(asyncio.wait_for(opened(), timeout_s))
-
-
-__all__ = ["JSON", "JSON_PATCH", "MERGE_PATCH", "Api", "Check", "Reply", "Subject", "Value", "merged", "run"]

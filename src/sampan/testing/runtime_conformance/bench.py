@@ -158,6 +158,3 @@ async def bench(subject: Subject, *, keeps: bool = False) -> AsyncIterator[Bench
 
 def cgroup_parent(uid: str) -> str:
     return f"/sampan-checks/{uid}"
-
-
-__all__ = ["FOREVER", "NAME", "Bench", "bench", "cgroup_parent", "refused", "until"]

@@ -97,6 +97,3 @@ def missing(check: Check, subject: Subject) -> str:
 def run(check: Check, subject: Subject, *, timeout_s: float = TIMEOUT_S) -> None:
     """Run one check on a new event loop."""
     asyncio.run(asyncio.wait_for(check.body(subject), timeout_s))
-
-
-__all__ = ["TIMEOUT_S", "Check", "Checks", "Feature", "Subject", "missing", "run"]

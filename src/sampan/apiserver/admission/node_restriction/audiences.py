@@ -89,6 +89,3 @@ async def _driver_of_claim(attributes: Attributes, namespace: str, name: str) ->
     if volume is None:
         raise errors.not_found("persistentvolumes", claim.spec.volumeName)
     return volume.spec.csi.driver if volume.spec.csi is not None else ""
-
-
-__all__ = ["obstacle"]

@@ -69,6 +69,3 @@ def _check_keys(found: Mapping[str, Any], known: Any, where: str) -> None:
     for key in found:
         if key not in known:
             raise ConfigurationError(f"PodSecurity: {where}{key}: there is no such field")
-
-
-__all__ = ["PodSecurityConfig", "read"]

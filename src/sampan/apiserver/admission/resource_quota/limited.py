@@ -80,6 +80,3 @@ def _is_covered(scope: Scope, write: Write, quotas: Sequence[ResourceQuota]) -> 
     return any(
         term.scopeName == scope.scopeName and is_in(term, write.obj) for quota in quotas for term in terms_of(quota)
     )
-
-
-__all__ = ["LimitedResource", "read", "uncovered"]

@@ -74,6 +74,3 @@ def _is_same(before: dict[str, _Known], issuer: JwtIssuer) -> bool:
 def _issuer_of(token: str) -> str:
     issuer = issuer_of(token)
     return _GOOGLE[1] if issuer == _GOOGLE[0] else issuer
-
-
-__all__ = ["OidcTokens"]

@@ -106,6 +106,3 @@ def _number(claims: Claims, claim: str) -> float:
 
 def _fault(text: str) -> TokenFault:
     return TokenFault(f"oidc: {text}")
-
-
-__all__ = ["check", "user_of"]

@@ -96,6 +96,3 @@ def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None
     if not isinstance(source, Mapping):
         raise TokenFault(f"id token _claim_names contained a source {name} missing in _claims_sources")
     return source if source.get("endpoint") else None
-
-
-__all__ = ["DistributedGroups", "source_of"]

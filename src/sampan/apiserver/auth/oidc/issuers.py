@@ -49,6 +49,3 @@ def url_faults(url: str) -> list[str]:
         "URL must not contain a fragment": bool(parts.fragment),
     }
     return [words for words, is_wrong in wrong.items() if is_wrong]
-
-
-__all__ = ["ALGORITHMS", "JwtIssuer", "url_faults"]

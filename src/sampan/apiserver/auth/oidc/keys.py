@@ -118,6 +118,3 @@ def _read(found: dict[str, Any]) -> list[IssuerKey]:
     if not keys:
         raise _Unusable("has no keys that can be used")
     return keys
-
-
-__all__ = ["IssuerKey", "IssuerKeys"]

@@ -27,6 +27,3 @@ async def verified(token: str, issuer: JwtIssuer, keys: IssuerKeys) -> dict[str,
         except (jwt.PyJWTError, TypeError):  # a key of another type than the algorithm's raises TypeError
             continue
     raise TokenFault("oidc: verify token: failed to verify signature: failed to verify id token signature")
-
-
-__all__ = ["verified"]

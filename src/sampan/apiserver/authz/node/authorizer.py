@@ -202,6 +202,3 @@ def _selects(asked: Attributes, field: str, value: str) -> bool:
         return (field, value) in fields.parse(asked.field_selector).exact()
     except fields.FieldSelectorError:
         return False
-
-
-__all__ = ["NodeAuthorizer"]

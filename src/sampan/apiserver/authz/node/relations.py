@@ -136,6 +136,3 @@ def _resource_claims(pod: Pod) -> Iterator[str]:
     for status in pod.status.resourceClaimStatuses:
         if status.resourceClaimName:
             yield status.resourceClaimName
-
-
-__all__ = ["Kind", "NodeRelations"]

@@ -36,6 +36,3 @@ class RbacAuthorizer:
             faults += self._index.grants(asked.user, asked.namespace).faults
         messages = list(dict.fromkeys(faults))
         return f"[{', '.join(messages)}]" if len(messages) > 1 else "".join(messages)
-
-
-__all__ = ["RbacAuthorizer"]

@@ -281,6 +281,3 @@ def described(rule: PolicyRule) -> str:
 def quoted(words: Iterable[str]) -> str:
     """Return the words as Go formats a list of quoted strings."""
     return "[" + " ".join(map(gotext.quote, words)) + "]"
-
-
-__all__ = ["Missing", "TooComplex", "described", "missing", "quoted"]

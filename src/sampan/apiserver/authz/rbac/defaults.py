@@ -173,6 +173,3 @@ def _missing(present: list[PolicyRule], wanted: list[PolicyRule]) -> list[Policy
         return covers.missing(present, wanted).rules
     except covers.TooComplex:  # a user has added rules that are too complex to compare
         return wanted
-
-
-__all__ = ["Plan", "default_objects", "plan"]

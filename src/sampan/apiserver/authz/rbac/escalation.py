@@ -102,6 +102,3 @@ def _is_housekeeping(obj: Any, old: Any | None) -> bool:
 def _content(obj: Any) -> tuple[Any, ...]:
     meta, parts = obj.metadata, ("rules", "aggregationRule", "roleRef", "subjects")
     return (meta.labels, meta.annotations, *(getattr(obj, part, None) for part in parts))
-
-
-__all__ = ["check", "fault_of"]

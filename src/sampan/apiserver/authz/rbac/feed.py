@@ -61,6 +61,3 @@ class RbacFeed:
                     self._index.drop(kind, event.item.namespace, event.item.name)
                 else:
                     self._index.put(store.cacher.object(event.item))
-
-
-__all__ = ["RbacFeed"]

@@ -88,6 +88,3 @@ class Grants:
 def _words(words: Iterable[str]) -> frozenset[str] | None:
     word_set = frozenset(words)
     return None if ALL in word_set else word_set
-
-
-__all__ = ["ALL", "Grants"]

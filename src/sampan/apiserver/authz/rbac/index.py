@@ -127,6 +127,3 @@ def _allowed(name: str, namespace: str, ref: RoleRef, subject: Subject) -> Decis
     subject_text = f"{subject.name}/{subject.namespace}" if subject.kind == "ServiceAccount" else subject.name
     by = f"{kind} {gotext.quote(whole)} of {ref.kind} {gotext.quote(ref.name)}"
     return Decision(Verdict.ALLOWED, f"RBAC: allowed by {by} to {subject.kind} {gotext.quote(subject_text)}")
-
-
-__all__ = ["GROUP", "KINDS", "Kind", "MissingRole", "RbacIndex", "subject_name"]

@@ -57,6 +57,3 @@ def _collection(obj: Any) -> str:
 async def _send(pipeline: Pipeline, method: str, path: str, body: bytes = b"") -> None:
     headers = {"Content-Type": JSON, "User-Agent": "kube-apiserver"}
     await pipeline.serve_as(Call(method=method, path=path, query=Query(""), headers=headers, body=body, user=_SYSTEM))
-
-
-__all__ = ["reconcile"]

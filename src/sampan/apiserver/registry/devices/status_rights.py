@@ -92,6 +92,3 @@ def node_of(allocation: AllocationResult) -> str:
     field = terms[0].matchFields[0]
     is_one = (field.key, field.operator) == ("metadata.name", "In") and len(field.values) == 1
     return field.values[0] if is_one else ""
-
-
-__all__ = ["Need", "changed_drivers", "needs_of", "node_of", "refusals"]

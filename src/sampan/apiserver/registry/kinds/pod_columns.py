@@ -176,5 +176,3 @@ COLUMNS = (
     Column("Nominated Node", _nominated, wide=True, field="status.nominatedNodeName"),
     Column("Readiness Gates", _gates, wide=True, field="spec.readinessGates"),
 )
-
-__all__ = ["COLUMNS", "row_conditions"]

@@ -162,6 +162,3 @@ def _escaped(text: bytes) -> str:
 def shown(part: Any) -> msgspec.Raw:
     """Return the part as the value of a validation error."""
     return msgspec.Raw(_escaped(msgspec.json.encode(internal_view(part))).encode())
-
-
-__all__ = ["difference", "internal_view", "shown"]

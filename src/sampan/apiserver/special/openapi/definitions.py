@@ -133,6 +133,3 @@ def _marks(resource: Resource, kind: str) -> dict[str, Any]:
     if resource.selectable:
         marks["x-kubernetes-selectable-fields"] = [{"fieldPath": field.label} for field in resource.selectable]
     return marks
-
-
-__all__ = ["META", "Definitions", "references"]

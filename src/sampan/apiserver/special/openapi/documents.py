@@ -203,6 +203,3 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
         "schema": {"type": parameter.type, "uniqueItems": True},
     }
     return {**parameter_value, "required": True} if parameter.place == "path" else parameter_value
-
-
-__all__ = ["INFO", "Contents", "document", "extensions", "hoisted", "used"]

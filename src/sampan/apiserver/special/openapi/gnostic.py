@@ -180,5 +180,3 @@ _WRITERS: dict[str, Write] = {
     "responses": _entries(1, lambda value: _put(1, _message("response", value))),
     "security": _entries(1, lambda value: _put(2, _message("key", value))),
 }
-
-__all__ = ["encode"]

@@ -295,6 +295,3 @@ def single(path: str, id: str, description: str, tag: str, schema: str, forms: t
     """Return a path that can only be read and has no parameters."""
     operation = Operation(method="get", id=id, description=description, tag=tag, answers=((200, schema),), forms=forms)
     return PathItem(path, (operation,))
-
-
-__all__ = ["META", "TEXT", "Names", "Operation", "Operations", "PathItem", "single", "title_and_tag"]

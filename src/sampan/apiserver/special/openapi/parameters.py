@@ -102,18 +102,3 @@ LOG = _sorted(
     ),
     _of("string", stream="All, Stdout or Stderr."),
 )
-
-__all__ = [
-    "CONNECT",
-    "DELETE",
-    "DELETE_COLLECTION",
-    "LIST",
-    "LOG",
-    "NAME",
-    "NAMESPACE",
-    "PATCH",
-    "PATH_BEYOND",
-    "PRETTY",
-    "WRITE",
-    "Parameter",
-]

@@ -175,6 +175,3 @@ def _digest(data: bytes) -> str:
 
 def _next_year(now: float) -> str:
     return (datetime.fromtimestamp(now, UTC) + _YEAR).strftime("%a, %d %b %Y %H:%M:%S GMT")
-
-
-__all__ = ["OpenApi"]

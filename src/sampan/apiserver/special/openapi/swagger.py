@@ -109,6 +109,3 @@ def _parameter(parameter: Parameter, shared: dict[str, Any]) -> dict[str, Any]:
     key = f"{parameter.name}-{parameter.place}"
     shared[key] = parameter_value
     return {"$ref": f"#/parameters/{key}"}
-
-
-__all__ = ["document", "schema_of"]

@@ -115,6 +115,3 @@ def _is_processed(cron: CronJob, time: float) -> bool:
 
 def _rfc1123(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%a, %d %b %Y %H:%M:%S %z")
-
-
-__all__ = ["Decision", "Told", "decide", "next_of", "zone_of"]

@@ -112,6 +112,3 @@ def _found(moment: float | None) -> float:
     if moment is None:
         raise InvalidSchedule(_IMPOSSIBLE)
     return moment
-
-
-__all__ = ["MANY", "MARGIN_S", "Due", "InvalidSchedule", "Missed", "Next", "due", "wait_s"]

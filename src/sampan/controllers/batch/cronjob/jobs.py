@@ -54,6 +54,3 @@ def _oldest_over(jobs: Sequence[Job], limit: int | None) -> list[Job]:
 def _age(job: Job) -> tuple[float, str]:
     started = job.status.startTime
     return (parse_time(started) if started else math.inf, job.metadata.name)
-
-
-__all__ = ["SCHEDULED", "job_for", "job_name", "kept_too_long"]

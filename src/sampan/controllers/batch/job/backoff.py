@@ -73,6 +73,3 @@ def _containers_ended(pod: Pod) -> float | None:
     times = [container.state.terminated.finishedAt if container.state.terminated else None for container in counted]
     ended = [parse_time(time) for time in times if time]
     return max(ended) if ended and len(ended) == len(times) else None
-
-
-__all__ = ["FIRST_S", "MOST_S", "Failures", "after", "finish_time", "index_wait_s"]

@@ -72,6 +72,3 @@ def _exit_fits(container: ContainerStatus, asked: PodFailurePolicyOnExitCodesReq
 def _condition(pod: Pod, patterns: Iterable[PodFailurePolicyOnPodConditionsPattern]) -> PodCondition | None:
     pairs = {(pattern.type, pattern.status) for pattern in patterns}
     return next((condition for condition in pod.status.conditions if (condition.type, condition.status) in pairs), None)
-
-
-__all__ = ["COUNT", "FAIL_INDEX", "FAIL_JOB", "IGNORE", "Match", "judge"]

@@ -86,6 +86,3 @@ def completion_index(pod: Any) -> int | None:
     text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
     index = parse_int64(text)
     return index if index is not None and index >= 0 else None
-
-
-__all__ = ["COMPLETION_INDEX", "Indexes", "completion_index"]

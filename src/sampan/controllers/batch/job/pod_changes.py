@@ -115,6 +115,3 @@ class PodChanges:
             self._expectations.created(job.metadata.uid, missing)
         if outcome.error is not None and not is_namespace_ending(outcome.error):
             effect.error = outcome.error
-
-
-__all__ = ["Effect", "PodChanges"]

@@ -21,6 +21,3 @@ def _is_met(rule: SuccessPolicyRule, completions: int, succeeded: Indexes) -> bo
     required = Indexes.parse(rule.succeededIndexes, completions)
     count_met = required.overlap(succeeded)
     return bool(required.spans) and (count_met == len(required) or (count is not None and count_met >= count))
-
-
-__all__ = ["met"]

@@ -145,6 +145,3 @@ class JobSync:
             message = "Too many succeeded pods running after completion count reached"
             self._events.event(job, WARNING, "TooManySucceededPods", message)
         self._events.event(job, NORMAL, "Completed", "Job completed")
-
-
-__all__ = ["JobStatusWriter", "JobSync"]

@@ -120,6 +120,3 @@ def _in_order(view: JobView) -> Sequence[Pod]:
     if not is_indexed(view.job):
         return view.tracked
     return sorted(view.tracked, key=lambda pod: -1 if (index := completion_index(pod)) is None else index)
-
-
-__all__ = ["MOST_UNCOUNTED", "Taken", "is_settled", "settle", "take", "uncounted_of"]

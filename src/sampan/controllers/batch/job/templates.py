@@ -71,6 +71,3 @@ def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, Any]:
 def _prefix(name: str, index: int) -> str:
     end = f"-{index}-"
     return f"{name[: _LONGEST_PREFIX - len(end)]}{end}"
-
-
-__all__ = ["INDEX_VARIABLE", "pod_of"]

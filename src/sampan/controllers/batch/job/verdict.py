@@ -107,6 +107,3 @@ def _success(view: JobView) -> JobCondition | None:
         return None
     message = success_policy.met(job.spec.successPolicy, completions_of(job), view.succeeded_indexes)
     return None if message is None else c.condition(c.SUCCESS_MET, c.SUCCESS_POLICY, message, view.now)
-
-
-__all__ = ["completed", "deadline_s", "is_complete", "verdict"]

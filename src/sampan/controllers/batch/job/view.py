@@ -132,6 +132,3 @@ def _held(job: Job, pods: Sequence[Pod], settled: Indexes) -> dict[int, Pod]:
 
 def _is_later(pod: Pod, last: Pod) -> bool:
     return all_failures_before(pod) >= all_failures_before(last) and finish_time(pod) >= finish_time(last)
-
-
-__all__ = ["JobView", "has_valid_index", "indexes_of", "look"]

@@ -105,6 +105,3 @@ def _superfluous(job: Job, pods: Sequence[Pod]) -> list[Pod]:
         if len(same) > 1:
             superfluous += plain_order(same)[:-1]
     return superfluous
-
-
-__all__ = ["MOST_AT_ONCE", "PodPlan", "pods_wanted"]

@@ -197,6 +197,3 @@ def _soonest(*times: float | None) -> float | None:
 
 def make(parts: Parts) -> DaemonSetController:
     return DaemonSetController(parts)
-
-
-__all__ = ["DaemonSetController", "make"]

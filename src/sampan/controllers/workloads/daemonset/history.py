@@ -142,6 +142,3 @@ class DaemonHistory:
             )
         status = replace(fresh.status, collisionCount=(fresh.status.collisionCount or 0) + 1)
         await self._sets.update_status(replace(fresh, status=status))
-
-
-__all__ = ["DaemonHistory", "RevisionKeys", "Revisions", "split", "surplus"]

@@ -63,6 +63,3 @@ def _surplus(view: View, alive: Sequence[Pod]) -> list[Pod]:
     if new and old and (not pod_facts.is_ready(old[0]) or view.is_available(new[0])):
         surplus.append(old[0])
     return surplus
-
-
-__all__ = ["manage"]

@@ -45,6 +45,3 @@ class Placements:
         before = placement.known(node.metadata.name)
         now = placement.judge(node)
         return now.stays if before is None else now != before
-
-
-__all__ = ["Placements"]

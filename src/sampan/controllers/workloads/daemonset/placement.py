@@ -115,6 +115,3 @@ def _field(requirement: NodeSelectorRequirement) -> _NodeTest:
     value, is_in = requirement.values[0], requirement.operator == "In"
     is_name = requirement.key == NAME_FIELD
     return lambda node: ((node.metadata.name if is_name else "") == value) is is_in
-
-
-__all__ = ["Placement", "Verdict", "tolerates", "untolerated"]

@@ -110,6 +110,3 @@ class _Surging:
             (self._unwanted if is_available else self._gone).append(old)
         else:
             (self._candidates if is_available else self._allowed).append(node)
-
-
-__all__ = ["new_and_old", "rolling_update"]

@@ -39,6 +39,3 @@ def _count(status: DaemonSetStatus, view: View, pod: Pod) -> None:
 def is_news(status: DaemonSetStatus, known: DaemonSetStatus, generation: int) -> bool:
     same_age = replace(status, observedGeneration=known.observedGeneration)
     return same_age != known or (known.observedGeneration < generation and status.observedGeneration == generation)
-
-
-__all__ = ["counted", "is_news"]

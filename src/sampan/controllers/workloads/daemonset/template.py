@@ -108,17 +108,3 @@ def is_updated(pod: Pod, hash: str, generation: int | None) -> bool:
     if hash and labels.get(HASH_LABEL) == hash:
         return True
     return generation is not None and labels.get(GENERATION_LABEL) == str(generation)
-
-
-__all__ = [
-    "GENERATION_ANNOTATION",
-    "GENERATION_LABEL",
-    "HASH_LABEL",
-    "NAME_FIELD",
-    "daemon_template",
-    "daemon_tolerations",
-    "is_updated",
-    "pinned",
-    "target_node",
-    "template_generation",
-]

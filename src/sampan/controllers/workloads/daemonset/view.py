@@ -88,6 +88,3 @@ def unavailable(daemon_set: DaemonSet, nodes: int) -> int:
     if strategy.type != ROLLING_UPDATE or strategy.rollingUpdate is None:
         return 0
     return scaled(strategy.rollingUpdate.maxUnavailable or 0, nodes, round_up=True)
-
-
-__all__ = ["ROLLING_UPDATE", "Changes", "View", "by_node", "oldest_first", "surge", "unavailable"]

@@ -64,30 +64,3 @@ def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> Deploymen
                     lastTransitionTime=stamp,
                 )
     return None
-
-
-__all__ = [
-    "AVAILABLE",
-    "COMPLETE",
-    "CREATED",
-    "CREATE_ERROR",
-    "ENOUGH",
-    "FALSE",
-    "FOUND",
-    "PAUSED",
-    "PROGRESSING",
-    "REPLICA_FAILURE",
-    "RESUMED",
-    "TIMED_OUT",
-    "TOO_FEW",
-    "TRUE",
-    "UNKNOWN",
-    "UPDATED",
-    "Conditions",
-    "condition",
-    "failure_of",
-    "find",
-    "put",
-    "refreshed",
-    "without",
-]

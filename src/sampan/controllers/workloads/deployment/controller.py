@@ -192,6 +192,3 @@ class DeploymentController:
     def _forget(self, old: Any | None, new: Any | None) -> None:
         if new is None and old is not None:
             self._writes.forget(old.metadata.uid)
-
-
-__all__ = ["DeploymentController"]

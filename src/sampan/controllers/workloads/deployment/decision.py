@@ -172,6 +172,3 @@ def surplus(deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSe
 
 def _is_empty(rs: ReplicaSet) -> bool:
     return not size(rs) and not rs.status.replicas and rs.metadata.generation <= rs.status.observedGeneration
-
-
-__all__ = ["PodsOf", "Step", "decide", "surplus"]

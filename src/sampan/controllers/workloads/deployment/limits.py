@@ -47,16 +47,3 @@ def kept_sets(deployment: Deployment) -> int | None:
     """Return the revision history limit, or None if there is none."""
     limit = deployment.spec.revisionHistoryLimit
     return None if limit == MAX_INT32 else limit
-
-
-__all__ = [
-    "RECREATE",
-    "ROLLING",
-    "deadline_s",
-    "is_rolling",
-    "kept_sets",
-    "max_missing",
-    "max_surge",
-    "most_pods",
-    "surge_and_missing",
-]

@@ -17,6 +17,3 @@ def emptied(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
 def has_old_pods(sets: Sets, pods: Iterable[Pod]) -> bool:
     """Whether an old ReplicaSet reports pods, or any of its pods, passed as `pods`, has not terminated."""
     return total_pods(sets.old) > 0 or any(not pod_facts.is_terminal(pod) for pod in pods)
-
-
-__all__ = ["emptied", "has_old_pods"]

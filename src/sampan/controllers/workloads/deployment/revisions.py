@@ -146,24 +146,3 @@ def _with_hash(selector: LabelSelector | None, hash: str) -> LabelSelector:
     return LabelSelector(
         matchLabels={**original.matchLabels, HASH_LABEL: hash}, matchExpressions=original.matchExpressions
     )
-
-
-__all__ = [
-    "DESIRED",
-    "HISTORY",
-    "MOST",
-    "NOT_COPIED",
-    "REVISION",
-    "ROLLBACK_TO",
-    "annotated",
-    "brought_up_to_date",
-    "count_of",
-    "highest",
-    "last",
-    "new_set",
-    "number",
-    "resized",
-    "revision_of",
-    "set_name",
-    "sizes",
-]

@@ -62,6 +62,3 @@ def _cleared(deployment: Deployment) -> Deployment:
     annotations = {key: text for key, text in deployment.metadata.annotations.items() if key != ROLLBACK_TO}
     metadata = msgspec.structs.replace(deployment.metadata, annotations=annotations)
     return msgspec.structs.replace(deployment, metadata=metadata)
-
-
-__all__ = ["DONE", "NOT_FOUND", "UNCHANGED", "Rollback", "asked_for", "rollback"]

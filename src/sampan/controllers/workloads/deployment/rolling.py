@@ -57,6 +57,3 @@ def _without_spare(present: Sequence[int], spare: int) -> list[int]:
         spare -= removed
         sizes.append(count - removed)
     return sizes
-
-
-__all__ = ["rolled", "size_of_new"]

@@ -82,6 +82,3 @@ def _fraction(rs: ReplicaSet, deployment: Deployment) -> int:
         return 0
     exact = size(rs) * most_pods(deployment) / before
     return int(exact + 0.5) - size(rs)
-
-
-__all__ = ["is_saturated", "is_scaling", "scaled_sets"]

@@ -88,19 +88,3 @@ def total_terminating(found: Iterable[ReplicaSet]) -> int | None:
             return None
         total += count or 0
     return total
-
-
-__all__ = [
-    "HASH_LABEL",
-    "Sets",
-    "active",
-    "age_key",
-    "is_same_template",
-    "size",
-    "sort_out",
-    "total_available",
-    "total_pods",
-    "total_size",
-    "total_terminating",
-    "wanted",
-]

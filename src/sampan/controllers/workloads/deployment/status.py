@@ -133,15 +133,3 @@ def with_conditions(deployment: Deployment, conditions: c.Conditions) -> Deploym
         return deployment
     status = msgspec.structs.replace(deployment.status, conditions=conditions)
     return msgspec.structs.replace(deployment, status=status)
-
-
-__all__ = [
-    "counted",
-    "has_timed_out",
-    "is_complete",
-    "is_progressing",
-    "next_check_s",
-    "paused_or_resumed",
-    "rolled_out",
-    "with_conditions",
-]

@@ -139,6 +139,3 @@ class ReplicaController:
 
 def _soonest(*waits: float | None) -> float | None:
     return min((wait for wait in waits if wait is not None), default=None)
-
-
-__all__ = ["ReplicaController"]

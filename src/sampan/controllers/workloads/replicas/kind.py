@@ -26,6 +26,3 @@ def wanted_replicas(owner: Any) -> int:
     """Return the desired number of pods; 1 if unset, which is the API default."""
     replicas: int | None = owner.spec.replicas
     return 1 if replicas is None else replicas
-
-
-__all__ = ["ReplicaKind", "wanted_replicas"]

@@ -55,6 +55,3 @@ def next_look_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> fl
     """Return the seconds until a ready pod becomes available."""
     waits = (pod_facts.available_in_s(pod, min_ready_seconds, now) for pod in active)
     return min((wait for wait in waits if wait is not None), default=None)
-
-
-__all__ = ["REPLICA_FAILURE", "next_look_s", "status_of"]

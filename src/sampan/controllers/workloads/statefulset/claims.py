@@ -102,13 +102,3 @@ def _names(reference: OwnerReference, owner: StatefulSet | Pod) -> bool:
 
 def _uids(sset: StatefulSet, pod: Pod) -> set[str]:
     return {sset.metadata.uid, pod.metadata.uid} - {""}
-
-
-__all__ = [
-    "has_other_controller",
-    "has_right_owners",
-    "is_deleted_when_scaled",
-    "is_stale",
-    "new_claims",
-    "with_owners",
-]

@@ -213,6 +213,3 @@ def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Po
 
 def make(parts: Parts) -> StatefulSetController:
     return StatefulSetController(parts)
-
-
-__all__ = ["StatefulSetController", "make"]

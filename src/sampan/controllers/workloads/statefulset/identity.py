@@ -121,22 +121,3 @@ def _use_claims(sset: StatefulSet, pod: Pod, ordinal: int) -> None:
     ]
     names = {volume.name for volume in claims}
     pod.spec.volumes = claims + [volume for volume in pod.spec.volumes if volume.name not in names]
-
-
-__all__ = [
-    "INDEX_LABEL",
-    "POD_NAME_LABEL",
-    "REVISION_LABEL",
-    "claim_name",
-    "corrected",
-    "has_identity",
-    "has_storage",
-    "is_member",
-    "new_pod",
-    "ordinal_of",
-    "ordinals",
-    "parent_and_ordinal",
-    "pod_name",
-    "replicas_of",
-    "revision_of",
-]

@@ -130,6 +130,3 @@ def _conflict(claim: PersistentVolumeClaim) -> str:
         f"PersistentVolumeClaim {claim.metadata.name} has a conflicting OwnerReference that acts as a manging "
         "controller, the retention policy is ignored for this claim"
     )
-
-
-__all__ = ["Members"]

@@ -256,6 +256,3 @@ def _is_created(pod: Pod) -> bool:
 
 def _is_leaving(obj: Pod | PersistentVolumeClaim) -> bool:
     return obj.metadata.deletionTimestamp is not None
-
-
-__all__ = ["PARALLEL", "Action", "Plan", "Step", "View", "decide"]

@@ -96,6 +96,3 @@ class RevisionFinder:
                 if revisions.is_equal(present, patch):
                     return present, collisions
                 collisions += 1
-
-
-__all__ = ["HASH_LABEL", "Known", "RevisionFinder", "SetRevisions", "known"]

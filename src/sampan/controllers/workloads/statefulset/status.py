@@ -64,6 +64,3 @@ def _told(status: StatefulSetStatus) -> tuple[object, ...]:
         status.currentRevision,
         status.updateRevision,
     )
-
-
-__all__ = ["ON_DELETE", "ROLLING_UPDATE", "complete", "counted", "is_news", "is_running_and_ready"]

@@ -54,6 +54,3 @@ def _outcome(request: object) -> bytes | None:
             message = condition.message or condition.reason
             raise Refused(f"certificate signing request {request.metadata.name} was refused: {message}")
     return request.status.certificate or None
-
-
-__all__ = ["Refused", "certificate"]

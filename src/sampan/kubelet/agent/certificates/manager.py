@@ -126,6 +126,3 @@ class CertificateManager:
         desired, key = self._wanted, make_key().key
         asking = certificate(self._client(), make_request(key, desired.about), desired.signer, desired.usages)
         return KeyPair(await unless(self._clock.sleep(_PATIENCE_S), asking), key)
-
-
-__all__ = ["CertificateManager", "Wanted", "client_wanted", "renewal_time", "serving_wanted"]

@@ -54,6 +54,3 @@ def split(pem: bytes) -> KeyPair:
     if not keys or not certificates:
         raise ValueError("want a certificate and its key")
     return KeyPair(b"".join(certificates), keys[0])
-
-
-__all__ = ["CertificateStore"]

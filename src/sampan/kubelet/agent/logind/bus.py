@@ -196,6 +196,3 @@ def _place(address: str) -> str:
     if kind == "unix" and "abstract" in settings:
         return f"\0{settings['abstract']}"
     raise BusFault(f"the address of the bus cannot be {address!r}")
-
-
-__all__ = ["Bus", "BusFault", "connected"]

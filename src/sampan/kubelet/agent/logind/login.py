@@ -66,6 +66,3 @@ class Logind:
 
         self._bus.on_signal = on_signal
         await self._bus.match(f"type='signal',interface='{INTERFACE}',member='{SIGNAL}',path='{PATH}'")
-
-
-__all__ = ["FOLDER", "INTERFACE", "PATH", "SERVICE", "SIGNAL", "Logind"]

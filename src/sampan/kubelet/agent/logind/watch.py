@@ -87,6 +87,3 @@ def _closed(lock: int) -> int:
     if lock >= 0:
         os.close(lock)
     return -1
-
-
-__all__ = ["ShutdownWatch"]

@@ -192,6 +192,3 @@ class _Reader:
         while self._at < end:
             values.append(self.take(kind))
         return values
-
-
-__all__ = ["CALL", "ERROR", "RETURN", "SIGNAL", "Message", "decode", "encode", "length", "parts"]

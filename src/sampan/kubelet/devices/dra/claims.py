@@ -76,6 +76,3 @@ def parts_of(pod: Pod, container: Container) -> Iterator[Part]:
     for mapping in (status.requestMappings or ()) if status is not None else ():
         if mapping.containerName == container.name and mapping.resourceName in requested:
             yield Part("", status.resourceClaimName if status is not None else "", mapping.requestName)
-
-
-__all__ = ["ClaimNotPrepared", "Part", "Used", "check", "claims_of", "parts_of"]

@@ -102,6 +102,3 @@ class Drivers:
     def get(self, name: str) -> Driver | None:
         drivers = self._all.get(name)
         return drivers[-1] if drivers else None
-
-
-__all__ = ["SERVICES", "ClaimRef", "Driver", "Drivers", "chosen_service", "proto"]

@@ -74,6 +74,3 @@ async def watched(endpoint: str) -> AsyncIterator[Message]:
     request = schema.NodeWatchResourcesRequest()
     async for answer in calls.stream(endpoint, schema, "DRAResourceHealth", "NodeWatchResources", request):
         yield answer
-
-
-__all__ = ["HEALTHY", "UNHEALTHY", "UNKNOWN", "HealthTable", "Known", "watched"]

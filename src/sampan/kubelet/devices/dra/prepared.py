@@ -123,6 +123,3 @@ class PreparedClaims:
 
     def set_done(self, uids: Collection[str]) -> None:
         self._done.update(uids)
-
-
-__all__ = ["ClaimInfo", "DriverState", "PreparedClaims", "PreparedDevice"]

@@ -61,6 +61,3 @@ class SliceWiper:
                 log.info("cannot delete the ResourceSlices of %s: %s", driver or "all drivers", error)
             await self._clock.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-
-
-__all__ = ["SliceWiper"]

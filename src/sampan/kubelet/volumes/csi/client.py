@@ -154,6 +154,3 @@ class Drivers:
             why = f"driver name {name} not found in the list of registered CSI drivers"
             raise VolumeFault(f"kubernetes.io/csi: {doing}: {why}")
         return driver
-
-
-__all__ = ["EXPAND", "MOUNT_GROUP", "MULTI_WRITER", "STAGE", "STATS", "Driver", "Drivers", "NodeInfo", "Use"]

@@ -64,6 +64,3 @@ def refusal(name: str, versions: Sequence[str]) -> str:
         quoted_versions = " ".join(gotext.quote(version) for version in versions)
         return f"{start} None of the versions specified [{quoted_versions}] are supported"
     return ""
-
-
-__all__ = ["TYPE", "CsiHandler", "refusal"]

@@ -57,6 +57,3 @@ class Limits:
 def period(info: CSIDriver | None) -> int:
     """Return the update period in seconds; 0 if there is none. Pure."""
     return (info.spec.nodeAllocatableUpdatePeriodSeconds or 0) if info is not None else 0
-
-
-__all__ = ["Limits", "period"]

@@ -123,6 +123,3 @@ def _new_labels(node: Node, topology: Mapping[str, str]) -> dict[str, str]:
             message = f'driver reported "{key}":"{value}" but existing label is "{key}":"{present}"'
             raise VolumeFault(f"detected topology value collision: {message}")
     return {key: value for key, value in topology.items() if key not in node.metadata.labels}
-
-
-__all__ = ["IDS", "NodeInfos", "changed", "changes", "made"]

@@ -338,6 +338,3 @@ def load(path: Path) -> dict[str, str] | None:
     except (ValueError, TypeError, LookupError) as error:
         log.error("cannot read CSI volume data %s: %s", path, error)
         return None
-
-
-__all__ = ["NAME", "Csi"]

@@ -37,6 +37,3 @@ async def config_map_files(
     if config_map is None and not optional:
         raise VolumeFault(f'configmap "{source.name}" not found')
     return payloads.of_config_map(config_map or ConfigMap(), source.items, mode, optional=optional)
-
-
-__all__ = ["NAME", "ConfigMaps", "config_map_files"]

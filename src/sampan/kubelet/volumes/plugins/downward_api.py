@@ -21,6 +21,3 @@ class DownwardApi(FilesPlugin):
         source = spec.volume.downwardAPI or DownwardAPIVolumeSource()
         allocatable = self.host.config.allocatable
         return payloads.of_pod(spec.pod, source.items, source.defaultMode, allocatable), None
-
-
-__all__ = ["NAME", "DownwardApi"]

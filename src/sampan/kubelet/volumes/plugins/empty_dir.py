@@ -113,6 +113,3 @@ def page_size(pod: Pod, medium: str) -> str:
     if len(page_sizes) > 1:
         raise VolumeFault(f"medium: {medium} can't be used if container requests multiple huge page sizes")
     return page_sizes.pop()
-
-
-__all__ = ["DISK", "MEMORY", "NAME", "EmptyDir", "Folders", "memory_size", "page_size"]

@@ -84,6 +84,3 @@ def _inside(target: str, subpath: str, targets: list[str]) -> list[str]:
 
 def _containers(pod: Pod) -> list[Container | EphemeralContainer]:
     return [*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers]
-
-
-__all__ = ["FilesPlugin", "nested_mount_points"]

@@ -81,6 +81,3 @@ def check(path: Path, type: str, mode: int = 0o755) -> None:
     is_right, word = _CHECKS[type]
     if not path.exists() or not is_right(path.stat().st_mode):
         raise VolumeFault(f"hostPath type check failed: {path} is not {word}")
-
-
-__all__ = ["NAME", "HostPath", "check"]

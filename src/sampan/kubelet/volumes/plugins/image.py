@@ -22,6 +22,3 @@ class Image(PluginBase):
 
     async def tear_down(self, uid: str, inner: str) -> None:
         return None
-
-
-__all__ = ["NAME", "Image"]

@@ -217,6 +217,3 @@ def _portal_and_iqn(name: str) -> tuple[str, str]:
     """Parse the name of the directory at which the disk is mounted."""
     portal, _, rest = name.partition("-")
     return portal, rest.rpartition("-lun-")[0]
-
-
-__all__ = ["NAME", "Iscsi", "login", "logout"]

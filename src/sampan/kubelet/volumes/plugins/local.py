@@ -104,6 +104,3 @@ class Local(PluginBase):
 
 def _is_disk(path: Path) -> bool:
     return path.exists() and stat.S_ISBLK(path.stat().st_mode)
-
-
-__all__ = ["NAME", "Local"]

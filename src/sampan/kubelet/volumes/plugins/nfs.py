@@ -53,6 +53,3 @@ def _server(name: str) -> str:
         return f"[{name}]" if ipaddress.ip_address(name).version == 6 else name
     except ValueError:
         return name
-
-
-__all__ = ["NAME", "Nfs"]

@@ -84,6 +84,3 @@ def pod_user(pod: Pod) -> int | None:
         own = container.securityContext.runAsUser if container.securityContext is not None else None
         users.add(own if own is not None else whole)
     return users.pop() if len(users) == 1 else None
-
-
-__all__ = ["NAME", "Projected", "pod_user"]

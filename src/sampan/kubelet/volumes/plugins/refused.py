@@ -34,5 +34,3 @@ _NO_SOURCES = {
     *("name", "capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName"),
     *("mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"),
 }
-
-__all__ = ["GitRepo", "unknown"]

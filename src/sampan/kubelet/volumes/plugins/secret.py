@@ -39,6 +39,3 @@ async def secret_files(
     if secret is None and not optional:
         raise VolumeFault(f'secret "{name}" not found')
     return payloads.of_secret(secret or Secret(), items, mode, optional=optional)
-
-
-__all__ = ["NAME", "Secrets", "secret_files"]

@@ -50,6 +50,3 @@ class Plugins:
 
     def named(self, name: str) -> Plugin | None:
         return self._by_name.get(name)
-
-
-__all__ = ["Plugins"]

@@ -462,5 +462,3 @@ _RESULTS: Final[Mapping[str, Callable[[Checker, Comprehension, Type, Type | None
     "transformMapEntry": Checker._entry,
     "sortBy": Checker._sorted,
 }
-
-__all__ = ["Checker"]

@@ -80,6 +80,3 @@ def merge(libraries: Iterable[Library]) -> Library:
         macros.update(library.macros)
         types.extend(library.types)
     return Library(functions, macros, types)
-
-
-__all__ = ["Cost", "Library", "Overload", "function", "merge", "method"]

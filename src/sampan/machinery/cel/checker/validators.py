@@ -34,6 +34,3 @@ def check_literals(source: str, tree: Node) -> None:
                 issues.append(Issue(last.offset, f"invalid {node.function} argument"))
     if issues:
         raise CompileError(format_issues(source, issues))
-
-
-__all__ = ["check_literals"]

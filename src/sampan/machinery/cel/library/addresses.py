@@ -237,5 +237,3 @@ LIBRARY = Library(
     },
     types=(IP, CIDR),
 )
-
-__all__ = ["LIBRARY", "AddressValue", "NetworkValue"]

@@ -140,5 +140,3 @@ LIBRARY = Library(
     },
     types=(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
 )
-
-__all__ = ["AUTHORIZER", "LIBRARY", "AuthorizerValue", "DecisionValue", "Question"]

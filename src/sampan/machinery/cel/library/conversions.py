@@ -179,5 +179,3 @@ LIBRARY = Library(
         "duration": _conversions(_to_duration, DURATION, DURATION, STRING, INT),
     }
 )
-
-__all__ = ["LIBRARY", "to_string"]

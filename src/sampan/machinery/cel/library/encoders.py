@@ -36,5 +36,3 @@ LIBRARY = Library(
         "base64.decode": [function(STRING, result=BYTES, run=_decode, cost=_traversal, estimate=traverse(0.2))],
     }
 )
-
-__all__ = ["LIBRARY"]

@@ -124,5 +124,3 @@ LIBRARY = Library(
     },
     types=(FORMAT,),
 )
-
-__all__ = ["LIBRARY", "FormatValue"]

@@ -291,5 +291,3 @@ LIBRARY = Library(
     },
     macros.SORT_BY,
 )
-
-__all__ = ["LIBRARY", "charge_traversal", "sort_by_keys"]

@@ -73,5 +73,3 @@ LIBRARY = Library(
     },
     macros.OPTIONALS,
 )
-
-__all__ = ["LIBRARY"]

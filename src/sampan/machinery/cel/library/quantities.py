@@ -105,5 +105,3 @@ LIBRARY = Library(
     },
     types=(QUANTITY,),
 )
-
-__all__ = ["LIBRARY", "QUANTITY", "QuantityValue", "quantity_value"]

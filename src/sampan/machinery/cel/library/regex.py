@@ -61,5 +61,3 @@ LIBRARY = Library(
         ],
     }
 )
-
-__all__ = ["LIBRARY", "matches"]

@@ -47,5 +47,3 @@ LIBRARY = Library(
         "sets.intersects": _row(_intersects, 1),
     }
 )
-
-__all__ = ["LIBRARY"]

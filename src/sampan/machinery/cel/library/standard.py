@@ -270,5 +270,3 @@ LIBRARY = Library(
         "dyn": [function(A, result=DYN, run=lambda value: value)],
     },
 )
-
-__all__ = ["LIBRARY", "size_of"]

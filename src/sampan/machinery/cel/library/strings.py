@@ -396,5 +396,3 @@ LIBRARY = Library(
         ],
     }
 )
-
-__all__ = ["LIBRARY", "quote"]

@@ -67,5 +67,3 @@ LIBRARY = Library(
         ],
     }
 )
-
-__all__ = ["LIBRARY"]

@@ -85,5 +85,3 @@ LIBRARY = Library(
     },
     types=(URL,),
 )
-
-__all__ = ["LIBRARY", "UrlValue", "parse_url"]

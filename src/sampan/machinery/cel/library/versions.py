@@ -110,5 +110,3 @@ LIBRARY = Library(
     },
     types=(SEMVER,),
 )
-
-__all__ = ["LIBRARY", "SEMVER", "SemverValue", "version_value"]

@@ -372,24 +372,3 @@ def conversion_of_elements(node: Comprehension) -> Callable[[Run], Run] | None:
         return converted
 
     return wrap
-
-
-__all__ = [
-    "Run",
-    "alternative",
-    "constant",
-    "constant_list",
-    "conversion_of_elements",
-    "converted",
-    "dynamic_call",
-    "index",
-    "logical_pair",
-    "membership",
-    "needs_check",
-    "optional_index",
-    "optional_select",
-    "presence_test",
-    "present",
-    "static_call",
-    "variable_field",
-]

@@ -228,5 +228,3 @@ _FORMS: Final[Mapping[str, Callable[[Steps, Run | None, Run | None], Run]]] = {
     "transformMapEntry": _transform_entry,
     "sortBy": _sort_by,
 }
-
-__all__ = ["compile_loop"]

@@ -30,6 +30,3 @@ def charge_size(frame: Frame, size: int) -> None:
     frame[0] += (size + 9) // 10
     if frame[0] > frame[1]:
         raise CostLimitExceeded
-
-
-__all__ = ["FIRST_SLOT", "Frame", "charge", "charge_size"]

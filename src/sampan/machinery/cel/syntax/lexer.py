@@ -78,6 +78,3 @@ def tokenize(source: str, issues: list[Issue]) -> list[Token]:
 
 def _shown(text: str) -> str:
     return text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-
-
-__all__ = ["BYTES", "END", "FLOAT", "IDENTIFIER", "INT", "KEYWORDS", "OPERATOR", "STRING", "UINT", "Token", "tokenize"]

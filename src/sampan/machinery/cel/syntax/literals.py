@@ -119,6 +119,3 @@ def _bytes_escape(match: re.Match[str]) -> bytes:
 
 def _utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
-
-
-__all__ = ["LiteralError", "bytes_value", "float_value", "int_value", "string_value", "uint_value"]

@@ -128,5 +128,3 @@ OPTIONALS: Final[Mapping[Key, Macro]] = {
 }
 BINDINGS: Final[Mapping[Key, Macro]] = {("bind", 3, True): _bind}
 SORT_BY: Final[Mapping[Key, Macro]] = {("sortBy", 2, True): _sort_by}
-
-__all__ = ["BINDINGS", "OPTIONALS", "SORT_BY", "STANDARD", "TWO_VARIABLES", "Key", "Macro", "MacroError"]

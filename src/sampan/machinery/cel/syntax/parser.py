@@ -338,6 +338,3 @@ def _qualified(node: Node) -> str | None:
         names.append(node.field)
         node = node.operand
     return ".".join((node.name, *reversed(names))) if isinstance(node, Ident) else None
-
-
-__all__ = ["parse"]

@@ -50,6 +50,3 @@ def security_of(endpoints: Endpoints) -> Security:
     if security is None:
         raise errors.generic(404)
     return security
-
-
-__all__ = ["answer", "posted", "refuse", "security_of"]
