@@ -11,7 +11,7 @@ from sampan.api.codec import json
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.fieldmanager.ownership import Ownership
-from sampan.apiserver.registry.kinds.pods import SERVED
+from sampan.apiserver.registry.kinds.pods import BEHAVIOUR
 from sampan.apiserver.registry.registry import Registry
 from sampan.machinery.apply import sets
 from sampan.machinery.clock import RealClock
@@ -82,5 +82,5 @@ def _sent() -> dict[str, Any]:
 def _pod() -> Pod:
     """With its defaults, as it is when managers are looked at."""
     pod = json.from_value({"apiVersion": "v1", "kind": "Pod", **_sent()}, Pod)
-    SERVED.strategy.default(pod)
+    BEHAVIOUR.strategy.default(pod)
     return pod

@@ -8,7 +8,7 @@ from sampan.api import ages, times
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME, definitions
@@ -93,7 +93,7 @@ async def _two(ask: Asking) -> None:
 def test_generic_columns() -> None:
     async def check() -> None:
         async with asking() as ask:
-            ask.registry.serve(_configmaps(ask), Served())
+            ask.registry.set_behaviour(_configmaps(ask), ResourceBehaviour())
             empty = (await ask.get(CONFIGMAPS, accept=TABLE)).json
             assert empty["rows"] is None
             await _two(ask)
@@ -126,7 +126,7 @@ def _configmaps(ask: Asking) -> Any:
 def test_rows_carry_what_is_asked_for(include: str, wanted: set[str] | None) -> None:
     async def check() -> None:
         async with asking() as ask:
-            ask.registry.serve(_configmaps(ask), Served(strategy=_Own()))
+            ask.registry.set_behaviour(_configmaps(ask), ResourceBehaviour(strategy=_Own()))
             assert (await ask.get(CONFIGMAPS, accept=TABLE)).json["rows"] == []
             await _two(ask)
             for path in (CONFIGMAPS, f"{CONFIGMAPS}/x"):

@@ -13,7 +13,7 @@ from sampan.apiserver.conversions import Versions
 from sampan.apiserver.fieldmanager.ownership import Ownership
 from sampan.apiserver.options import WriteOptions
 from sampan.apiserver.registry.codec import ResourceCodec
-from sampan.apiserver.registry.present import Present
+from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.machinery import errors
 
 _CONVERTING = "error converting YAML to JSON"
@@ -41,7 +41,7 @@ class Applied:
         self._value: dict[str, Any] | None = None
         self._repeated: list[str] = []
 
-    def over(self, present: Present) -> Any:
+    def over(self, present: StoredObject) -> Any:
         """Return the live object after the apply, in the version of the request path, with its managed fields."""
         live = self._ownership.complete(self._resource, self._versions.shown_value(self._resource, present.raw))
         value, entries = self._applied(live, present.obj.metadata.managedFields)

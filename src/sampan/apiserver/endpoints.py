@@ -21,9 +21,9 @@ from sampan.apiserver.fieldmanager.scaling import ScaleOwnership
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions
-from sampan.apiserver.registry.present import Present
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.store import TOO_LARGE, Check, Store, Written
+from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.results import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
 from sampan.machinery import errors
@@ -78,14 +78,14 @@ class Endpoints:
 
     async def create(self, call: Call) -> Answer:
         resource, opts = _resource(call), options.write_options("CreateOptions", call.query)
-        served, ctx = self.registry.served(resource), self.context(call, opts.dry_run)
+        behaviour, ctx = self.registry.behaviour(resource), self.context(call, opts.dry_run)
         obj = await ctx.compute(bodies.read_object, call, self.codec(resource), opts.field_validation)
         metadata.wipe_system_fields(obj.metadata)
         matching.match_namespace(call, obj)
         obj = await ctx.compute(self._owned_new, call, ctx, opts, obj)
         obj = await self._admitted("CREATE", call, ctx, obj, None)
         store = self.registry.store(resource)
-        written = await store.create(ctx, obj, strategy=served.strategy, check=self._check("CREATE", call, ctx))
+        written = await store.create(ctx, obj, strategy=behaviour.strategy, check=self._check("CREATE", call, ctx))
         return self.written(resource, written, 201)
 
     # -- update and patch --------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Endpoints:
         matching.match_namespace(call, sent.first)
         matching.match_name(call, sent.first)
 
-        def replacement(present: Present) -> Any:
+        def replacement(present: StoredObject) -> Any:
             obj = self._default_large(ctx, resource, sent.take(call))
             matching.drop_repeated_owners(call, obj)
             is_reset = not obj.metadata.managedFields and resets.in_body(call)
@@ -106,7 +106,7 @@ class Endpoints:
             self._own(call, ctx, opts, obj, present, live, is_reset)
             return obj
 
-        async def wanted(present: Present) -> Any:
+        async def wanted(present: StoredObject) -> Any:
             self._note_size(ctx, present)
             obj = await ctx.compute(replacement, present)
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
@@ -135,7 +135,7 @@ class Endpoints:
             return await self._apply(call, opts)
         ctx = self.context(call, opts.dry_run)
 
-        def patched(present: Present) -> Any:
+        def patched(present: StoredObject) -> Any:
             live = self.versions.shown_value(resource, present.raw)
             obj = patch.apply(live)
             matching.match_namespace(call, obj)
@@ -144,7 +144,7 @@ class Endpoints:
             self._own(call, ctx, opts, obj, present, live, patch.resets_managers)
             return obj
 
-        async def wanted(present: Present) -> Any:
+        async def wanted(present: StoredObject) -> Any:
             self._note_size(ctx, present)
             obj = await ctx.compute(patched, present)
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
@@ -172,7 +172,7 @@ class Endpoints:
             matching.match_name(call, obj)
             return self._default_large(ctx, resource, obj)
 
-        async def wanted(present: Present) -> Any:
+        async def wanted(present: StoredObject) -> Any:
             self._note_size(ctx, present)
             obj = await ctx.compute(lambda: matched(applied.over(present)))
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
@@ -197,7 +197,7 @@ class Endpoints:
 
     async def delete(self, call: Call) -> Answer:
         resource, opts = _resource(call), await self.delete_options(call)
-        ctx, strategy = self.context(call, opts.dry_run), self.registry.served(resource).strategy
+        ctx, strategy = self.context(call, opts.dry_run), self.registry.behaviour(resource).strategy
         strategy.check_delete(call.name)
         written = await self.registry.store(resource).delete(
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
@@ -210,7 +210,7 @@ class Endpoints:
     async def deletecollection(self, call: Call) -> Answer:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
         resource, query = _resource(call), listing.list_query(call)
-        opts, strategy = await self.delete_options(call), self.registry.served(resource).strategy
+        opts, strategy = await self.delete_options(call), self.registry.behaviour(resource).strategy
         store = self.registry.store(resource)
         result = await store.cacher.list(query)
 
@@ -242,7 +242,7 @@ class Endpoints:
         return self.registry.codec_of(resource)
 
     def strategy(self, call: Call) -> Strategy:
-        strategy = self.registry.served(_resource(call)).view(call.subresource)
+        strategy = self.registry.behaviour(_resource(call)).view(call.subresource)
         if strategy is None:
             raise errors.generic(405)
         return strategy
@@ -267,7 +267,7 @@ class Endpoints:
             return None
         return self._worker if len(call.body) > limits.INLINE_BODY_BYTES else self._yaml_worker
 
-    def _note_size(self, ctx: Context, present: Present) -> None:
+    def _note_size(self, ctx: Context, present: StoredObject) -> None:
         """Process a large object in the worker thread even if the request that changes it is small."""
         if len(present.raw) > limits.INLINE_OBJECT_BYTES:
             ctx.worker = self._worker
@@ -324,7 +324,7 @@ class Endpoints:
         ctx: Context,
         opts: options.WriteOptions,
         obj: Any,
-        present: Present,
+        present: StoredObject,
         live: dict[str, Any],
         is_reset: bool,
     ) -> None:
@@ -344,7 +344,7 @@ class Endpoints:
     def _default(self, resource: Resource, obj: Any) -> Any:
         """Return a client's object in the storage version, with defaults applied."""
         stored = self.versions.to_stored(resource, obj)
-        self.registry.served(resource).strategy.default(stored)
+        self.registry.behaviour(resource).strategy.default(stored)
         return stored
 
     def _default_large(self, ctx: Context, resource: Resource, obj: Any) -> Any:

@@ -20,7 +20,7 @@ from sampan.apiserver.authz.refusals import refused
 from sampan.apiserver.call import PASSED_ON, Call, Trail, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
-from sampan.apiserver.registry.served import Handler
+from sampan.apiserver.registry.behaviour import Handler
 from sampan.apiserver.results import Answer, no_such_path
 from sampan.machinery import errors
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -157,15 +157,15 @@ class Pipeline:
         if resource is None:
             handler = self._special.get(call.path.split("/", 2)[1])
             return await handler(call) if handler is not None else no_such_path()
-        served = self.endpoints.registry.served(resource)
-        if served.deprecation and call.verb == "watch":  # even if the resource has no watch: lists share its path
-            call.warn(served.deprecation)
+        behaviour = self.endpoints.registry.behaviour(resource)
+        if behaviour.deprecation and call.verb == "watch":  # even if the resource has no watch: lists share its path
+            call.warn(behaviour.deprecation)
         _check_verb(call, resource)
         if call.subresource not in PASSED_ON:
             _negotiate(call, resource)
-        if served.deprecation and call.verb != "watch":
-            call.warn(served.deprecation)
-        own = served.handlers.get(call.subresource)
+        if behaviour.deprecation and call.verb != "watch":
+            call.warn(behaviour.deprecation)
+        own = behaviour.handlers.get(call.subresource)
         if own is not None:
             return await own(self.endpoints, call)
         if resource.storage is None:  # a review or binding without a handler

@@ -144,7 +144,7 @@ class Renderer:
         return writer.table(metadata, rows)
 
     def _in_table_order(self, resource: Resource, items: list[Item]) -> list[Item]:
-        order = self._registry.served(resource).strategy.table_order
+        order = self._registry.behaviour(resource).strategy.table_order
         ranked = [(order(self.stored(resource, item)), item) for item in items[:1]]
         if not ranked or ranked[0][0] is None:
             return items
@@ -164,7 +164,7 @@ class Renderer:
     # -- shared with watch frames ------------------------------------------------------------------------------------
 
     def table_writer(self, resource: Resource, form: Form, include: str, columns: Sequence[Column] = ()) -> TableWriter:
-        strategy = self._registry.served(resource).strategy
+        strategy = self._registry.behaviour(resource).strategy
         return TableWriter(
             columns=columns or strategy.columns,
             conditions=strategy.row_conditions,
@@ -183,7 +183,7 @@ class Renderer:
         return self._registry.store(resource).cacher.object(item)
 
     def _is_generic(self, resource: Resource) -> bool:
-        return resource.is_custom or not self._registry.served(resource).strategy.columns
+        return resource.is_custom or not self._registry.behaviour(resource).strategy.columns
 
 
 class _Version(msgspec.Struct, gc=False, frozen=True):

@@ -9,8 +9,8 @@ from sampan.api.times import format_time
 from sampan.api.types.base import Object
 from sampan.apiserver.call import User
 from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 
 NOW = 1_700_000_000.0
@@ -25,11 +25,11 @@ def template(spec: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
 
 
 class Rules:
-    """`Rules(deployments.SERVED, Deployment, {…})`: the last is the spec that every object has unless it says other."""
+    """`Rules(deployments.BEHAVIOUR, Deployment, {…})`: the last is the default spec of every object."""
 
-    def __init__(self, served: Served, kind: type[Object], spec: dict[str, Any]) -> None:
-        self._served, self._kind, self._spec = served, kind, spec
-        self._strategy = served.strategy
+    def __init__(self, behaviour: ResourceBehaviour, kind: type[Object], spec: dict[str, Any]) -> None:
+        self._behaviour, self._kind, self._spec = behaviour, kind, spec
+        self._strategy = behaviour.strategy
         self._ctx = Context(
             registry=cast(Registry, None), user=User(name="admin"), now=format_time(NOW), namespace="ns"
         )
@@ -51,7 +51,7 @@ class Rules:
         return self._change(self._strategy, old, self._read(spec, meta))
 
     def with_status(self, old: Any, status: dict[str, Any], **meta: Any) -> tuple[Any, list[str]]:
-        view = self._served.view("status")
+        view = self._behaviour.view("status")
         assert view is not None
         value = {**codec.to_value(old), "status": status}
         value["metadata"] = {**value["metadata"], **meta}

@@ -11,7 +11,7 @@ from sampan.apiserver.registry.kinds import jobs
 from tests.apiserver.registry.kind_rules import LABELS, NOW, UID, Rules, template
 
 ONCE = {"restartPolicy": "Never"}
-RULES = Rules(jobs.SERVED, Job, {"template": {"spec": template(ONCE)["spec"]}})
+RULES = Rules(jobs.BEHAVIOUR, Job, {"template": {"spec": template(ONCE)["spec"]}})
 GENERATED = {
     "batch.kubernetes.io/controller-uid": UID,
     "batch.kubernetes.io/job-name": "a",
@@ -359,7 +359,7 @@ def test_warnings() -> None:
         "spec",
         "spec.template.spec.terminationGracePeriodSeconds",
     ]
-    strategy = jobs.SERVED.strategy
+    strategy = jobs.BEHAVIOUR.strategy
     ctx: Any = None
     assert [text[:26] for text in strategy.delete_warnings(ctx, DeleteOptions())] == ["child pods are preserved b"]
     assert list(strategy.delete_warnings(ctx, DeleteOptions(propagation_policy="Orphan"))) == []

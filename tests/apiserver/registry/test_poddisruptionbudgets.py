@@ -10,7 +10,7 @@ from sampan.apiserver.registry.kinds import poddisruptionbudgets
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.registry.kind_rules import NOW, Rules
 
-RULES = Rules(poddisruptionbudgets.SERVED, PodDisruptionBudget, {"minAvailable": 1})
+RULES = Rules(poddisruptionbudgets.BEHAVIOUR, PodDisruptionBudget, {"minAvailable": 1})
 MARK = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 BAD = {"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["no good"]}]}}
 CONDITION = {"type": "A", "status": "True", "reason": "R", "message": "", "lastTransitionTime": format_time(NOW)}
@@ -39,7 +39,7 @@ def test_generations_and_versions() -> None:
     old = RULES.new()
     new, _ = RULES.changed(old, {"minAvailable": "50%"})
     assert (old.metadata.generation, new.metadata.generation) == (1, 2)
-    assert not poddisruptionbudgets.SERVED.strategy.unconditional_update
+    assert not poddisruptionbudgets.BEHAVIOUR.strategy.unconditional_update
 
 
 @pytest.mark.parametrize(

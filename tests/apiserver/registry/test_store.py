@@ -13,7 +13,7 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 
 from sampan.apiserver.pipeline import Pipeline  # noqa: E402
 from sampan.apiserver.registry import store as store_module  # noqa: E402
-from sampan.apiserver.registry.served import Served  # noqa: E402
+from sampan.apiserver.registry.behaviour import ResourceBehaviour  # noqa: E402
 from sampan.apiserver.registry.strategy import Context, Finish, Strategy  # noqa: E402
 from sampan.machinery import errors  # noqa: E402
 from sampan.storage.cacher import Selection, WatchQuery  # noqa: E402
@@ -112,7 +112,7 @@ class _Taking(Strategy):
 def test_what_was_taken_is_given_back_if_the_write_fails() -> None:
     async def scene(pipeline: Pipeline) -> None:
         taking = _Taking()
-        pipeline.endpoints.registry.serve(GADGETS, Served(strategy=taking))
+        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=taking))
         api = Api(pipeline, gadgets())
         await api.made("a", 1)
         assert (await api.create(api.subject.new("a"))).code == 409
@@ -138,7 +138,7 @@ class _Graceful(Strategy):
 def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
     async def scene(pipeline: Pipeline) -> None:
         registry = pipeline.endpoints.registry
-        registry.serve(GADGETS, Served(strategy=_Graceful()))
+        registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
         first = await api.made("a", 1)
         query = WatchQuery(
@@ -157,7 +157,7 @@ def test_a_deletion_without_grace_is_seen_in_two_steps() -> None:
 
 def test_a_grace_runs_until_it_is_shortened() -> None:
     async def scene(pipeline: Pipeline) -> None:
-        pipeline.endpoints.registry.serve(GADGETS, Served(strategy=_Graceful()))
+        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=_Graceful()))
         api = Api(pipeline, gadgets())
         await api.made("a", 1)
         marked = (await api.delete("a")).value
@@ -188,7 +188,7 @@ def test_a_collection_with_an_object_that_is_refused() -> None:
             raise errors.forbidden("gadgets", obj.metadata.name, "it is needed")
 
     async def scene(pipeline: Pipeline) -> None:
-        pipeline.endpoints.registry.serve(GADGETS, Served(strategy=Refusing()))
+        pipeline.endpoints.registry.set_behaviour(GADGETS, ResourceBehaviour(strategy=Refusing()))
         api = Api(pipeline, gadgets())
         for name in ("a", "b"):
             await api.made(name)

@@ -19,7 +19,7 @@ from sampan.apiserver.metrics_api.forms import GROUP, VERSION, Value
 from sampan.apiserver.metrics_api.reader_role import ensure_reader_role
 from sampan.apiserver.metrics_api.source import Summaries
 from sampan.apiserver.negotiation import TABLE
-from sampan.apiserver.registry.served import Handler, Served
+from sampan.apiserver.registry.behaviour import Handler, ResourceBehaviour
 from sampan.apiserver.results import Answer, ValueAnswer
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
@@ -133,7 +133,7 @@ class MetricsApi:
                 continue
             if not is_served:
                 scheme.add(resource)
-            self._registry.serve(resource, Served(handlers={"": handlers[resource.plural]}))
+            self._registry.set_behaviour(resource, ResourceBehaviour(handlers={"": handlers[resource.plural]}))
 
     def _handlers(self) -> dict[str, Handler] | None:
         """Return the handlers by plural; None while the API is not served."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import metadata
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context, Strategy
 
 _STATUS = "status"
@@ -52,7 +52,7 @@ def _take_status(obj: Any, source: Any) -> None:
         obj.content.pop(_STATUS, None)
 
 
-def served(resource: Resource) -> Served:
+def make_behaviour(resource: Resource) -> ResourceBehaviour:
     has_status = resource.subresource(_STATUS) is not None
     strategy = CustomStrategy(has_status=has_status)
-    return Served(strategy=strategy, views={_STATUS: CustomStatusStrategy()} if has_status else {})
+    return ResourceBehaviour(strategy=strategy, views={_STATUS: CustomStatusStrategy()} if has_status else {})

@@ -8,7 +8,7 @@ import msgspec
 from sampan.api import names
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import metadata
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.traits import Traits, traits_of
 
@@ -63,9 +63,11 @@ class GenericStatusStrategy(StatusStrategy):
             metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
 
 
-def served(resource: Resource) -> Served:
+def make_behaviour(resource: Resource) -> ResourceBehaviour:
     """Return the behavior of a built-in resource without a module of its own."""
     traits = traits_of(resource.group, resource.plural)
     has_status = resource.subresource("status") is not None
     strategy = GenericStrategy(traits, has_status=has_status)
-    return Served(strategy=strategy, views={"status": GenericStatusStrategy(strategy, traits)} if has_status else {})
+    return ResourceBehaviour(
+        strategy=strategy, views={"status": GenericStatusStrategy(strategy, traits)} if has_status else {}
+    )

@@ -15,12 +15,12 @@ from sampan.apiserver.registry import custom, generic
 from sampan.apiserver.registry.allocation.addresses import AddressAllocator
 from sampan.apiserver.registry.allocation.node_ports import NodePortAllocator
 from sampan.apiserver.registry.allocation.ranges import ServiceRanges
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.bookmark_parts import bookmark_rest
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.kinds import MODULES
-from sampan.apiserver.registry.present import Presence
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.store import IsStale, Store
+from sampan.apiserver.registry.stored_object import StoredObjects
 from sampan.machinery.clock import Clock
 from sampan.machinery.memory import MemoryTrimmer
 from sampan.storage.backend import Backend
@@ -69,21 +69,21 @@ class Registry:
         """The memory that the watchers of all resources may use together."""
         self._history_budget = HistoryBudget(freed=trimmer.freed)
         self._stores: dict[str, Store] = {}
-        self._served: dict[tuple[str, str, str], Served] = {}
+        self._behaviours: dict[tuple[str, str, str], ResourceBehaviour] = {}
         self._codecs: dict[GroupVersionKind, ResourceCodec] = {}
         self._codecs_of: dict[tuple[str, str, str], ResourceCodec] = {}
 
-    def served(self, resource: Resource) -> Served:
+    def behaviour(self, resource: Resource) -> ResourceBehaviour:
         """Return the behavior of a resource: its strategy, columns and subresources."""
-        key = _served_key(resource)
-        served = self._served.get(key)
-        if served is None:
-            served = self._served[key] = _behaviour(resource)
-        return served
+        key = _behaviour_key(resource)
+        behaviour = self._behaviours.get(key)
+        if behaviour is None:
+            behaviour = self._behaviours[key] = _make_behaviour(resource)
+        return behaviour
 
-    def serve(self, resource: Resource, served: Served) -> None:
+    def set_behaviour(self, resource: Resource, behaviour: ResourceBehaviour) -> None:
         """Set the behavior of a resource that was registered at run time."""
-        self._served[_served_key(resource)] = served
+        self._behaviours[_behaviour_key(resource)] = behaviour
 
     def store(self, resource: Resource) -> Store:
         store = self._stores.get(resource.storage_prefix)
@@ -110,7 +110,7 @@ class Registry:
     def forget(self, resource: Resource) -> None:
         """Drop the store, the behavior and the codecs of a resource that is no longer served."""
         self._stores.pop(resource.storage_prefix, None)
-        self._served.pop(_served_key(resource), None)
+        self._behaviours.pop(_behaviour_key(resource), None)
         self._codecs.pop(resource.gvk, None)
         self._codecs_of.pop((resource.group, resource.version, resource.kind), None)
 
@@ -165,10 +165,10 @@ class Registry:
         is_event = resource.storage_prefix == "/registry/events"
         return Store(
             resource=resource,
-            strategy=self.served(resource).strategy,
+            strategy=self.behaviour(resource).strategy,
             backend=backend,
             cacher=cacher,
-            presence=Presence(backend=backend, cacher=cacher, items=items, codec=codec),
+            stored_objects=StoredObjects(backend=backend, cacher=cacher, items=items, codec=codec),
             codec=codec,
             clock=self.clock,
             ttl_s=self._event_ttl_s if is_event else None,
@@ -186,19 +186,19 @@ class Registry:
         return backend, backend.is_stale
 
 
-def _served_key(resource: Resource) -> tuple[str, str, str]:
+def _behaviour_key(resource: Resource) -> tuple[str, str, str]:
     """Return the key of a resource's behavior, which depends on the version only for custom resources."""
     return (resource.group, resource.version if resource.is_custom else "", resource.plural)
 
 
-def _behaviour(resource: Resource) -> Served:
+def _make_behaviour(resource: Resource) -> ResourceBehaviour:
     if resource.is_custom:
-        return custom.served(resource)
+        return custom.make_behaviour(resource)
     module = MODULES.get((resource.group, resource.plural))
     if module is None:
-        return generic.served(resource)
-    served: Served = import_module(f"sampan.apiserver.registry.kinds.{module}").SERVED
-    return served
+        return generic.make_behaviour(resource)
+    behaviour: ResourceBehaviour = import_module(f"sampan.apiserver.registry.kinds.{module}").BEHAVIOUR
+    return behaviour
 
 
 def _json_of_protobuf(value: bytes) -> bytes:

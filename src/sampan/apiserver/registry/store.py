@@ -19,7 +19,7 @@ from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions, Fate
 from sampan.apiserver.registry.generated_names import ATTEMPTS, generated_name
 from sampan.apiserver.registry.objects import Unstructured
-from sampan.apiserver.registry.present import Presence, Present
+from sampan.apiserver.registry.stored_object import StoredObject, StoredObjects
 from sampan.apiserver.registry.strategy import Context, Finish, Strategy
 from sampan.machinery import errors
 from sampan.machinery.apply.managed import differ_in_time_only
@@ -36,7 +36,7 @@ Check = Callable[[Any, Any | None], Awaitable[None]]
 """Validating admission of a new object and the old one, which is None for a create."""
 Change = Callable[[Any], Awaitable[Any]]
 """A function from a private copy of the current object to the wanted one."""
-Wanted = Callable[[Present], Awaitable[Any]]
+Wanted = Callable[[StoredObject], Awaitable[Any]]
 """A function from the stored state to the wanted object, which it does not keep; called again after a conflict."""
 Make = Callable[[], Awaitable[Any]]
 IsStale = Callable[[str], Awaitable[bool]]
@@ -65,7 +65,7 @@ class Store:
         strategy: Strategy,
         backend: Backend,
         cacher: Cacher,
-        presence: Presence,
+        stored_objects: StoredObjects,
         codec: ResourceCodec,
         clock: Clock,
         ttl_s: float | None = None,
@@ -73,7 +73,7 @@ class Store:
     ) -> None:
         self.resource, self.strategy = resource, strategy
         self.backend, self.cacher, self.codec, self.clock = backend, cacher, codec, clock
-        self.presence, self._ttl_s = presence, ttl_s
+        self.stored_objects, self._ttl_s = stored_objects, ttl_s
         self._is_stale = is_stale
 
     def key(self, namespace: str, name: str) -> str:
@@ -160,8 +160,8 @@ class Store:
     def _already_exists(self, meta: Any, entry: Entry | None) -> errors.ApiError:
         answer = errors.name_not_generated if meta.generateName else errors.already_exists
         error = answer(self.resource.plural, meta.name, group=self.resource.group)
-        present = self.presence.of(entry)
-        if present is not None and present.obj.metadata.deletionTimestamp is not None:
+        stored = self.stored_objects.from_entry(entry)
+        if stored is not None and stored.obj.metadata.deletionTimestamp is not None:
             error.status["message"] = f"object is being deleted: {error.message}"
         return error
 
@@ -172,8 +172,8 @@ class Store:
     ) -> Written:
         """Change the object, and retry from the newer state after a conflict."""
 
-        async def wanted(present: Present) -> Any:
-            return await change(present.copy())
+        async def wanted(stored: StoredObject) -> Any:
+            return await change(stored.copy())
 
         return await self.replace(ctx, name, wanted, strategy=strategy, check=check)
 
@@ -196,19 +196,19 @@ class Store:
         """
         rules = strategy or self.strategy
 
-        async def act(present: Present | None) -> Written:
-            if present is None and create is None:
+        async def act(stored: StoredObject | None) -> Written:
+            if stored is None and create is None:
                 raise self.not_found(name)
             if uid:
-                obj = present.obj if present is not None else None
+                obj = stored.obj if stored is not None else None
                 preconditions.check_stored(self.resource, self.key(ctx.namespace, name), obj, uid=uid)
-            if present is not None:
-                return await self._change(ctx, present, await wanted(present), rules, check)
+            if stored is not None:
+                return await self._change(ctx, stored, await wanted(stored), rules, check)
             assert create is not None
             return await self._make_by_update(ctx, await create(), rules, check_new)
 
         metadata.check_name_in_path(name)
-        return await self.presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
+        return await self.stored_objects.guaranteed_update(ctx.namespace, name, act, from_store=ctx.dry_run)
 
     async def _make_by_update(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
         """Create an object that an update did not find. Its resourceVersion is ignored, but must be well-formed."""
@@ -216,10 +216,10 @@ class Store:
         obj.metadata.resourceVersion = ""
         return await self._make(ctx, obj, strategy, check)
 
-    async def _change(self, ctx: Context, present: Present, obj: Any, strategy: Strategy, check: Check) -> Written:
+    async def _change(self, ctx: Context, stored: StoredObject, obj: Any, strategy: Strategy, check: Check) -> Written:
         may_be_missing = strategy.unconditional_update
-        preconditions.check_version(self.resource, obj, present.revision, may_be_missing=may_be_missing)
-        old = present.obj
+        preconditions.check_version(self.resource, obj, stored.revision, may_be_missing=may_be_missing)
+        old = stored.obj
         async with _Finished(await strategy.begin(ctx, obj, old)):
             self._prepare_change(ctx, obj, old, strategy)
             refusals = await strategy.refusals(ctx, obj, old)
@@ -227,8 +227,8 @@ class Store:
             _keep_times(obj, old)
             await check(obj, old)
             if self.strategy.is_finished(obj):
-                return await self._remove_by_update(ctx, obj, present)
-            return await self._put_changed(ctx, obj, present)
+                return await self._remove_by_update(ctx, obj, stored)
+            return await self._put_changed(ctx, obj, stored)
 
     def _prepare_change(self, ctx: Context, obj: Any, old: Any, strategy: Strategy) -> None:
         obj.metadata.generation = old.metadata.generation
@@ -250,31 +250,31 @@ class Store:
             raise self._invalid(obj, faults)
         ctx.warn_all(strategy.warnings(ctx, obj, old))
 
-    async def _put_changed(self, ctx: Context, obj: Any, present: Present) -> Written:
+    async def _put_changed(self, ctx: Context, obj: Any, stored: StoredObject) -> Written:
         """Store the object, unless nothing has changed."""
         meta = obj.metadata
         meta.resourceVersion = ""
         raw = await ctx.compute(self.codec.encode, obj)
-        unchanged = self._spliced(raw, present.revision)
-        if ctx.dry_run or (unchanged == present.raw and not await self._is_to_be_rewritten(present)):
-            await self.presence.make_sure(present)
-            meta.resourceVersion = str(present.revision)
+        unchanged = self._spliced(raw, stored.revision)
+        if ctx.dry_run or (unchanged == stored.raw and not await self._is_to_be_rewritten(stored)):
+            await self.stored_objects.check_current(stored)
+            meta.resourceVersion = str(stored.revision)
             return Written(obj, unchanged)
         if meta.deletionTimestamp is None:  # the deletion of an object that is stored already must remain possible
             _check_size(raw)
-        key = present.item.key
-        revision = await self._put(key, raw, expected=present.revision)
+        key = stored.item.key
+        revision = await self._put(key, raw, expected=stored.revision)
         return self._written(obj, raw, revision)
 
-    async def _is_to_be_rewritten(self, present: Present) -> bool:
-        return self._is_stale is not None and await self._is_stale(present.item.key)
+    async def _is_to_be_rewritten(self, stored: StoredObject) -> bool:
+        return self._is_stale is not None and await self._is_stale(stored.item.key)
 
-    async def _remove_by_update(self, ctx: Context, obj: Any, present: Present) -> Written:
+    async def _remove_by_update(self, ctx: Context, obj: Any, stored: StoredObject) -> Written:
         """Remove an object whose last finalizer was removed. That last state of it is returned but never stored."""
-        await self._remove(ctx, obj, present)
+        await self._remove(ctx, obj, stored)
         obj.metadata.resourceVersion = ""
-        raw = self._spliced(self.codec.encode(obj), present.revision)
-        obj.metadata.resourceVersion = str(present.revision)
+        raw = self._spliced(self.codec.encode(obj), stored.revision)
+        obj.metadata.resourceVersion = str(stored.revision)
         return Written(obj, raw, deleted=True)
 
     # -- delete ------------------------------------------------------------------------------------------------------
@@ -292,31 +292,31 @@ class Store:
         for text in rules.delete_warnings(ctx, options):
             ctx.warn(text)
 
-        async def act(present: Present | None) -> Written:
-            if present is None:
+        async def act(stored: StoredObject | None) -> Written:
+            if stored is None:
                 raise self.not_found(name)
-            obj = present.copy()
+            obj = stored.copy()
             preconditions.check(obj, uid=options.uid, resource_version=options.resource_version)
             await check(obj, obj)
-            return await self._delete(ctx, obj, present, options, rules)
+            return await self._delete(ctx, obj, stored, options, rules)
 
         metadata.check_name_in_path(name)
-        return await self.presence.attempt(ctx.namespace, name, act, from_store=ctx.dry_run)
+        return await self.stored_objects.guaranteed_update(ctx.namespace, name, act, from_store=ctx.dry_run)
 
     async def _delete(
-        self, ctx: Context, obj: Any, present: Present, options: DeleteOptions, strategy: Strategy
+        self, ctx: Context, obj: Any, stored: StoredObject, options: DeleteOptions, strategy: Strategy
     ) -> Written:
         policy = deletion.policy_of(options, strategy.default_policy, obj.metadata.finalizers)
         asked_s, now = options.grace_period_seconds, self.clock.now()
         fate = strategy.mark_deleted(ctx, obj, asked_s=asked_s, policy=policy, now=now)
         if fate is Fate.PENDING:
-            await self.presence.make_sure(present)
-            return Written(obj, present.raw)
+            await self.stored_objects.check_current(stored)
+            return Written(obj, stored.raw)
         if fate is Fate.GONE:
-            revision = await self._remove(ctx, obj, present)
+            revision = await self._remove(ctx, obj, stored)
             obj.metadata.resourceVersion = str(revision)
-            return Written(obj, present.item.at(revision).raw, deleted=True)
-        marked = await self._put_changed(ctx, obj, present)
+            return Written(obj, stored.item.at(revision).raw, deleted=True)
+        marked = await self._put_changed(ctx, obj, stored)
         return await self._remove_marked(ctx, marked) if fate is Fate.MARKED_AND_GONE else marked
 
     async def _remove_marked(self, ctx: Context, marked: Written) -> Written:
@@ -335,17 +335,17 @@ class Store:
                 revision = await self.backend.delete(self.key(meta.namespace, meta.name), expected=expected)
                 break
             except Conflict as conflict:
-                current = self.presence.of(conflict.current)
+                current = self.stored_objects.from_entry(conflict.current)
                 expected = current.revision if current is not None and current.obj.metadata.uid == meta.uid else None
         await self.strategy.release(ctx, marked.obj)
         meta.resourceVersion = str(revision)
         return Written(marked.obj, self._respliced(marked.raw, stored, revision), deleted=True)
 
-    async def _remove(self, ctx: Context, obj: Any, present: Present) -> int:
+    async def _remove(self, ctx: Context, obj: Any, stored: StoredObject) -> int:
         """Remove the stored object and return the revision of its removal."""
         if ctx.dry_run:
-            return present.revision
-        revision = await self.backend.delete(present.item.key, expected=present.revision)
+            return stored.revision
+        revision = await self.backend.delete(stored.item.key, expected=stored.revision)
         await self.strategy.release(ctx, obj)
         return revision
 

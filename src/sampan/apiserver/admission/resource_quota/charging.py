@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from sampan.apiserver.admission.resource_quota.ledger import Charge, Page, tally
-from sampan.apiserver.registry.present import Present
 from sampan.apiserver.registry.store import Store
+from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.storage.backend import Conflict
 
 
@@ -74,26 +74,26 @@ class Charging:
 async def _written(store: Store, quota: tuple[str, str], charges: Sequence[Charge]) -> Page:
     """Return the page that was written. The cached quota is sufficient for a write, which fails if it is stale, but a
     rejection requires the current one."""
-    presence, key = store.presence, store.key(*quota)
-    present = presence.cached(*quota) or await presence.stored(key)
-    while present is not None:
-        page = tally(present.obj, charges)
-        if page.refusals and not present.is_current:
-            present = await presence.stored(key)
+    stored_objects, key = store.stored_objects, store.key(*quota)
+    stored = stored_objects.peek(*quota) or await stored_objects.read(key)
+    while stored is not None:
+        page = tally(stored.obj, charges)
+        if page.refusals and not stored.is_current:
+            stored = await stored_objects.read(key)
             continue
-        if page.used == present.obj.status.used:
+        if page.used == stored.obj.status.used:
             return page
         try:
-            await _put(store, present, page.used)
+            await _put(store, stored, page.used)
         except Conflict as conflict:
-            present = presence.of(conflict.current)
+            stored = stored_objects.from_entry(conflict.current)
         else:
             return page
     return Page({})
 
 
-async def _put(store: Store, present: Present, used: dict[str, str]) -> None:
-    quota = present.copy()
+async def _put(store: Store, stored: StoredObject, used: dict[str, str]) -> None:
+    quota = stored.copy()
     quota.status.used = used
     quota.metadata.resourceVersion = ""
-    await store.backend.put(present.item.key, store.codec.encode(quota), expected=present.revision)
+    await store.backend.put(stored.item.key, store.codec.encode(quota), expected=stored.revision)

@@ -1,4 +1,4 @@
-"""One module per kind, whose `SERVED` declares what is special about it; other kinds are served generically.
+"""One module per kind, whose `BEHAVIOUR` declares its strategies; other kinds are served generically.
 
 The table names the modules, so that a kind that is never used is never imported. The counterpart is `pkg/registry`,
 with the defaults of `pkg/apis/*/v1` and the validation of `pkg/apis/*/validation`.

@@ -13,8 +13,8 @@ from sampan.api.types.apiregistration_v1 import (
     ServiceReference,
 )
 from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given, optional_one_of
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -124,4 +124,4 @@ APIServiceStrategy.columns = (
 )
 
 _strategy = APIServiceStrategy()
-SERVED = Served(strategy=_strategy, views={"status": APIServiceStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": APIServiceStatusStrategy(_strategy)})

@@ -14,10 +14,10 @@ from sampan.api.types.certificates_v1 import (
     CertificateSigningRequestSpec,
     CertificateSigningRequestStatus,
 )
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.certificate_rules import certificate_fault, request_fault, signer_faults
 from sampan.apiserver.registry.podspec.formats import Faults, one_of, repeated
 from sampan.apiserver.registry.podspec.internal_view import difference, shown
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -226,4 +226,6 @@ CertificateSigningRequestStrategy.columns = (
 )
 
 _strategy = CertificateSigningRequestStrategy()
-SERVED = Served(strategy=_strategy, views={"approval": ApprovalStrategy(_strategy), "status": IssueStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(
+    strategy=_strategy, views={"approval": ApprovalStrategy(_strategy), "status": IssueStrategy(_strategy)}
+)

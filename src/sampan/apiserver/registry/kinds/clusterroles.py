@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.types.rbac_v1 import ClusterRole
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, rules_faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context
 
 _SELECTORS = "aggregationRule.clusterRoleSelectors"
@@ -41,4 +41,4 @@ def _faults(role: ClusterRole, *, allow_bad_values: bool = False) -> Faults:
             yield FieldError.invalid(at, None, "invalid label selector.")
 
 
-SERVED = Served(strategy=ClusterRoleStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=ClusterRoleStrategy())

@@ -7,9 +7,9 @@ from typing import Any
 
 from sampan.api import names
 from sampan.api.faults import FieldError
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.certificate_rules import anchor_faults, signer_faults
 from sampan.apiserver.registry.podspec.formats import Faults, fixed
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import NAME
 
@@ -69,4 +69,4 @@ def _bundle_faults(bundle: str) -> Iterator[FieldError]:
     yield from (FieldError.invalid(_BUNDLE, "<value omitted>", text) for text in anchor_faults(pem))
 
 
-SERVED = Served(strategy=ClusterTrustBundleStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=ClusterTrustBundleStrategy())

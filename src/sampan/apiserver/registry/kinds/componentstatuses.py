@@ -15,7 +15,7 @@ from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver import listing, partial
 from sampan.apiserver.negotiation import TABLE
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.results import ObjectAnswer, ValueAnswer
 from sampan.apiserver.tables.columns import NAME
@@ -126,7 +126,7 @@ class ComponentStatusStrategy(Strategy):
     columns = COLUMNS
 
 
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=ComponentStatusStrategy(),
     handlers={"": serve},
     deprecation="v1 ComponentStatus is deprecated in v1.19+",

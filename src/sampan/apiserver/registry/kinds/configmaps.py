@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import ConfigMap
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -51,4 +51,4 @@ def _faults(config: ConfigMap) -> Iterator[FieldError]:
         yield FieldError.too_long("[]", LARGEST)
 
 
-SERVED = Served(strategy=ConfigMapStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=ConfigMapStrategy())

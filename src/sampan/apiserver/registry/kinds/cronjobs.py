@@ -6,12 +6,12 @@ from sampan.api import ages, cron_grammar, names, time_zones
 from sampan.api.faults import FieldError
 from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.jobs.defaults import default_job_template
 from sampan.apiserver.registry.kinds.jobs.spec import job_spec_faults
 from sampan.apiserver.registry.kinds.jobs.strategy import size_warnings
 from sampan.apiserver.registry.podspec.formats import Faults, non_negative, one_of
 from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads.columns import container_columns
 from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances
@@ -149,4 +149,4 @@ CronJobStrategy.columns = (
 )
 
 _strategy = CronJobStrategy()
-SERVED = Served(strategy=_strategy, views={"status": StatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": StatusStrategy(_strategy)})

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import CSIDriver, TokenRequest
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, fixed, optional_one_of
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -130,4 +130,4 @@ CSIDriverStrategy.columns = (
     AGE,
 )
 
-SERVED = Served(strategy=CSIDriverStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=CSIDriverStrategy())

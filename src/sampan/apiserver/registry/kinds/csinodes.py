@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import CSINode, CSINodeDriver
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, fixed, given, non_negative, qualified, repeated
 from sampan.apiserver.registry.podspec.storage_volumes import csi_driver_name
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -66,4 +66,4 @@ def _driver_faults(drivers: Sequence[CSINodeDriver]) -> Faults:
             yield from qualified(key, at)
 
 
-SERVED = Served(strategy=CSINodeStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=CSINodeStrategy())

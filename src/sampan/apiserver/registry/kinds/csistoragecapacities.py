@@ -6,9 +6,9 @@ from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.quantity import parse
 from sampan.api.types.storage_v1 import CSIStorageCapacity
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import IMMUTABLE, NEGATIVE, Faults, dns_subdomain, fixed
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import NAME
@@ -51,4 +51,4 @@ def _faults(found: CSIStorageCapacity, *, allow_bad_values: bool = False) -> Fau
         yield FieldError.invalid("capacity", found.capacity, NEGATIVE)
 
 
-SERVED = Served(strategy=CSIStorageCapacityStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=CSIStorageCapacityStrategy())

@@ -9,19 +9,19 @@ from sampan.api.types.apiextensions_v1 import (
     CustomResourceDefinitionSpec,
     CustomResourceDefinitionStatus,
 )
-from sampan.apiserver.registry.definitions.conversions import conversion_faults
-from sampan.apiserver.registry.definitions.hoisting import hoisted
-from sampan.apiserver.registry.definitions.naming import approval_faults, group_faults, name_faults, required_faults
-from sampan.apiserver.registry.definitions.schemas import unknown_formats
-from sampan.apiserver.registry.definitions.versions import (
+from sampan.apiserver.registry.admission_configs.clients import DEFAULT_PORT
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
+from sampan.apiserver.registry.crd.conversions import conversion_faults
+from sampan.apiserver.registry.crd.hoisting import hoisted
+from sampan.apiserver.registry.crd.naming import approval_faults, group_faults, name_faults, required_faults
+from sampan.apiserver.registry.crd.schemas import unknown_formats
+from sampan.apiserver.registry.crd.versions import (
     missing_schema_faults,
     shared_faults,
     stored_faults,
     version_faults,
 )
-from sampan.apiserver.registry.hooks.clients import DEFAULT_PORT
 from sampan.apiserver.registry.podspec.formats import Faults, fixed, one_of
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import CREATED_AT, NAME
 
@@ -133,4 +133,4 @@ def _change_faults(spec: CustomResourceDefinitionSpec, old: CustomResourceDefini
 
 
 _strategy = CustomResourceDefinitionStrategy()
-SERVED = Served(strategy=_strategy, views={"status": CustomResourceDefinitionStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": CustomResourceDefinitionStatusStrategy(_strategy)})

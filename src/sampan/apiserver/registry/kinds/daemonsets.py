@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.formats import Faults, non_negative
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
 from sampan.apiserver.registry.podspec.template import template_faults
 from sampan.apiserver.registry.podspec.warnings import warnings_for
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, percentages, selection
 from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns, count
@@ -158,4 +158,4 @@ def _internal(strategy: DaemonSetUpdateStrategy) -> DaemonSetUpdateStrategy:
 
 
 _strategy = DaemonSetStrategy()
-SERVED = Served(strategy=_strategy, views={"status": DaemonSetStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": DaemonSetStatusStrategy(_strategy)})

@@ -6,13 +6,13 @@ from typing import Any
 from sampan.api.faults import FieldError
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.replicasets import selector_and_template
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.formats import Faults, non_negative
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
 from sampan.apiserver.registry.scale import Scaled
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, percentages, selection
 from sampan.apiserver.registry.workloads.columns import container_columns
@@ -147,6 +147,6 @@ def _selector(found: Deployment) -> str:
 
 _strategy = DeploymentStrategy()
 _scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.resource_names import is_extended
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.collections import each
 from sampan.apiserver.registry.devices.configurations import MOST_CONFIGURATIONS, opaque_faults, selectors_faults
 from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -36,4 +36,4 @@ def _configuration_faults(found: DeviceClassConfiguration, at: str) -> Faults:
     return opaque_faults(found.opaque, at)
 
 
-SERVED = Served(strategy=DeviceClassStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=DeviceClassStrategy())

@@ -6,8 +6,8 @@ from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from sampan.apiserver.registry.address_rules import endpoint_ip_faults, ip_warnings
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, one_of, qualified
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -101,7 +101,7 @@ def _with_port(ip: str, port: int) -> str:
 
 EndpointsStrategy.columns = (NAME, Column("Endpoints", _endpoints, field="subsets"), AGE)
 
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=EndpointsStrategy(),
     deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
 )

@@ -7,6 +7,7 @@ from sampan.api import addresses, domains, names
 from sampan.api.faults import FieldError
 from sampan.api.types.discovery_v1 import Endpoint, EndpointHints, EndpointPort, EndpointSlice
 from sampan.apiserver.registry.address_rules import endpoint_ip_faults, ip_warnings
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import (
     Faults,
     dns_label,
@@ -16,7 +17,6 @@ from sampan.apiserver.registry.podspec.formats import (
     qualified,
     repeated,
 )
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -177,4 +177,4 @@ EndpointSliceStrategy.columns = (
     AGE,
 )
 
-SERVED = Served(strategy=EndpointSliceStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=EndpointSliceStrategy())

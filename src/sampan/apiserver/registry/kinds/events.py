@@ -9,8 +9,8 @@ from sampan.api import ages, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Event
 from sampan.apiserver.registry import deletion
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import qualified
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 
@@ -106,4 +106,4 @@ EventStrategy.columns = (
     Column("Name", cells.name, format="name", field="metadata.name", wide=True),
 )
 
-SERVED = Served(strategy=EventStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=EventStrategy())

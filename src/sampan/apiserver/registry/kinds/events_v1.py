@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Event
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.events import EventStrategy
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context
 
 _FIXED = (
@@ -58,4 +58,4 @@ def _series_faults(event: Event) -> Iterator[FieldError]:
         yield FieldError.required("series.lastObservedTime")
 
 
-SERVED = Served(strategy=NewEventStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=NewEventStrategy())

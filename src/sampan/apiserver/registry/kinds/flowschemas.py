@@ -16,10 +16,10 @@ from sampan.api.types.flowcontrol_v1 import (
     ResourcePolicyRule,
     Subject,
 )
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, condition_faults
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -230,4 +230,4 @@ FlowSchemaStrategy.columns = (
 )
 
 _strategy = FlowSchemaStrategy()
-SERVED = Served(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from sampan.api import domains, names
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import IngressClass, IngressClassParametersReference
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, fixed, given
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -80,4 +80,4 @@ IngressClassStrategy.columns = (
     AGE,
 )
 
-SERVED = Served(strategy=IngressClassStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=IngressClassStrategy())

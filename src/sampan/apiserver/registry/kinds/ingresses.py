@@ -16,8 +16,8 @@ from sampan.api.types.networking_v1 import (
     IngressTLS,
 )
 from sampan.apiserver.registry.address_rules import ip_warnings
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -217,4 +217,4 @@ IngressStrategy.columns = (
 )
 
 _strategy = IngressStrategy()
-SERVED = Served(strategy=_strategy, views={"status": IngressStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": IngressStatusStrategy(_strategy)})

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import IPAddress, ParentReference
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -54,4 +54,4 @@ def _parent(found: IPAddress, now: float) -> str:
 
 IPAddressStrategy.columns = (NAME, Column("ParentRef", _parent, field="spec.parentRef"), AGE)
 
-SERVED = Served(strategy=IPAddressStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=IPAddressStrategy())

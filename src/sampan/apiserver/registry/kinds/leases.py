@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.coordination_v1 import Lease
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -39,4 +39,4 @@ class LeaseStrategy(Strategy):
         return self.validate_create(ctx, obj)
 
 
-SERVED = Served(strategy=LeaseStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=LeaseStrategy())

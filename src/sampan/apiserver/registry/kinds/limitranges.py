@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import LimitRange, LimitRangeItem
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec import amounts
 from sampan.apiserver.registry.podspec.formats import Faults, qualified
 from sampan.apiserver.registry.podspec.resources import container_resource_name, resource_name
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 
 _STANDARD = ("Container", "PersistentVolumeClaim", "Pod")
@@ -127,4 +127,4 @@ def _ratio_faults(found: dict[str, Quantity], at: str) -> Faults:
         yield FieldError.invalid(at, str(ratio), f"ratio {ratio} is greater than max/min = {most:f}")
 
 
-SERVED = Served(strategy=LimitRangeStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=LimitRangeStrategy())

@@ -4,10 +4,15 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicySpec, Mutation
-from sampan.apiserver.registry.hooks.matching import REINVOCATION_POLICIES, change_only_faults
-from sampan.apiserver.registry.hooks.policies import PolicyStrategy, expression_faults, policy_columns, start_faults
+from sampan.apiserver.registry.admission_configs.matching import REINVOCATION_POLICIES, change_only_faults
+from sampan.apiserver.registry.admission_configs.policies import (
+    PolicyStrategy,
+    expression_faults,
+    policy_columns,
+    start_faults,
+)
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, given, one_of
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context
 
 _PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
@@ -59,4 +64,4 @@ def _mutation_faults(mutation: Mutation, at: str) -> Faults:
             yield from given(patch.expression.strip(), f"{path}.expression")
 
 
-SERVED = Served(strategy=MutatingAdmissionPolicyStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=MutatingAdmissionPolicyStrategy())

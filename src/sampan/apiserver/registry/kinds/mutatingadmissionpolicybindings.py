@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicyBinding
-from sampan.apiserver.registry.hooks.bindings import BindingStrategy, binding_faults
-from sampan.apiserver.registry.hooks.matching import change_only_faults
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, binding_faults
+from sampan.apiserver.registry.admission_configs.matching import change_only_faults
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context
 
 
@@ -22,4 +22,4 @@ class MutatingBindingStrategy(BindingStrategy):
         return self.validate_create(ctx, obj)
 
 
-SERVED = Served(strategy=MutatingBindingStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=MutatingBindingStrategy())

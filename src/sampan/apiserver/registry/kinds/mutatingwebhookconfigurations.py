@@ -1,6 +1,6 @@
 """MutatingWebhookConfiguration: webhooks that modify objects on admission."""
 
-from sampan.apiserver.registry.hooks.webhooks import WebhookStrategy
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.admission_configs.webhooks import WebhookStrategy
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 
-SERVED = Served(strategy=WebhookStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=WebhookStrategy())

@@ -10,8 +10,8 @@ from sampan.api import names, times
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus
 from sampan.apiserver.registry import deletion
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import qualified
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -91,7 +91,7 @@ def _finalizer_faults(name: str, at: str) -> Iterator[FieldError]:
 
 
 _strategy = NamespaceStrategy()
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy,
     views={"status": NamespaceStatusStrategy(_strategy), "finalize": FinalizeStrategy(_strategy)},
 )

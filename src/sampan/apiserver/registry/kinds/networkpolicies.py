@@ -13,8 +13,8 @@ from sampan.api.types.networking_v1 import (
     NetworkPolicySpec,
 )
 from sampan.apiserver.registry.address_rules import cidr_warnings
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -140,4 +140,4 @@ def _is_part(part: addresses.Network, whole: addresses.Network) -> bool:
     return part.network_address in whole and part.prefixlen > whole.prefixlen
 
 
-SERVED = Served(strategy=NetworkPolicyStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=NetworkPolicyStrategy())

@@ -6,9 +6,9 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Node
 from sampan.apiserver.proxy.proxied import proxy_to_node
 from sampan.apiserver.registry.address_rules import cidr_warnings
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.node_rules import change_faults, node_faults
 from sampan.apiserver.registry.podspec.amounts import round_up
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -124,4 +124,6 @@ NodeStrategy.columns = (
 )
 
 _strategy = NodeStrategy()
-SERVED = Served(strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)}, handlers={"proxy": proxy_to_node})
+BEHAVIOUR = ResourceBehaviour(
+    strategy=_strategy, views={"status": NodeStatusStrategy(_strategy)}, handlers={"proxy": proxy_to_node}
+)

@@ -17,11 +17,11 @@ from sampan.api.types.core_v1 import (
     TypedObjectReference,
     VolumeResourceRequirements,
 )
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.amounts import round_up
 from sampan.apiserver.registry.podspec.claims import claim_spec_faults
 from sampan.apiserver.registry.podspec.formats import Faults, fixed
 from sampan.apiserver.registry.podspec.internal_view import difference
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short
 from sampan.apiserver.tables import cells
@@ -253,4 +253,4 @@ PersistentVolumeClaimStrategy.columns = (
 )
 
 _strategy = PersistentVolumeClaimStrategy()
-SERVED = Served(strategy=_strategy, views={"status": PersistentVolumeClaimStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PersistentVolumeClaimStatusStrategy(_strategy)})

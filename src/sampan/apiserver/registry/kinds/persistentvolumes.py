@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeStatus
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults
 from sampan.apiserver.registry.podspec.warnings import node_term_warnings
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.volumes.changes import change_faults
 from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short
@@ -129,4 +129,4 @@ PersistentVolumeStrategy.columns = (
 )
 
 _strategy = PersistentVolumeStrategy()
-SERVED = Served(strategy=_strategy, views={"status": PersistentVolumeStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PersistentVolumeStatusStrategy(_strategy)})

@@ -9,8 +9,8 @@ from sampan.api.resource import GroupVersionKind
 from sampan.api.types.core_v1 import Binding, Pod
 from sampan.apiserver import matching, options
 from sampan.apiserver.registry import preconditions
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.conditions import set_condition
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.results import ValueAnswer, created
 from sampan.machinery import errors
@@ -87,4 +87,4 @@ def _put_on_node(pod: Pod, binding: Binding, now: str) -> None:
     set_condition(pod.status, "PodScheduled", "True", now=now)
 
 
-SERVED = Served(handlers={"": bind})
+BEHAVIOUR = ResourceBehaviour(handlers={"": bind})

@@ -6,10 +6,10 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.condition_rules import condition_faults
 from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.workloads import percentages
 from sampan.apiserver.registry.workloads.counts import negative_counts
@@ -95,4 +95,4 @@ def _amount(value: int | str | None) -> str:
 
 
 _strategy = PodDisruptionBudgetStrategy()
-SERVED = Served(strategy=_strategy, views={"status": PodDisruptionBudgetStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PodDisruptionBudgetStatusStrategy(_strategy)})

@@ -11,6 +11,7 @@ from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.proxy.proxied import proxy_to_pod
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.pod_binding import bind
 from sampan.apiserver.registry.kinds.pod_columns import COLUMNS, row_conditions
 from sampan.apiserver.registry.kinds.pod_connect import connect, read_log
@@ -23,7 +24,6 @@ from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields, dro
 from sampan.apiserver.registry.podspec.leniency import Leniency
 from sampan.apiserver.registry.podspec.pod import new_pod_faults
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.machinery.errors import FieldError
 
@@ -152,7 +152,7 @@ class ResizeStrategy(PodStrategy):
         return resizing.resize_faults(obj, old, _lenient(old))
 
 
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=PodStrategy(),
     views={
         "status": PodStatusStrategy(),

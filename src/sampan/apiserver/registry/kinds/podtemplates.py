@@ -5,12 +5,12 @@ from typing import Any
 
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PodTemplate
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
 from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
 from sampan.apiserver.registry.podspec.template import template_faults
 from sampan.apiserver.registry.podspec.warnings import warnings_for
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import NAME
@@ -63,4 +63,4 @@ class PodTemplateStrategy(Strategy):
         return warnings_for(obj.template.spec, obj.template.metadata, "template")
 
 
-SERVED = Served(strategy=PodTemplateStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=PodTemplateStrategy())

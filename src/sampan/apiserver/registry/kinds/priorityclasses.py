@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from sampan.api.types.scheduling_v1 import PriorityClass
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 from sampan.machinery.errors import FieldError, forbidden
@@ -64,4 +64,4 @@ def _unknown_to_the_system(found: PriorityClass) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if found.globalDefault else ""
 
 
-SERVED = Served(strategy=PriorityClassStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=PriorityClassStrategy())

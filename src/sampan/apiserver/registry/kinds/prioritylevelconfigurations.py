@@ -17,10 +17,10 @@ from sampan.api.types.flowcontrol_v1 import (
     PriorityLevelConfigurationStatus,
     QueuingConfiguration,
 )
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, condition_faults
 from sampan.apiserver.registry.podspec.formats import Faults
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -196,4 +196,4 @@ PriorityLevelStrategy.columns = (
 )
 
 _strategy = PriorityLevelStrategy()
-SERVED = Served(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": FlowStatusStrategy(_strategy)})

@@ -6,12 +6,12 @@ from sampan.api.faults import FieldError
 from sampan.api.types.apps_v1 import ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.formats import Faults, non_negative
 from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
 from sampan.apiserver.registry.podspec.template import template_faults
 from sampan.apiserver.registry.scale import Scaled
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, selection
 from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns, count
@@ -73,6 +73,6 @@ def selector_and_template(selector: LabelSelector | None, template: PodTemplateS
 
 _strategy = ReplicaSetStrategy()
 _scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

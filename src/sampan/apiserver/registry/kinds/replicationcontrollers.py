@@ -10,6 +10,7 @@ from sampan.api.types.core_v1 import (
     ReplicationControllerSpec,
     ReplicationControllerStatus,
 )
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
 from sampan.apiserver.registry.podspec.formats import Faults, non_negative
@@ -17,7 +18,6 @@ from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
 from sampan.apiserver.registry.podspec.template import template_faults
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.scale import Scaled
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -143,7 +143,7 @@ ReplicationControllerStrategy.columns = (
 
 _strategy = ReplicationControllerStrategy()
 _scaled = Scaled(strategy=_strategy, selector=_selector)
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy,
     views={"status": ReplicationControllerStatusStrategy(_strategy)},
     handlers={"scale": _scaled.serve},

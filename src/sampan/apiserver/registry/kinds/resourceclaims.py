@@ -6,11 +6,11 @@ from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
 from sampan.apiserver.authz.attributes import Attributes
 from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.allocations import drop_deallocated, status_faults
 from sampan.apiserver.registry.devices.requests import claim_faults, default_claim
 from sampan.apiserver.registry.devices.status_rights import needs_of, refusals
 from sampan.apiserver.registry.podspec.formats import Faults, fixed
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -113,4 +113,4 @@ ResourceClaimStrategy.columns = (
 )
 
 _strategy = ResourceClaimStrategy()
-SERVED = Served(strategy=_strategy, views={"status": ResourceClaimStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ResourceClaimStatusStrategy(_strategy)})

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import ResourceClaimTemplate
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.requests import claim_faults, default_claim
 from sampan.apiserver.registry.kinds.resourceclaims import admin_faults
 from sampan.apiserver.registry.podspec.claims import template_metadata_faults
 from sampan.apiserver.registry.podspec.formats import Faults, fixed
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -37,4 +37,4 @@ def _faults(template: ResourceClaimTemplate) -> Faults:
     yield from claim_faults(template.spec.spec.devices, "spec.spec.devices")
 
 
-SERVED = Served(strategy=ResourceClaimTemplateStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=ResourceClaimTemplateStrategy())

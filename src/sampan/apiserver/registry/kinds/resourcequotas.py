@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 from sampan.api.faults import FieldError
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.amounts import round_up
 from sampan.apiserver.registry.podspec.formats import Faults
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.podspec.resources import resource_name
 from sampan.apiserver.registry.quantity_rules import amount_faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -183,4 +183,4 @@ ResourceQuotaStrategy.columns = (
 )
 
 _strategy = ResourceQuotaStrategy()
-SERVED = Served(strategy=_strategy, views={"status": ResourceQuotaStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": ResourceQuotaStatusStrategy(_strategy)})

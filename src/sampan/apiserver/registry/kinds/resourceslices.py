@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
 from sampan.api.types.resource_v1 import ResourceSlice
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.publishing import slice_faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -47,4 +47,4 @@ class ResourceSliceStrategy(Strategy):
             yield f"spec.driver: {text}"
 
 
-SERVED = Served(strategy=ResourceSliceStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=ResourceSliceStrategy())

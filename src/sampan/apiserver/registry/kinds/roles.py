@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.rbac_v1 import Role
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.rbac_rules import RbacStrategy, rules_faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context
 
 
@@ -20,4 +20,4 @@ class RoleStrategy(RbacStrategy):
         return self.validate_create(ctx, obj)
 
 
-SERVED = Served(strategy=RoleStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=RoleStrategy())

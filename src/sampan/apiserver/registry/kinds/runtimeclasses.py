@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import ResourceRequirements, Toleration
 from sampan.api.types.node_v1 import RuntimeClass
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, fixed, given, labels
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.podspec.leniency import Leniency
 from sampan.apiserver.registry.podspec.resources import requirement_faults
 from sampan.apiserver.registry.podspec.tolerations import toleration_faults
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -51,4 +51,4 @@ def _toleration_faults(tolerations: list[Toleration], at: str) -> Faults:
         keys.add(key)
 
 
-SERVED = Served(strategy=RuntimeClassStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=RuntimeClassStrategy())

@@ -8,8 +8,8 @@ from sampan.api.codec import careful, syntax
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.registry import key_pairs
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.configmaps import FROZEN, LARGEST, key_faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -117,4 +117,4 @@ _BY_TYPE: dict[str, Callable[[Secret], Faults]] = {
     _TLS: lambda secret: _needs(secret, "tls.crt", "tls.key"),
 }
 
-SERVED = Served(strategy=SecretStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=SecretStrategy())

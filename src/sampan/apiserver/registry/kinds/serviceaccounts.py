@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from sampan.api.types.core_v1 import ObjectReference, ServiceAccount
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.serviceaccount_token import create_token
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -29,4 +29,4 @@ class ServiceAccountStrategy(Strategy):
             yield f"metadata.annotations[{_MOUNTABLE_ONLY}]: deprecated in v1.32+; {instead}"
 
 
-SERVED = Served(strategy=ServiceAccountStrategy(), handlers={"token": create_token})
+BEHAVIOUR = ResourceBehaviour(strategy=ServiceAccountStrategy(), handlers={"token": create_token})

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from sampan.api import addresses
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import ServiceCIDR, ServiceCIDRStatus
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -54,4 +54,4 @@ def _faults(cidrs: Sequence[str]) -> Faults:
 
 
 _strategy = ServiceCIDRStrategy()
-SERVED = Served(strategy=_strategy, views={"status": StatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": StatusStrategy(_strategy)})

@@ -14,6 +14,7 @@ from sampan.api.types.apps_v1 import (
     StatefulSetUpdateStrategy,
 )
 from sampan.api.types.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.claims import claim_spec_faults, claim_warnings, default_claim
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.formats import Faults, dns_label, non_negative, optional_one_of
@@ -21,7 +22,6 @@ from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
 from sampan.apiserver.registry.podspec.template import template_faults, template_metadata_faults
 from sampan.apiserver.registry.scale import Scaled
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, selection
 from sampan.apiserver.registry.workloads.columns import container_columns
@@ -218,6 +218,6 @@ def _volume(name: str) -> Volume:
 
 _strategy = StatefulSetStrategy()
 _scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

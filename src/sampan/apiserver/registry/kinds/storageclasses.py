@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import TopologySelectorLabelRequirement, TopologySelectorTerm
 from sampan.api.types.storage_v1 import StorageClass
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, fixed, optional_one_of, qualified, repeated
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.volumes.classes import is_default
 from sampan.apiserver.registry.volumes.parameters import driver_faults, parameter_faults
@@ -86,4 +86,4 @@ StorageClassStrategy.columns = (
     AGE,
 )
 
-SERVED = Served(strategy=StorageClassStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=StorageClassStrategy())

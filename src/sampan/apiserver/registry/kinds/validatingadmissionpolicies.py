@@ -12,11 +12,16 @@ from sampan.api.types.admissionregistration_v1 import (
     Validation,
 )
 from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.admission_configs.policies import (
+    PolicyStrategy,
+    expression_faults,
+    policy_columns,
+    start_faults,
+)
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.condition_rules import condition_faults
-from sampan.apiserver.registry.hooks.policies import PolicyStrategy, expression_faults, policy_columns, start_faults
 from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of, qualified, repeated
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -115,4 +120,4 @@ def _warning_faults(checked: TypeChecking, at: str) -> Faults:
 
 
 _strategy = ValidatingAdmissionPolicyStrategy()
-SERVED = Served(strategy=_strategy, views={"status": PolicyStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": PolicyStatusStrategy(_strategy)})

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
-from sampan.apiserver.registry.hooks.bindings import BindingStrategy, binding_faults
+from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, binding_faults
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, repeated
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Context
 
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -38,4 +38,4 @@ def _action_faults(actions: Sequence[str], at: str) -> Faults:
         yield FieldError.required(at, "at least one validation action is required")
 
 
-SERVED = Served(strategy=ValidatingBindingStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=ValidatingBindingStrategy())

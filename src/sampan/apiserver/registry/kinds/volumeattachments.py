@@ -11,9 +11,9 @@ from sampan.api.types.storage_v1 import (
     VolumeError,
 )
 from sampan.apiserver.registry import metadata
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, fixed
 from sampan.apiserver.registry.podspec.storage_volumes import csi_driver_name
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.volumes.defaults import default_sources
 from sampan.apiserver.registry.volumes.spec import inline_faults
@@ -109,4 +109,4 @@ def _error_faults(error: VolumeError | None, at: str) -> Faults:
 
 
 _strategy = VolumeAttachmentStrategy()
-SERVED = Served(strategy=_strategy, views={"status": VolumeAttachmentStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": VolumeAttachmentStatusStrategy(_strategy)})

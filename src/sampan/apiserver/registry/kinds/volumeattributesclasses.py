@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import VolumeAttributesClass
-from sampan.apiserver.registry.served import Served
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.volumes.parameters import driver_faults, parameter_faults
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -30,4 +30,4 @@ class VolumeAttributesClassStrategy(Strategy):
         yield from self.validate_create(ctx, obj)
 
 
-SERVED = Served(strategy=VolumeAttributesClassStrategy())
+BEHAVIOUR = ResourceBehaviour(strategy=VolumeAttributesClassStrategy())

@@ -73,7 +73,7 @@ class Contents:
         if not self._is_custom(group):
             yield _resource_list(group, version)
         for resource in resources:
-            strategy = self._registry.served(resource).strategy
+            strategy = self._registry.behaviour(resource).strategy
             operations = Operations(resource=resource, names=self.definitions, is_returned=strategy.returns_deleted)
             yield from operations.paths()
 

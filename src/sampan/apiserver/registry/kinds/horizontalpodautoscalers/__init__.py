@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscaler
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.horizontalpodautoscalers.behavior import behavior_faults
 from sampan.apiserver.registry.kinds.horizontalpodautoscalers.defaults import default_autoscaler
 from sampan.apiserver.registry.kinds.horizontalpodautoscalers.metrics import metrics_faults
 from sampan.apiserver.registry.kinds.horizontalpodautoscalers.references import Group, group_fault, reference_faults
 from sampan.apiserver.registry.kinds.horizontalpodautoscalers.targets import targets
 from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.apiserver.registry.served import Served
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.workloads.counts import negative_counts
 from sampan.apiserver.tables import cells
@@ -112,4 +112,4 @@ def _least(found: HorizontalPodAutoscaler) -> str:
 
 
 _strategy = HorizontalPodAutoscalerStrategy()
-SERVED = Served(strategy=_strategy, views={"status": HorizontalPodAutoscalerStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": HorizontalPodAutoscalerStatusStrategy(_strategy)})

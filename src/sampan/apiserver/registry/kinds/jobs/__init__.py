@@ -6,9 +6,9 @@ them. Cron jobs use `spec` for their job template. The counterparts are `pkg/reg
 `pkg/apis/batch/validation`.
 """
 
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.jobs.status import JobStatusStrategy
 from sampan.apiserver.registry.kinds.jobs.strategy import JobStrategy
-from sampan.apiserver.registry.served import Served
 
 _strategy = JobStrategy()
-SERVED = Served(strategy=_strategy, views={"status": JobStatusStrategy(_strategy)})
+BEHAVIOUR = ResourceBehaviour(strategy=_strategy, views={"status": JobStatusStrategy(_strategy)})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sampan.api.types.authorization_v1 import SelfSubjectAccessReview
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews import access
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, refuse, security_of
-from sampan.apiserver.registry.served import Served
 
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call
@@ -27,4 +27,4 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     return answer(access_review)
 
 
-SERVED = Served(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour(handlers={"": review})

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from sampan.api import times
 from sampan.api.types.authentication_v1 import SelfSubjectReview, SelfSubjectReviewStatus
 from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted
 from sampan.apiserver.registry.kinds.reviews.users import user_info
-from sampan.apiserver.registry.served import Served
 
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call
@@ -26,4 +26,4 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     return answer(subject_review)
 
 
-SERVED = Served(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour(handlers={"": review})

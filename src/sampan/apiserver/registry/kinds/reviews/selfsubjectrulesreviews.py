@@ -13,8 +13,8 @@ from sampan.api.types.authorization_v1 import (
     SubjectRulesReviewStatus,
 )
 from sampan.apiserver.authz.decisions import Rights
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
-from sampan.apiserver.registry.served import Served
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ def _told(faults: Sequence[str]) -> str:
     return f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
 
 
-SERVED = Served(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour(handlers={"": review})

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
 from sampan.apiserver.auth.chain import TokenFault, Tokens
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
 from sampan.apiserver.registry.kinds.reviews.users import user_info
-from sampan.apiserver.registry.served import Served
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
@@ -42,4 +42,4 @@ async def _status(tokens: Tokens, token: str, audiences: Sequence[str]) -> Token
     )
 
 
-SERVED = Served(handlers={"": review})
+BEHAVIOUR = ResourceBehaviour(handlers={"": review})

@@ -6,12 +6,12 @@ table. The counterparts are `pkg/registry/core/service` and `ValidateService` in
 """
 
 from sampan.apiserver.proxy.proxied import proxy_to_service
+from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.services.strategy import ServiceStatusStrategy, ServiceStrategy
-from sampan.apiserver.registry.served import Served
 
 _strategy = ServiceStrategy()
-SERVED = Served(
+BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": ServiceStatusStrategy(_strategy)}, handlers={"proxy": proxy_to_service}
 )
 
-__all__ = ["SERVED"]
+__all__ = ["BEHAVIOUR"]

@@ -13,8 +13,8 @@ from sampan.api.types.admissionregistration_v1 import (
     ValidatingWebhookConfiguration,
 )
 from sampan.api.types.meta_v1 import LabelSelector
-from sampan.apiserver.registry.hooks.clients import DEFAULT_PORT, client_faults
-from sampan.apiserver.registry.hooks.matching import (
+from sampan.apiserver.registry.admission_configs.clients import DEFAULT_PORT, client_faults
+from sampan.apiserver.registry.admission_configs.matching import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
     REINVOCATION_POLICIES,
@@ -22,7 +22,7 @@ from sampan.apiserver.registry.hooks.matching import (
     default_rules,
     rule_faults,
 )
-from sampan.apiserver.registry.hooks.review_versions import ONE_OF_THEM, has_known, review_faults
+from sampan.apiserver.registry.admission_configs.review_versions import ONE_OF_THEM, has_known, review_faults
 from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, repeated
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME

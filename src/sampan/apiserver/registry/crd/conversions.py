@@ -2,8 +2,8 @@
 
 from sampan.api.faults import FieldError
 from sampan.api.types.apiextensions_v1 import CustomResourceConversion
-from sampan.apiserver.registry.hooks.clients import client_faults
-from sampan.apiserver.registry.hooks.review_versions import has_known, review_faults
+from sampan.apiserver.registry.admission_configs.clients import client_faults
+from sampan.apiserver.registry.admission_configs.review_versions import has_known, review_faults
 from sampan.apiserver.registry.podspec.formats import Faults, one_of
 
 _STRATEGIES = ("None", "Webhook")

@@ -13,7 +13,7 @@ from sampan.api.types.admissionregistration_v1 import (
     ValidatingAdmissionPolicySpec,
     Variable,
 )
-from sampan.apiserver.registry.hooks.matching import (
+from sampan.apiserver.registry.admission_configs.matching import (
     FAILURE_POLICIES,
     condition_faults,
     default_resources,

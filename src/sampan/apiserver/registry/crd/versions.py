@@ -13,8 +13,8 @@ from sampan.api.types.apiextensions_v1 import (
     JSONSchemaProps,
     SelectableField,
 )
-from sampan.apiserver.registry.definitions.hoisting import Hoisted
-from sampan.apiserver.registry.definitions.schemas import schema_faults
+from sampan.apiserver.registry.crd.hoisting import Hoisted
+from sampan.apiserver.registry.crd.schemas import schema_faults
 from sampan.apiserver.registry.podspec.formats import Faults, given
 from sampan.apiserver.registry.podspec.internal_view import shown
 

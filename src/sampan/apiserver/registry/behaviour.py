@@ -18,7 +18,7 @@ Handler = Callable[["Endpoints", "Call"], Awaitable["Answer"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ResourceBehaviour:
     strategy: Strategy = field(default_factory=Strategy)
     views: Mapping[str, Strategy] = field(default_factory=dict)
     """Strategies of subresources that show the object itself: status, ephemeralcontainers, resize, finalize."""

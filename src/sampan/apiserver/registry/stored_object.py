@@ -16,10 +16,10 @@ from sampan.storage.backend import Backend, Conflict, Entry
 from sampan.storage.cacher import Cacher, Item
 from sampan.storage.cacher.item import ItemMaker
 
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 
 
-class Present:
+class StoredObject:
     """A stored object: its bytes as clients see them, and the decoded object, which is shared and read-only."""
 
     __slots__ = ("_codec", "_obj", "is_current", "item", "raw")
@@ -45,20 +45,20 @@ class Present:
         return self._codec.decode(self.raw)
 
 
-class Presence:
+class StoredObjects:
     """Reads the objects of one resource for writes."""
 
     def __init__(self, *, backend: Backend, cacher: Cacher, items: ItemMaker, codec: ResourceCodec) -> None:
         self._backend, self._cacher, self._items, self._codec = backend, cacher, items, codec
 
-    async def attempt(
+    async def guaranteed_update(
         self,
         namespace: str,
         name: str,
-        act: Callable[[Present | None], Awaitable[Outcome]],
+        act: Callable[[StoredObject | None], Awaitable[Result]],
         *,
         from_store: bool = False,
-    ) -> Outcome:
+    ) -> Result:
         """Run `act` on the stored object and return its result, with a retry from the newer state for each `Conflict`.
 
         A conflict means that another writer succeeded, so there is always progress. An ApiError that is based on an
@@ -66,39 +66,39 @@ class Presence:
         """
         key = self._cacher.shape.key(namespace, name)
         is_current = from_store or not self._cacher.is_ready
-        present = await self.stored(key) if is_current else self.cached(namespace, name)
+        stored = await self.read(key) if is_current else self.peek(namespace, name)
         while True:
             try:
-                return await act(present)
+                return await act(stored)
             except Conflict as conflict:
-                present, is_current = self.of(conflict.current), True
+                stored, is_current = self.from_entry(conflict.current), True
             except errors.ApiError:
                 if is_current:
                     raise
-                newer = await self.stored(key)
-                if _revision(newer) == _revision(present):
+                newer = await self.read(key)
+                if _revision(newer) == _revision(stored):
                     raise
-                present, is_current = newer, True
+                stored, is_current = newer, True
 
-    async def make_sure(self, present: Present) -> None:
+    async def check_current(self, stored: StoredObject) -> None:
         """Raise `Conflict` if the state is outdated. For outcomes that write nothing and have no compare-and-swap."""
-        if not present.is_current:
-            entry, _ = await self._backend.get(present.item.key)
-            if entry is None or entry.revision != present.revision:
-                raise Conflict(present.item.key, entry)
+        if not stored.is_current:
+            entry, _ = await self._backend.get(stored.item.key)
+            if entry is None or entry.revision != stored.revision:
+                raise Conflict(stored.item.key, entry)
 
-    def of(self, entry: Entry | None) -> Present | None:
+    def from_entry(self, entry: Entry | None) -> StoredObject | None:
         if entry is None:
             return None
-        return Present(self._items.make(entry.key, entry.value, entry.revision), self._codec, is_current=True)
+        return StoredObject(self._items.make(entry.key, entry.value, entry.revision), self._codec, is_current=True)
 
-    def cached(self, namespace: str, name: str) -> Present | None:
+    def peek(self, namespace: str, name: str) -> StoredObject | None:
         item = self._cacher.peek(namespace, name)
-        return None if item is None else Present(item, self._codec, is_current=False)
+        return None if item is None else StoredObject(item, self._codec, is_current=False)
 
-    async def stored(self, key: str) -> Present | None:
-        return self.of((await self._backend.get(key))[0])
+    async def read(self, key: str) -> StoredObject | None:
+        return self.from_entry((await self._backend.get(key))[0])
 
 
-def _revision(present: Present | None) -> int:
-    return present.revision if present is not None else 0
+def _revision(stored: StoredObject | None) -> int:
+    return stored.revision if stored is not None else 0

@@ -10,7 +10,7 @@ from sampan.api.types.admissionregistration_v1 import (
     ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicyBindingSpec,
 )
-from sampan.apiserver.registry.hooks.matching import default_resources, resources_faults
+from sampan.apiserver.registry.admission_configs.matching import default_resources, resources_faults
 from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given, one_of
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
