@@ -39,7 +39,9 @@ def rows() -> Iterator[Row]:
 
 async def _come_and_go(lab: Lab, has_port: bool) -> tuple[tuple[float, float], tuple[float, float]]:
     pods = [lab.space(f"pod{number}") for number in range(PODS)]
-    network = BridgeNetwork(folder=lab.node.parent / "records", config=BridgeConfig(bridge="bench0"), clock=RealClock())
+    network = BridgeNetwork(
+        directory=lab.node.parent / "records", config=BridgeConfig(bridge="bench0"), clock=RealClock()
+    )
     async with network:
         network.use_pod_cidrs(CIDRS)
         await network.attach("first", lab.space("first"), [])

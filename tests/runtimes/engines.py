@@ -1,4 +1,4 @@
-"""Real containerd and real Docker for tests: in folders of their own, gone when the test is, with what they made."""
+"""Real containerd and real Docker for tests, each in directories of its own, removed with everything after the test."""
 
 from __future__ import annotations
 
@@ -61,56 +61,62 @@ def busybox_image(says: str = "image") -> MadeImage:
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    folder: Path
+    directory: Path
     """Short, as paths of sockets may not be long."""
     socket: Path
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="sampan-", dir="/tmp"))
-    folder.chmod(0o711)
+    directory = Path(tempfile.mkdtemp(prefix="sampan-", dir="/tmp"))
+    directory.chmod(0o711)
     try:
-        yield folder
+        yield directory
     finally:
-        for path in kernel.mounts_below(folder):
+        for path in kernel.mounts_below(directory):
             kernel.unmount(path)
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 @contextmanager
 def containerd(*, has_network: bool = True) -> Iterator[Engine]:
     """Without a network it is for somebody else to describe one."""
-    with scratch() as folder:
-        socket_path = folder / "c.sock"
-        (folder / "config.toml").write_text(_containerd_config(folder, socket_path))
-        (folder / "cni").mkdir()
+    with scratch() as directory:
+        socket_path = directory / "c.sock"
+        (directory / "config.toml").write_text(_containerd_config(directory, socket_path))
+        (directory / "cni").mkdir()
         if has_network:
-            _write_network(folder)
-        argv = ["containerd", "--config", str(folder / "config.toml"), "--log-level", "error"]
-        with _running(argv, folder / "containerd.log", socket_path):
+            _write_network(directory)
+        argv = ["containerd", "--config", str(directory / "config.toml"), "--log-level", "error"]
+        with _running(argv, directory / "containerd.log", socket_path):
             ctr = ["ctr", "--address", str(socket_path), "--namespace", "k8s.io", "images", "import"]
-            subprocess.run([*ctr, str(_archive(folder))], check=True, capture_output=True, timeout=60)
+            subprocess.run([*ctr, str(_archive(directory))], check=True, capture_output=True, timeout=60)
             try:
-                yield Engine(folder=folder, socket=socket_path)
+                yield Engine(directory=directory, socket=socket_path)
             finally:
                 _elsewhere(_remove_sandboxes(socket_path))
-        _remove_bridge(folder)
+        _remove_bridge(directory)
     _remove_groups("k8s.io")
 
 
 @contextmanager
 def docker() -> Iterator[Engine]:
-    with scratch() as folder:
-        socket_path = folder / "d.sock"
-        argv = ["dockerd", "--host", f"unix://{socket_path}", "--data-root", str(folder / "data")]
-        argv += ["--exec-root", str(folder / "exec"), "--pidfile", str(folder / "pid"), "--log-level", "error"]
-        argv += ["--iptables=false", "--ip6tables=false", "--bridge=none", "--config-file", str(folder / "none.json")]
-        (folder / "none.json").write_text("{}")
+    with scratch() as directory:
+        socket_path = directory / "d.sock"
+        argv = ["dockerd", "--host", f"unix://{socket_path}", "--data-root", str(directory / "data")]
+        argv += ["--exec-root", str(directory / "exec"), "--pidfile", str(directory / "pid"), "--log-level", "error"]
+        argv += [
+            "--iptables=false",
+            "--ip6tables=false",
+            "--bridge=none",
+            "--config-file",
+            str(directory / "none.json"),
+        ]
+        (directory / "none.json").write_text("{}")
         argv += ["--oom-score-adjust", "0"]
-        with _running(argv, folder / "dockerd.log", socket_path):
-            _load(socket_path, _archive(folder))
-            yield Engine(folder=folder, socket=socket_path)
+        with _running(argv, directory / "dockerd.log", socket_path):
+            _load(socket_path, _archive(directory))
+            yield Engine(directory=directory, socket=socket_path)
     _remove_groups("docker", "moby")
 
 
@@ -151,17 +157,17 @@ def _load(socket_path: Path, archive: Path) -> None:
     asyncio.run(main())
 
 
-def _archive(folder: Path) -> Path:
-    return docker_archive(folder / "busybox.tar", busybox_image(), BUSYBOX)
+def _archive(directory: Path) -> Path:
+    return docker_archive(directory / "busybox.tar", busybox_image(), BUSYBOX)
 
 
-def _containerd_config(folder: Path, socket_path: Path) -> str:
+def _containerd_config(directory: Path, socket_path: Path) -> str:
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     unused = [f"io.containerd.snapshotter.v1.{name}" for name in _UNUSED]
     return f"""
 version = 2
-root = "{folder}/root"
-state = "{folder}/state"
+root = "{directory}/root"
+state = "{directory}/state"
 disabled_plugins = {json.dumps(unused)}
 [grpc]
 address = "{socket_path}"
@@ -172,7 +178,7 @@ stream_server_port = "0"
 restrict_oom_score_adj = true
 [{cri}.cni]
 bin_dir = "{_PLUGINS}"
-conf_dir = "{folder}/cni"
+conf_dir = "{directory}/cni"
 [{cri}.containerd]
 snapshotter = "overlayfs"
 default_runtime_name = "runc"
@@ -181,28 +187,28 @@ runtime_type = "io.containerd.runc.v2"
 """
 
 
-def _bridge(folder: Path) -> str:
-    return f"st{folder.name[-10:]}"
+def _bridge(directory: Path) -> str:
+    return f"st{directory.name[-10:]}"
 
 
-def _write_network(folder: Path) -> None:
+def _write_network(directory: Path) -> None:
     """A bridge without masquerading: pods and the machine reach each other."""
     link = {
         "type": "bridge",
-        "bridge": _bridge(folder),
+        "bridge": _bridge(directory),
         "isGateway": True,
         "ipam": {
             "type": "host-local",
-            "dataDir": str(folder / "addresses"),
+            "dataDir": str(directory / "addresses"),
             "ranges": [[{"subnet": f"198.18.{os.getpid() % 256}.0/24"}]],
         },
     }
     plugins = {"cniVersion": "0.4.0", "name": "tests", "plugins": [link]}
-    (folder / "cni" / "10-tests.conflist").write_text(json.dumps(plugins))
+    (directory / "cni" / "10-tests.conflist").write_text(json.dumps(plugins))
 
 
-def _remove_bridge(folder: Path) -> None:
-    subprocess.run(["ip", "link", "delete", _bridge(folder)], capture_output=True, check=False, timeout=10)
+def _remove_bridge(directory: Path) -> None:
+    subprocess.run(["ip", "link", "delete", _bridge(directory)], capture_output=True, check=False, timeout=10)
 
 
 @contextmanager

@@ -12,10 +12,10 @@ from sampan.testing.runtime_conformance.bench import cgroup_parent
 _ROOT = Path("/sys/fs/cgroup")
 
 
-def of_pod(uid: str, folder: Path) -> Collection[str]:
-    """Groups, processes in them, and mounts below the runtime's folder that name the pod. The pod's own group, which
+def of_pod(uid: str, directory: Path) -> Collection[str]:
+    """Groups, processes in them, and mounts below the runtime's directory that name the pod. The pod's own group, which
     the kubelet would remove, is removed here."""
-    found = [str(path) for path in kernel.mounts_below(folder) if uid in str(path)]
+    found = [str(path) for path in kernel.mounts_below(directory) if uid in str(path)]
     for place in _groups(uid):
         found += [str(path) for path in place.iterdir() if path.is_dir()]
         found += [f"process {pid} in {place}" for pid in (place / "cgroup.procs").read_text().split()]

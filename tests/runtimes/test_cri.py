@@ -37,7 +37,7 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
     def opened(told: Told) -> CriRuntime:
         return CriRuntime(
             endpoint=str(engine.socket),
-            folder=engine.folder / "node",
+            directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
             told=told,
@@ -46,10 +46,10 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
 
     subject = Subject(
         open=opened,
-        folder=tmp_path,
+        directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
-        left=lambda uid: leftovers.of_pod(uid, engine.folder),
+        left=lambda uid: leftovers.of_pod(uid, engine.directory),
         registry=address,
     )
     if why := missing(check, subject):
@@ -62,14 +62,14 @@ def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: Path) -
 
     def subject(name: str) -> Subject:
         def opened(told: Told) -> CriRuntime:
-            folder = tmp_path / name
-            return CriRuntime(endpoint=str(engine.socket), folder=folder, node="n", clock=RealClock(), told=told)
+            directory = tmp_path / name
+            return CriRuntime(endpoint=str(engine.socket), directory=directory, node="n", clock=RealClock(), told=told)
 
         return Subject(
             open=opened,
-            folder=tmp_path,
+            directory=tmp_path,
             image=BUSYBOX,
-            left=lambda uid: leftovers.of_pod(uid, engine.folder),
+            left=lambda uid: leftovers.of_pod(uid, engine.directory),
         )
 
     async def main() -> None:

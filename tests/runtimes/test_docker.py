@@ -39,7 +39,7 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
     def opened(told: Told) -> DockerRuntime:
         return DockerRuntime(
             socket=str(engine.socket),
-            folder=engine.folder / "node",
+            directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
             told=told,
@@ -48,10 +48,10 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
 
     subject = Subject(
         open=opened,
-        folder=tmp_path,
+        directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
-        left=lambda uid: leftovers.of_pod(uid, engine.folder),
+        left=lambda uid: leftovers.of_pod(uid, engine.directory),
         registry=address,
     )
     if why := missing(check, subject):

@@ -31,7 +31,7 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
         yield HollowRuntime(world=World(clock=RealClock()))
 
     lacks = {**_LACKS, Feature.NETWORK: "nothing runs"} if check.name == "a_loopback_of_the_pod" else _LACKS
-    subject = Subject(open=opened, folder=tmp_path, image="busybox", lacks=lacks, prepare=_prepare)
+    subject = Subject(open=opened, directory=tmp_path, image="busybox", lacks=lacks, prepare=_prepare)
     if why := missing(check, subject):
         pytest.skip(why)
     run(check, subject)

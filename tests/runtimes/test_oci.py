@@ -27,9 +27,9 @@ _LACKS = {Feature.ADDRESS: "these pods are connected to nothing"}
 
 @pytest.fixture(scope="module")
 def images() -> Iterator[ImageStore]:
-    with engines.scratch() as folder:
-        store = ImageStore(folder / "store")
-        archive = docker_archive(folder / "busybox.tar", engines.busybox_image(), BUSYBOX)
+    with engines.scratch() as directory:
+        store = ImageStore(directory / "store")
+        archive = docker_archive(directory / "busybox.tar", engines.busybox_image(), BUSYBOX)
         load(store, archive, now=0)
         yield store
 
@@ -42,8 +42,8 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def node() -> Iterator[Path]:
-    with engines.scratch() as folder:
-        yield folder
+    with engines.scratch() as directory:
+        yield directory
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
@@ -57,7 +57,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
         async with (
             Puller(store=images, clock=RealClock()) as puller,
             OciRuntime(
-                folder=node,
+                directory=node,
                 images=images,
                 network=NoNetwork(),
                 programs={program: PROGRAMS[program]},
@@ -72,7 +72,7 @@ def test_conformance(program: str, check: Check, images: ImageStore, address: st
 
     subject = Subject(
         open=opened,
-        folder=tmp_path,
+        directory=tmp_path,
         image=BUSYBOX,
         lacks=_LACKS,
         left=lambda uid: leftovers.of_pod(uid, node),

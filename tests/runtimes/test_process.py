@@ -30,12 +30,12 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
 
     @asynccontextmanager
     async def opened(told: Told) -> AsyncIterator[Runtime]:
-        async with ProcessRuntime(folder=node, clock=RealClock(), told=told) as runtime:
+        async with ProcessRuntime(directory=node, clock=RealClock(), told=told) as runtime:
             yield runtime
             if not runtime.known_pods():
                 await MonitorClient(node / "monitor").quit()
 
-    subject = Subject(open=opened, folder=tmp_path, image=host.NAME, lacks=_LACKS)
+    subject = Subject(open=opened, directory=tmp_path, image=host.NAME, lacks=_LACKS)
     if why := missing(check, subject):
         pytest.skip(why)
     run(check, subject)

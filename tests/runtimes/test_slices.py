@@ -6,7 +6,9 @@ from pathlib import Path
 from sampan.runtimes.config import SandboxConfig
 from sampan.runtimes.slices import group_parent
 
-_CONFIG = SandboxConfig(uid="1b-2c", namespace="n", name="p", log_folder=Path("/l"), cgroup_parent="/kubepods/pod1b-2c")
+_CONFIG = SandboxConfig(
+    uid="1b-2c", namespace="n", name="p", log_directory=Path("/l"), cgroup_parent="/kubepods/pod1b-2c"
+)
 
 
 def test_a_slice_has_no_dash_of_the_pods_own() -> None:

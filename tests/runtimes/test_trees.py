@@ -29,11 +29,11 @@ def deep(tmp_path: Path) -> Iterator[Path]:
     remove_tree(top)
 
 
-def test_deep_folders_are_walked_as_far_as_paths_go(deep: Path) -> None:
+def test_deep_directories_are_walked_as_far_as_paths_go(deep: Path) -> None:
     assert 100 < len(list(entries(deep))) <= _DEPTH
 
 
-def test_deep_folders_are_measured(deep: Path) -> None:
+def test_deep_directories_are_measured(deep: Path) -> None:
     assert disk_usage(deep)[1] > 100
     assert written_bytes(deep.parent)[1] > 100
 

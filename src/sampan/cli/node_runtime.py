@@ -87,7 +87,7 @@ async def _oci(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator
         puller = await stack.enter_async_context(Puller(store=store, clock=clock))
         network = await stack.enter_async_context(_network(places, clock))
         runtime = OciRuntime(
-            folder=places.folder / OCI,
+            directory=places.folder / OCI,
             images=store,
             network=network,
             programs=programs,
@@ -108,7 +108,7 @@ async def _cri(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIterator
     network = await _engine_network(places) if places.makes_network else None
     runtime = CriRuntime(
         endpoint=places.endpoint,
-        folder=places.folder / CRI,
+        directory=places.folder / CRI,
         node=places.node,
         clock=clock,
         told=told,
@@ -131,7 +131,7 @@ async def _docker(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncItera
     async with AsyncExitStack() as stack:
         runtime = DockerRuntime(
             socket=places.endpoint,
-            folder=places.folder / DOCKER,
+            directory=places.folder / DOCKER,
             node=places.node,
             clock=clock,
             told=told,
@@ -150,7 +150,7 @@ async def _process(places: RuntimePlaces, clock: Clock, told: Told) -> AsyncIter
     from sampan.runtimes.process import ProcessRuntime
 
     directory, address = places.folder / PROCESS, own_addresses()[0]
-    async with ProcessRuntime(folder=directory, clock=clock, told=told, address=address) as runtime:
+    async with ProcessRuntime(directory=directory, clock=clock, told=told, address=address) as runtime:
         try:
             yield runtime
         finally:
@@ -171,7 +171,7 @@ def _supply(places: RuntimePlaces) -> Supply:
     them."""
     from sampan.runtimes.images import ImageStore
 
-    return Supply(folder=places.folder, store=ImageStore(places.images))
+    return Supply(directory=places.folder, store=ImageStore(places.images))
 
 
 async def _engine_network(places: RuntimePlaces) -> EngineNetwork:
@@ -183,8 +183,8 @@ async def _engine_network(places: RuntimePlaces) -> EngineNetwork:
     return CniNetwork(
         config=BridgeConfig(bridge=bridge_for(str(places.folder)), cluster_cidrs=places.cluster_cidrs),
         state=places.folder / "network",
-        folder=settings.network_folder,
-        plugin_folders=settings.plugin_folders,
+        directory=settings.network_directory,
+        plugin_directories=settings.plugin_directories,
     )
 
 
@@ -198,7 +198,7 @@ async def _network(places: RuntimePlaces, clock: Clock) -> AsyncIterator[PodNetw
         yield NoNetwork()
         return
     settings = BridgeConfig(bridge=bridge_for(str(places.folder)), cluster_cidrs=places.cluster_cidrs)
-    async with BridgeNetwork(folder=places.folder / "network", config=settings, clock=clock) as network:
+    async with BridgeNetwork(directory=places.folder / "network", config=settings, clock=clock) as network:
         checks = Background()
         checks.begin(network.run())
         try:

@@ -132,7 +132,7 @@ class SandboxConfig:
     ports: Sequence[PortMapping] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    log_folder: Path
+    log_directory: Path
     cgroup_parent: str = ""
     """The cgroup of the pod, parent of the cgroups of its containers; empty if cgroups are not used."""
     namespaces: Namespaces = field(default_factory=Namespaces)
@@ -158,7 +158,7 @@ class ContainerConfig:
     """Replaces the entrypoint of the image."""
     args: Sequence[str] = ()
     """Replaces the cmd of the image."""
-    working_folder: str = ""
+    working_directory: str = ""
     env: Sequence[tuple[str, str]] = ()
     mounts: Sequence[Mount] = ()
     devices: Sequence[Device] = ()

@@ -41,18 +41,19 @@ class EngineView(Protocol):
 
 
 class EngineRuntime(ABC):
-    """A runtime that drives an engine. An engine may be shared with other users and nodes: the node name and `folder`,
-    the directory of this node, mark the containers that belong to this node."""
+    """A runtime that drives an engine. An engine may be shared with other users and nodes: the node name and
+    `directory`, the directory of this node, mark the containers that belong to this node.
+    """
 
     name: str
     version: str
     _images: EngineImages
     _view: EngineView
 
-    def __init__(self, *, folder: Path, node: str, clock: Clock, told: Told, supply: Supply | None) -> None:
-        self._folder, self._node, self._clock, self._told = folder, labels.mark(node, folder), clock, told
-        self._supply = supply or Supply(folder=folder)
-        self._configs = SandboxConfigs(folder / "sandboxes")
+    def __init__(self, *, directory: Path, node: str, clock: Clock, told: Told, supply: Supply | None) -> None:
+        self._directory, self._node, self._clock, self._told = directory, labels.mark(node, directory), clock, told
+        self._supply = supply or Supply(directory=directory)
+        self._configs = SandboxConfigs(directory / "sandboxes")
         self._rates = CpuRates()
         self._background = Background()
         self._table = PodTable("")

@@ -115,9 +115,9 @@ def _argument(value: int | bytes) -> Any:
     return ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.c_long(value)
 
 
-def mounts_below(folder: Path) -> list[Path]:
+def mounts_below(directory: Path) -> list[Path]:
     """Return the mount points at and below the directory, the innermost first."""
-    prefix, mounts = str(folder), []
+    prefix, mounts = str(directory), []
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         path = line.split(" ")[4].encode().decode("unicode_escape")
         if path == prefix or path.startswith(f"{prefix}/"):

@@ -20,10 +20,10 @@ IMAGE = "sampan.dev/image"
 changed image."""
 
 
-def mark(node: str, folder: Path) -> str:
+def mark(node: str, directory: Path) -> str:
     """Return a label value that identifies a node by its name and its directory, since nodes of several clusters may
     have the same name."""
-    return f"{node}-{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:12]}"
+    return f"{node}-{hashlib.sha256(str(directory.absolute()).encode()).hexdigest()[:12]}"
 
 
 def sandbox_labels(config: SandboxConfig, node: str) -> dict[str, str]:

@@ -37,21 +37,21 @@ Self = TypeVar("Self", bound="MonitoredRuntime")
 class MonitoredRuntime(ABC):
     """A runtime that runs containers as child processes of the monitor.
 
-    Entering the context starts the monitor if necessary and takes over the containers of an earlier kubelet. `folder`
-    is the directory of the node.
+    Entering the context starts the monitor if necessary and takes over the containers of an earlier kubelet.
+    `directory` is the directory of the node.
     """
 
     name: str
 
-    def __init__(self, *, folder: Path, clock: Clock, told: Told) -> None:
-        self._folder, self._clock, self._told = folder, clock, told
-        self._records = Records(folder)
-        self._monitor = MonitorClient(folder / "monitor")
+    def __init__(self, *, directory: Path, clock: Clock, told: Told) -> None:
+        self._directory, self._clock, self._told = directory, clock, told
+        self._records = Records(directory)
+        self._monitor = MonitorClient(directory / "monitor")
         self._pods: dict[str, PodState] = {}
         self._background = Background()
 
     async def __aenter__(self: Self) -> Self:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o711)
         await self._monitor.ensure()
         self._load()
         await self._settle()
@@ -325,10 +325,10 @@ class _Attached:
         return 0
 
 
-def _noted(folder: Path) -> tuple[int, float]:
+def _noted(directory: Path) -> tuple[int, float]:
     """Return the exit code and time that the monitor wrote, or those of a killed process if it wrote none."""
     try:
-        value = msgspec.json.decode((folder / "exit").read_bytes(), type=dict[str, Any])
+        value = msgspec.json.decode((directory / "exit").read_bytes(), type=dict[str, Any])
         return int(value["code"]), float(value["finished_at"])
     except (OSError, msgspec.MsgspecError, KeyError):
         return KILLED, 0.0

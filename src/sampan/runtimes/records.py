@@ -67,11 +67,11 @@ class ContainerRecord(msgspec.Struct):
 class Records:
     """Reads and writes records. Writes are atomic. Records are read only when the runtime starts."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
 
     def pod(self, uid: str) -> Path:
-        return self.folder / "pods" / uid
+        return self.directory / "pods" / uid
 
     def container(self, uid: str, id: str) -> Path:
         return self.pod(uid) / "c" / id
@@ -96,7 +96,7 @@ class Records:
     def sandboxes(self) -> Iterator[SandboxRecord]:
         """Yield the records of all sandboxes. A record that cannot be read belongs to a pod whose creation or removal
         was interrupted; for it a record with only the uid is returned."""
-        directory = self.folder / "pods"
+        directory = self.directory / "pods"
         for uid in sorted(os.listdir(directory)) if directory.exists() else ():
             try:
                 yield msgspec.json.decode((directory / uid / "sandbox.json").read_bytes(), type=SandboxRecord)

@@ -13,12 +13,12 @@ from sampan.runtimes.records import as_path
 
 
 class SandboxConfigs:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._known: dict[str, SandboxConfig] = {}
 
     def keep(self, config: SandboxConfig) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(config.uid)
         scratch = path.with_suffix(".new")
         scratch.write_bytes(msgspec.json.encode(config, enc_hook=str))
@@ -40,4 +40,4 @@ class SandboxConfigs:
         self._path(uid).unlink(missing_ok=True)
 
     def _path(self, uid: str) -> Path:
-        return self._folder / f"{uid}.json"
+        return self._directory / f"{uid}.json"

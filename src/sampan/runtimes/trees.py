@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+def entries(directory: Path) -> Iterator[os.DirEntry[str]]:
     """Yield all entries below the directory. Symbolic links are not followed, and unreadable directories are
     skipped."""
-    pending = [os.fspath(folder)]
+    pending = [os.fspath(directory)]
     while pending:
         try:
             children = list(os.scandir(pending.pop()))
@@ -24,14 +24,14 @@ def entries(folder: Path) -> Iterator[os.DirEntry[str]]:
                 pending.append(entry.path)
 
 
-def remove_tree(folder: Path) -> None:
+def remove_tree(directory: Path) -> None:
     """Remove a directory tree. Raise OSError if a part of it cannot be removed."""
     try:
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
     except FileNotFoundError:
         return
     except (OSError, RecursionError):  # rm needs no stack frame or descriptor per level
-        command = ["rm", "-rf", "--one-file-system", "--", os.fspath(folder)]
+        command = ["rm", "-rf", "--one-file-system", "--", os.fspath(directory)]
         done = subprocess.run(command, capture_output=True, check=False, text=True)
         if done.returncode:
-            raise OSError((done.stderr.strip().splitlines() or [f"{folder} cannot be removed"])[-1]) from None
+            raise OSError((done.stderr.strip().splitlines() or [f"{directory} cannot be removed"])[-1]) from None

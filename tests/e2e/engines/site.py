@@ -56,7 +56,7 @@ class Site:
         bridge = bridge_for(str(self.sampan.folder() / "nodes" / "node-0"))
         links = [name for name in os.listdir("/sys/class/net") if name.startswith(bridge)]
         tables = [line for line in run_nft("list", "tables").decode().splitlines() if bridge in line]
-        files = [str(path) for path in (self.engine.folder / "cni").glob("*")] if self.runtime == "cri" else []
+        files = [str(path) for path in (self.engine.directory / "cni").glob("*")] if self.runtime == "cri" else []
         mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(self.sampan.home) in line]
         return [*links, *tables, *files, *mounts, *self.containers()]
 

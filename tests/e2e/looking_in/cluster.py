@@ -47,9 +47,9 @@ ADDRESS = own_address()
 class LookedInto:
     """`do` runs something in the cluster's own loop."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(exist_ok=True)
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        self.directory = directory
         self.loop = asyncio.new_event_loop()
         self.node: PlainNode
         self.server: ApiServer
@@ -85,7 +85,7 @@ class LookedInto:
             self.loop.close()
 
     async def _main(self) -> None:
-        clock, pki = RealClock(), Pki(self.folder / "pki")
+        clock, pki = RealClock(), Pki(self.directory / "pki")
         pki.ensure(names=["127.0.0.1", "localhost", ADDRESS], now=time.time())
         tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
         access = KubeletAccess(certificate=pki.certificate(ADMIN), key=pki.key(ADMIN), ca=pki.certificate(CA))
@@ -100,7 +100,7 @@ class LookedInto:
         async with (
             MemoryBackend(clock=clock) as backend,
             ApiServer(config=config, backend=backend, clock=clock) as self.server,
-            plain_node(self.folder) as self.node,
+            plain_node(self.directory) as self.node,
         ):
             self.client = Client(transport=self.server.loopback(), clock=clock, component="test")
             kubelet = KubeletServer(
@@ -132,8 +132,8 @@ class LookedInto:
         return f"https://127.0.0.1:{self.server.secure_port}"
 
     def kubeconfig(self, token: str = TOKEN) -> Path:
-        path = self.folder / f"kubeconfig-{token}"
-        cluster = {"server": self.url, "certificate-authority": str(self.folder / "pki" / "ca.crt")}
+        path = self.directory / f"kubeconfig-{token}"
+        cluster = {"server": self.url, "certificate-authority": str(self.directory / "pki" / "ca.crt")}
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -175,8 +175,8 @@ class LookedInto:
 
 
 @contextmanager
-def looked_into(folder: Path) -> Iterator[LookedInto]:
-    cluster = LookedInto(folder)
+def looked_into(directory: Path) -> Iterator[LookedInto]:
+    cluster = LookedInto(directory)
     cluster.start()
     try:
         yield cluster

@@ -59,11 +59,11 @@ def test_a_server_that_goes_does_not_wait_for_streams(tmp_path: Path, kubectl_of
     assert any(_end_with_streams_s(tmp_path / str(number), kubectl_of) < 5 for number in range(5))
 
 
-def _end_with_streams_s(folder: Path, kubectl_of: Kubectl) -> float:
-    folder.mkdir()
-    with looked_into(folder / "own") as own:
+def _end_with_streams_s(directory: Path, kubectl_of: Kubectl) -> float:
+    directory.mkdir()
+    with looked_into(directory / "own") as own:
         own.pod("p", "sh", "-c", "echo begun; sleep 1000")
-        kubectl = Kubectl(program=kubectl_of._program, kubeconfig=own.kubeconfig(), home=folder)
+        kubectl = Kubectl(program=kubectl_of._program, kubeconfig=own.kubeconfig(), home=directory)
         with (
             kubectl.running("logs", "-f", "p") as following,
             kubectl.running("exec", "p", "--", "sh", "-c", "echo begun; sleep 1000") as running,

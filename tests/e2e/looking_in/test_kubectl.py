@@ -71,12 +71,12 @@ def test_attach(cluster: LookedInto, kubectl_of: Kubectl, name: str) -> None:
 
 
 @contextmanager
-def _web(folder: Path) -> Iterator[int]:
+def _web(directory: Path) -> Iterator[int]:
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *said: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("0.0.0.0", 0), partial(Quiet, directory=str(folder)))
+    server = ThreadingHTTPServer(("0.0.0.0", 0), partial(Quiet, directory=str(directory)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -114,7 +114,7 @@ class _Reply:
 
 def _ask(cluster: LookedInto, path: str, method: str = "GET", **more: Any) -> _Reply:
     async def main() -> _Reply:
-        context = ssl.create_default_context(cafile=str(cluster.folder / "pki" / "ca.crt"))
+        context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
         headers = {"Authorization": f"Bearer {TOKEN}", **more.pop("headers", {})}
         async with (
             aiohttp.ClientSession() as session,
@@ -173,7 +173,7 @@ def test_every_method_path_query_and_body(cluster: LookedInto, mirror: int, base
 
 
 def test_pods_that_speak_tls(cluster: LookedInto, mirror: int) -> None:
-    with _mirror(cluster.folder / "pki") as port:
+    with _mirror(cluster.directory / "pki") as port:
         reply = _ask(cluster, f"{_PODS}/https:mirror:{port}/proxy/x", "POST", data=b"body")
         assert (reply.status, reply.json["path"], reply.json["body"]) == (200, "/x", "body")
         assert _ask(cluster, f"{_PODS}/mirror:{port}/proxy/x").status == 503
@@ -211,7 +211,7 @@ def test_kubelets(cluster: LookedInto, mirror: int, base: str) -> None:
 
 def test_upgrades_go_through(cluster: LookedInto, mirror: int) -> None:
     async def main() -> None:
-        context = ssl.create_default_context(cafile=str(cluster.folder / "pki" / "ca.crt"))
+        context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
         place = f"{cluster.url}/api/v1/nodes/plain/proxy/exec/default/mirror/main?command=cat&input=1&output=1"
         async with (
             aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,

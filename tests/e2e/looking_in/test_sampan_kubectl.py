@@ -89,11 +89,11 @@ def test_port_forward(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
 
 def test_cp(cluster: LookedInto, ours: Ours, tmp_path: Path) -> None:
     cluster.pod("own-cp", "sleep", "1000")
-    folder, there, back = tmp_path / "folder", tmp_path / "there", tmp_path / "back"
-    (folder / "below").mkdir(parents=True)
-    (folder / "below" / "file").write_bytes(bytes(range(256)) * 1000)
+    directory, there, back = tmp_path / "folder", tmp_path / "there", tmp_path / "back"
+    (directory / "below").mkdir(parents=True)
+    (directory / "below" / "file").write_bytes(bytes(range(256)) * 1000)
     there.mkdir()
-    ours("cp", str(folder), f"own-cp:{there}")
+    ours("cp", str(directory), f"own-cp:{there}")
     assert (there / "folder" / "below" / "file").read_bytes() == bytes(range(256)) * 1000
     ours("cp", f"default/own-cp:{there}/folder", str(back))
     assert (back / "below" / "file").read_bytes() == bytes(range(256)) * 1000

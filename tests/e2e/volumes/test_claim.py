@@ -14,7 +14,7 @@ from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
 from tests.e2e.volumes.scene import Scene, said
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
-from tests.kubelet.volumes.driver import NAME, FolderDriver
+from tests.kubelet.volumes.driver import NAME, DirectoryDriver
 
 
 def test_the_whole_way(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_the_whole_way(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
-            scene, driver = Scene(cluster), FolderDriver(tmp_path / "data", topology={ZONE: "z1"})
+            scene, driver = Scene(cluster), DirectoryDriver(tmp_path / "data", topology={ZONE: "z1"})
             vendor = Vendor(client=cluster.client, driver=NAME, data=tmp_path / "data")
             async with driver.serving(scene.root / "plugins_registry"), vendor.running():
                 await walk(scene, driver, tmp_path / "data")
@@ -42,7 +42,7 @@ async def elsewhere(scene: Scene) -> None:
     await scene.client.of(Node).patch("elsewhere", ready, type=PatchType.MERGE, subresource="status")
 
 
-async def walk(scene: Scene, driver: FolderDriver, data: Path) -> None:
+async def walk(scene: Scene, driver: DirectoryDriver, data: Path) -> None:
     await driver.registered.wait()
     await scene.when(CSINode, NODE, lambda found: bool(found.spec.drivers))
     await scene.create(CSIDriver, NAME, spec={"attachRequired": True, "fsGroupPolicy": "File"})

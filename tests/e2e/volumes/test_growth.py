@@ -63,8 +63,8 @@ async def grow(scene: Scene, driver: GrowingDriver) -> None:
     )
     assert (grown.status.conditions, grown.status.allocatedResourceStatuses) == ([], {})
 
-    folder = scene.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{grown.spec.volumeName}/mount"
-    (folder / "end").touch()
+    directory = scene.root / f"pods/{pod.metadata.uid}/volumes/kubernetes.io~csi/{grown.spec.volumeName}/mount"
+    (directory / "end").touch()
     ended = await scene.phase("p", "Succeeded")
     sizes = [int(count) * int(size) for count, size in (line.split() for line in said(ended).splitlines())]
     assert sizes == [1 << 20, 4 << 20]

@@ -21,17 +21,17 @@ MS_SHARED = 1 << 20
 
 
 @contextmanager
-def shared_folder() -> Iterator[Path]:
+def shared_directory() -> Iterator[Path]:
     """Whose mounts others may see."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        kernel.mount(folder, folder, flags=kernel.MS_BIND)
-        kernel.mount("none", folder, flags=MS_SHARED)
-        (folder / "inner").mkdir()
+        directory = Path(name)
+        kernel.mount(directory, directory, flags=kernel.MS_BIND)
+        kernel.mount("none", directory, flags=MS_SHARED)
+        (directory / "inner").mkdir()
         try:
-            yield folder
+            yield directory
         finally:
-            for path in kernel.mounts_below(folder):
+            for path in kernel.mounts_below(directory):
                 kernel.unmount(path)
 
 
@@ -40,8 +40,8 @@ def mount(**more: Any) -> list[dict[str, Any]]:
 
 
 async def both_ways(node: RealNode) -> None:
-    with shared_folder() as folder:
-        volume = {"name": "v", "hostPath": {"path": str(folder)}}
+    with shared_directory() as directory:
+        volume = {"name": "v", "hostPath": {"path": str(directory)}}
         wait = "until [ -e /v/mounted ]; do sleep 0.1; done; cat /v/inner/file || echo nothing"
         for name, mode in (("sees", "HostToContainer"), ("sees-not", "None")):
             await node.start(wait, volume, name=name, mounts=mount(mountPropagation=mode))
@@ -50,15 +50,15 @@ async def both_ways(node: RealNode) -> None:
         privileged = {"securityContext": {"privileged": True}}
         mounts = mount(mountPropagation="Bidirectional")
         await node.ended(await node.start(makes, volume, name="makes", mounts=mounts, container=privileged))
-        assert (folder / "inner/file").read_text() == "new\n"
+        assert (directory / "inner/file").read_text() == "new\n"
         assert node.said(await node.ended("sees")) == "new"
         assert "nothing" in node.said(await node.ended("sees-not"))
 
 
 async def read_only_all_the_way(node: RealNode) -> None:
-    with shared_folder() as folder:
-        kernel.mount("tmpfs", folder / "inner", "tmpfs")
-        volume = {"name": "v", "hostPath": {"path": str(folder)}}
+    with shared_directory() as directory:
+        kernel.mount("tmpfs", directory / "inner", "tmpfs")
+        volume = {"name": "v", "hostPath": {"path": str(directory)}}
         tries = "touch /v/here 2>/dev/null || echo not here; touch /v/inner/$0 2>/dev/null || echo nor inside"
         plain = await node.output(tries, volume, name="plain", mounts=mount(readOnly=True))
         assert plain == "not here"

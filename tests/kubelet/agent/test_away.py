@@ -33,7 +33,7 @@ async def listens(port: int) -> None:
             await asyncio.sleep(0.02)
 
 
-def folder_with(tmp_path: Path, name: str) -> Path:
+def directory_with(tmp_path: Path, name: str) -> Path:
     folder = tmp_path / "manifests"
     folder.mkdir()
     (folder / f"{name}.json").write_text(manifest(name))
@@ -51,7 +51,7 @@ def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: Path) 
         line, port = Line(), free_port()
         ports = PortsConfig(tls=tls_of(None, None, name=NAME), address="127.0.0.1", port=0, read_only_port=port)
         async with (
-            real_node(tmp_path, line, static_folder=folder_with(tmp_path, "own")) as kubelet,
+            real_node(tmp_path, line, static_folder=directory_with(tmp_path, "own")) as kubelet,
             asyncio.TaskGroup() as group,
         ):
             serving = group.create_task(serve_kubelet(kubelet, ports))
@@ -88,7 +88,7 @@ def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) -> None:
                 before = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
                 await line.cut()
                 await cluster.client.of(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
-                folder_with(tmp_path, "own")
+                directory_with(tmp_path, "own")
                 await until(lambda: phase(kubelet, OWN) == "Running")
                 line.open(cluster.assembly.transport)
                 await until(lambda: kubelet.find("default", "goes") is None)

@@ -70,7 +70,7 @@ async def tidy(folder: Path) -> None:
     """What a node keeps for its kubelet's return: the monitor and the bridge."""
     await MonitorClient(folder / "oci" / "monitor").quit(kill=True)
     settings = BridgeConfig(bridge=bridge_for(str(folder)))
-    async with BridgeNetwork(folder=folder / "network", config=settings, clock=RealClock()) as network:
+    async with BridgeNetwork(directory=folder / "network", config=settings, clock=RealClock()) as network:
         await network.remove_all()
 
 

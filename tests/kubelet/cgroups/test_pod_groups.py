@@ -1,4 +1,4 @@
-"""Groups of pods, in folders that stand for the kernel's."""
+"""Groups of pods, in directories that stand for the kernel's."""
 
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,15 @@ def test_groups_come_and_go(hierarchy: Hierarchy) -> None:
 
 def test_limits_are_written_where_the_kernel_has_them(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
-    hierarchy, folder = Hierarchy(tmp_path), tmp_path / "g"
+    hierarchy, directory = Hierarchy(tmp_path), tmp_path / "g"
     hierarchy.make("/g")
     for name in ("cpu.weight", "cpu.max", "memory.max", "pids.max"):
-        (folder / name).write_text("")
+        (directory / name).write_text("")
     hierarchy.limit("/g", Resources(cpu_shares=1024, cpu_quota=50_000, memory_bytes=1 << 20))
-    assert (folder / "cpu.weight").read_text() == "100"
-    assert (folder / "cpu.max").read_text() == "50000 100000"
-    assert (folder / "memory.max").read_text() == str(1 << 20)
-    assert (folder / "pids.max").read_text() == "max"
+    assert (directory / "cpu.weight").read_text() == "100"
+    assert (directory / "cpu.max").read_text() == "50000 100000"
+    assert (directory / "memory.max").read_text() == str(1 << 20)
+    assert (directory / "pids.max").read_text() == "max"
 
 
 def test_without_groups_pods_go_without(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def server_of(*services: tuple[Any, str, dict[str, Any]]) -> grpc.aio.Server:
 
 @dataclass
 class BoatPlugin:
-    folder: Path
+    directory: Path
     """Where the kubelet has its socket."""
     devices: dict[str, str] = field(default_factory=lambda: {"one": "Healthy", "two": "Healthy"})
     answer: dict[str, Any] = field(default_factory=dict)
@@ -56,8 +56,8 @@ class BoatPlugin:
     @asynccontextmanager
     async def serving(self, registry: Path | None = None) -> AsyncIterator[None]:
         """In a registry it waits to be found there."""
-        folder = registry or self.folder
-        os.makedirs(folder, exist_ok=True)
+        directory = registry or self.directory
+        os.makedirs(directory, exist_ok=True)
         names = ("GetDevicePluginOptions", "Allocate", "PreStartContainer", "GetPreferredAllocation")
         handlers: dict[str, Any] = {name: self._handler(name) for name in names}
         found = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
@@ -65,7 +65,7 @@ class BoatPlugin:
             (proto(), "DevicePlugin", handlers | {"ListAndWatch": self._watch}),
             (registration(), "Registration", found),
         )
-        socket = folder / "boat.sock"
+        socket = directory / "boat.sock"
         server.add_insecure_port(f"unix:{socket}")
         await server.start()
         try:
@@ -77,7 +77,9 @@ class BoatPlugin:
     async def register(self, **other: str) -> None:
         said = {"version": "v1beta1", "endpoint": "boat.sock", "resource_name": self.resource, **other}
         request = proto().RegisterRequest(**said)
-        await calls.call(str(self.folder / "kubelet.sock"), proto(), "Registration", "Register", request, timeout_s=20)
+        await calls.call(
+            str(self.directory / "kubelet.sock"), proto(), "Registration", "Register", request, timeout_s=20
+        )
 
     def change(self, **devices: str) -> None:
         self.devices |= devices

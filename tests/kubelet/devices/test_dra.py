@@ -37,7 +37,7 @@ class Scene:
         dynamic = DynamicResources(
             root=self.root, node_name="n", client=client, clock=clock, look_at=lambda uid: self._look_at(uid)
         )
-        registry = PluginRegistry(folder=self.root / "r", handlers={TYPE: dynamic}, clock=clock)
+        registry = PluginRegistry(directory=self.root / "r", handlers={TYPE: dynamic}, clock=clock)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in (dynamic.run(), registry.run())]
             yield dynamic
@@ -89,12 +89,12 @@ class Scene:
 
 def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sd") as folder:  # a socket's path must be short
+        with tempfile.TemporaryDirectory(prefix="sd") as directory:  # a socket's path must be short
             async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
                 account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
                 await cluster.client.of(ServiceAccount).create(account)
                 await cluster.client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
-                await scenario(Scene(cluster, Path(folder)))
+                await scenario(Scene(cluster, Path(directory)))
 
     asyncio.run(main())
 

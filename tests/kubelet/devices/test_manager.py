@@ -57,9 +57,9 @@ class Scene:
 
 def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
     async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sd") as folder:  # a socket's path must be short
+        with tempfile.TemporaryDirectory(prefix="sd") as directory:  # a socket's path must be short
             async with asyncio.timeout(60):
-                await scenario(Scene(Path(folder)))
+                await scenario(Scene(Path(directory)))
 
     asyncio.run(main())
 
@@ -111,10 +111,10 @@ def test_devices_are_counted_and_given(tmp_path: Path) -> None:
 
 def test_a_plugin_that_is_found_in_the_registry(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        folder = scene.root / "plugins_registry"
+        directory = scene.root / "plugins_registry"
         async with scene.managing() as manager:
-            registry = PluginRegistry(folder=folder, handlers={"DevicePlugin": manager}, clock=scene.clock)
-            async with scene.plugin.serving(folder):
+            registry = PluginRegistry(directory=directory, handlers={"DevicePlugin": manager}, clock=scene.clock)
+            async with scene.plugin.serving(directory):
                 await registry.look()
                 await scene.heard()
                 assert await manager.admit(pod("a", 1), is_running=False) is None

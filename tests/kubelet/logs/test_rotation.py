@@ -23,8 +23,8 @@ def test_what_is_done_with_older_logs(names: list[str], files: int, steps: Plan)
     assert plan(names, files) == steps
 
 
-def _names(folder: Path) -> list[str]:
-    return sorted(found.name for found in folder.iterdir())
+def _names(directory: Path) -> list[str]:
+    return sorted(found.name for found in directory.iterdir())
 
 
 def test_rounds(tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ class Keeper:
 )
 def test_what_a_plugin_is_told(type: str, faults: dict[str, Exception], told: tuple[bool, str]) -> None:
     async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as folder:
-            path, plugin, keeper = Path(folder) / "p.sock", Plugin("one", type), Keeper(**faults)
-            registry = PluginRegistry(folder=Path(folder), handlers={"Boat": keeper}, clock=VirtualClock())
+        with tempfile.TemporaryDirectory(prefix="sr") as directory:
+            path, plugin, keeper = Path(directory) / "p.sock", Plugin("one", type), Keeper(**faults)
+            registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
             async with asyncio.timeout(PATIENCE_S), plugin.serving(path):
                 await registry.look()
             is_registered, why = told
@@ -89,10 +89,10 @@ def test_trouble_of_any_kind_is_met_with_patience() -> None:
     """One that the handler chokes on is tried again, later and later, and the kubelet goes on."""
 
     async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as folder:
+        with tempfile.TemporaryDirectory(prefix="sr") as directory:
             clock, plugin, keeper = VirtualClock(), Plugin("one"), Keeper(register=ZeroDivisionError("oh"))
-            registry = PluginRegistry(folder=Path(folder), handlers={"Boat": keeper}, clock=clock)
-            async with asyncio.timeout(PATIENCE_S), plugin.serving(Path(folder) / "p.sock"):
+            registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=clock)
+            async with asyncio.timeout(PATIENCE_S), plugin.serving(Path(directory) / "p.sock"):
                 await registry.look()
                 keeper.faults = {}
                 await registry.look()
@@ -108,12 +108,12 @@ def test_trouble_of_any_kind_is_met_with_patience() -> None:
 
 def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
     async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as folder, socket.socket(socket.AF_UNIX) as mute:
-            mute.bind(f"{folder}/a.sock")
+        with tempfile.TemporaryDirectory(prefix="sr") as directory, socket.socket(socket.AF_UNIX) as mute:
+            mute.bind(f"{directory}/a.sock")
             mute.listen()
             plugin, keeper = Plugin("one"), Keeper()
-            registry = PluginRegistry(folder=Path(folder), handlers={"Boat": keeper}, clock=VirtualClock())
-            serving = plugin.serving(Path(folder) / "b.sock")
+            registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
+            serving = plugin.serving(Path(directory) / "b.sock")
             async with asyncio.timeout(PATIENCE_S), serving, asyncio.TaskGroup() as group:
                 looking = group.create_task(registry.look())
                 while not plugin.told:  # noqa: ASYNC110 - the plug-in tells nobody
@@ -127,32 +127,32 @@ def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
 
 def test_a_server_ends_although_somebody_is_connected() -> None:
     async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as folder:
-            path = Path(folder) / "p.sock"
+        with tempfile.TemporaryDirectory(prefix="sr") as directory:
+            path = Path(directory) / "p.sock"
             async with asyncio.timeout(PATIENCE_S):
                 async with Plugin("one").serving(path):
                     reader, writer = await asyncio.open_unix_connection(path)
                     assert await reader.read(1), "the gRPC server greets"
                 await reader.read()
                 writer.close()
-                assert os.listdir(folder) == []
+                assert os.listdir(directory) == []
 
     asyncio.run(main())
 
 
-def test_a_folder_that_cannot_be_read_is_looked_at_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    folder = tmp_path / "plugins"
-    folder.touch()
+def test_a_directory_that_cannot_be_read_is_looked_at_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    directory = tmp_path / "plugins"
+    directory.touch()
 
     async def main() -> None:
         clock = VirtualClock()
-        registry = PluginRegistry(folder=folder, handlers={}, clock=clock)
+        registry = PluginRegistry(directory=directory, handlers={}, clock=clock)
         async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
             looking = group.create_task(registry.run())
             await clock.advance(0)
-            folder.unlink()
+            directory.unlink()
             await clock.advance(1)
-            assert folder.is_dir()
+            assert directory.is_dir()
             looking.cancel()
 
     asyncio.run(main())

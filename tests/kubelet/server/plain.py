@@ -38,10 +38,10 @@ from sampan.runtimes.streams import ProcessStream
 class PlainRuntime(HollowRuntime):
     """Containers are processes without any walls."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         super().__init__(world=World(clock=RealClock()))
-        self.folder = folder
-        self.monitor = MonitorClient(folder / "monitor")
+        self.directory = directory
+        self.monitor = MonitorClient(directory / "monitor")
         self.reports: dict[str, dict[str, ContainerReport]] = {}
         self.ended: dict[str, dict[str, ContainerReport]] = {}
         self._execs = 0
@@ -77,7 +77,7 @@ class PlainRuntime(HollowRuntime):
         report.state = EXITED
 
     def _log(self, pod: Pod, container: str, attempt: int) -> Path:
-        return self.folder / "logs" / pod.metadata.uid / container / f"{attempt}.log"
+        return self.directory / "logs" / pod.metadata.uid / container / f"{attempt}.log"
 
     def pod_report(self, pod: Pod) -> PodReport:
         uid = pod.metadata.uid
@@ -112,11 +112,11 @@ class PlainRuntime(HollowRuntime):
 class PlainNode:
     """A KubeletView over it; pods are put in by the test."""
 
-    def __init__(self, folder: Path, name: str = "plain") -> None:
+    def __init__(self, directory: Path, name: str = "plain") -> None:
         self.node = name
-        self.runtime = PlainRuntime(folder)
+        self.runtime = PlainRuntime(directory)
         self.known: dict[tuple[str, str], Pod] = {}
-        machine = Machine(folder=folder)
+        machine = Machine(directory=directory)
         self._collector = StatsCollector(
             node=name, runtime=self.runtime, pods=self.pods, machine=machine.figures, clock=RealClock()
         )
@@ -185,8 +185,8 @@ def a_pod(*command: str, name: str = "p", **more: Any) -> Pod:
 
 
 @asynccontextmanager
-async def plain_node(folder: Path, name: str = "plain") -> AsyncIterator[PlainNode]:
-    node = PlainNode(folder, name)
+async def plain_node(directory: Path, name: str = "plain") -> AsyncIterator[PlainNode]:
+    node = PlainNode(directory, name)
     await node.runtime.monitor.ensure()
     try:
         yield node

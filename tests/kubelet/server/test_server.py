@@ -26,11 +26,11 @@ from tests.machinery.multiplex.pairs import echo_server
 Test = Callable[[PlainNode, str, aiohttp.ClientSession], Awaitable[None]]
 
 
-def _on_node(folder: Path, test: Test, settings: ServerSettings | None = None) -> None:
+def _on_node(directory: Path, test: Test, settings: ServerSettings | None = None) -> None:
     async def main() -> None:
         async with (
             asyncio.timeout(60),
-            plain_node(folder) as node,
+            plain_node(directory) as node,
             serving(node, settings=settings) as url,
             aiohttp.ClientSession() as session,
         ):
@@ -251,7 +251,7 @@ def test_what_is_told_of_the_node(tmp_path: Path) -> None:
     _on_node(tmp_path, test)
 
 
-def test_files_of_the_log_folder_and_no_others(tmp_path: Path) -> None:
+def test_files_of_the_log_directory_and_no_others(tmp_path: Path) -> None:
     logs = tmp_path / "var-log"
     logs.mkdir()
     (logs / "syslog").write_text("hello\n")

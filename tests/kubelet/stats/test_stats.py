@@ -75,7 +75,7 @@ def test_cadvisors_form() -> None:
 
 
 def test_this_machine(tmp_path: Path) -> None:
-    machine = Machine(folder=tmp_path)
+    machine = Machine(directory=tmp_path)
     first = machine.figures(1000.0)
     assert first.memory > first.working_set > 0
     assert (first.cpu_cores, first.cores > 0, first.processes > 0, first.root.capacity > 0) == (0.0, True, True, True)

@@ -1,4 +1,4 @@
-"""A CSI driver: a gRPC server on a Unix socket that keeps each volume in a folder and binds it where it is told to."""
+"""A CSI driver: a gRPC server on a Unix socket that keeps each volume in a directory and bind-mounts it on request."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ NAME = "folders.example.com"
 
 
 @dataclass
-class FolderDriver:
+class DirectoryDriver:
     data: Path
     abilities: tuple[int, ...] = (STAGE,)
     topology: dict[str, str] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class FolderDriver:
 
 
 @dataclass
-class GrowingDriver(FolderDriver):
+class GrowingDriver(DirectoryDriver):
     """Its volumes are in memory, of one size each, and can become larger."""
 
     abilities: tuple[int, ...] = (STAGE, STATS, EXPAND)

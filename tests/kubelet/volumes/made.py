@@ -59,7 +59,7 @@ class Scene:
                 mounter=mounter,
             )
             registry = PluginRegistry(
-                folder=self.root / "plugins_registry", handlers={TYPE: manager.csi_handler}, clock=clock
+                directory=self.root / "plugins_registry", handlers={TYPE: manager.csi_handler}, clock=clock
             )
             async with manager.running(), asyncio.TaskGroup() as group:
                 task = group.create_task(registry.run())
@@ -101,7 +101,7 @@ class Scene:
                 if any(event.type != "BOOKMARK" and holds(event.object) for event in batch):
                     return
 
-    def folder(self, pod: Pod, plugin: str, name: str) -> Path:
+    def directory(self, pod: Pod, plugin: str, name: str) -> Path:
         return self.root / "pods" / pod.metadata.uid / "volumes" / f"kubernetes.io~{plugin}" / name
 
 

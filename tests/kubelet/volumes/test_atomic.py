@@ -12,16 +12,16 @@ from sampan.kubelet.volumes.contract import VolumeFault
 NOW = 1_767_225_600.0
 
 
-def put(folder: Path, **files: str) -> bool:
+def put(directory: Path, **files: str) -> bool:
     payload = {name.replace("__", "/"): File(text.encode(), 0o644) for name, text in files.items()}
-    return write(folder, payload, now=NOW, set_owner=lambda: None)
+    return write(directory, payload, now=NOW, set_owner=lambda: None)
 
 
-def seen(folder: Path) -> dict[str, str]:
+def seen(directory: Path) -> dict[str, str]:
     """As a container sees it."""
     found: dict[str, str] = {}
-    for parent, _, files in os.walk(folder, followlinks=True):
-        inside = os.path.relpath(parent, folder)
+    for parent, _, files in os.walk(directory, followlinks=True):
+        inside = os.path.relpath(parent, directory)
         if not inside.startswith(".."):
             found |= {os.path.normpath(f"{inside}/{name}"): Path(parent, name).read_text() for name in files}
     return found
@@ -110,13 +110,13 @@ NAMES = st.sampled_from(["a", "b", "d/a", "d/b", "d/e/a", "f/g"])
 def test_whatever_comes_after_whatever(
     tmp_path_factory: pytest.TempPathFactory, payloads: list[dict[str, str]]
 ) -> None:
-    folder = tmp_path_factory.mktemp("volume")
+    directory = tmp_path_factory.mktemp("volume")
     for payload in payloads:
         write(
-            folder,
+            directory,
             {name: File(text.encode(), 0o644) for name, text in payload.items()},
             now=NOW,
             set_owner=lambda: None,
         )
-        assert seen(folder) == payload
-        assert sum(name.startswith("..") for name in os.listdir(folder)) == 2
+        assert seen(directory) == payload
+        assert sum(name.startswith("..") for name in os.listdir(directory)) == 2

@@ -14,7 +14,7 @@ from sampan.kubelet.volumes.csi.facts import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
-from tests.kubelet.volumes.driver import MOUNT_GROUP, NAME, FolderDriver
+from tests.kubelet.volumes.driver import MOUNT_GROUP, NAME, DirectoryDriver
 from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
 
 pytestmark = needs_root
@@ -55,7 +55,7 @@ CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
 
 def test_stage_publish_and_back(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data", topology={"topology.example.com/zone": "z1"})
+        driver = DirectoryDriver(tmp_path / "data", topology={"topology.example.com/zone": "z1"})
         await driver_object(scene, attachRequired=False, podInfoOnMount=True, fsGroupPolicy="File")
         await volume(scene, pv={"mountOptions": ["noatime"]}, fsType="ext4")
         pods = [await scene.pod(name, volumes=CLAIM, securityContext={"fsGroup": 77}) for name in ("one", "two")]
@@ -86,7 +86,7 @@ def test_stage_publish_and_back(tmp_path: Path) -> None:
             published = driver.of("NodePublishVolume")
             assert published[0].staging_target_path == staged[0].staging_target_path
             assert dict(published[0].volume_context)["csi.storage.k8s.io/pod.name"] == "one"
-            paths = [scene.folder(pod, "csi", "v") / "mount" for pod in pods]
+            paths = [scene.directory(pod, "csi", "v") / "mount" for pod in pods]
             (paths[0] / "file").write_text("shared")
             assert (paths[1] / "file").read_text() == "shared"
             assert paths[0].stat().st_gid == 77
@@ -105,7 +105,7 @@ def test_stage_publish_and_back(tmp_path: Path) -> None:
 
 def test_waiting_for_attachment(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data")
+        driver = DirectoryDriver(tmp_path / "data")
         await volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
@@ -128,7 +128,7 @@ def test_waiting_for_attachment(tmp_path: Path) -> None:
 
 def test_one_that_is_never_attached(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver, clock = FolderDriver(tmp_path / "data"), VirtualClock()
+        driver, clock = DirectoryDriver(tmp_path / "data"), VirtualClock()
         await volume(scene)
         pod = await scene.pod(volumes=CLAIM)
         async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock) as manager:
@@ -153,7 +153,7 @@ async def _failure(manager: VolumeManager, pod: Pod) -> str:
 
 def test_what_the_driver_says_is_told(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data", faults={"NodeStageVolume": "no disk"})
+        driver = DirectoryDriver(tmp_path / "data", faults={"NodeStageVolume": "no disk"})
         await driver_object(scene, attachRequired=False)
         await volume(scene)
         pod = await scene.pod(volumes=CLAIM)
@@ -177,7 +177,7 @@ def test_what_the_driver_says_is_told(tmp_path: Path) -> None:
 
 def test_inline_volumes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data", abilities=(MOUNT_GROUP,))
+        driver = DirectoryDriver(tmp_path / "data", abilities=(MOUNT_GROUP,))
         tokens = [{"audience": "vault", "expirationSeconds": 3600}]
         await driver_object(
             scene, attachRequired=False, podInfoOnMount=True, volumeLifecycleModes=["Ephemeral"], tokenRequests=tokens
@@ -203,7 +203,7 @@ def test_inline_volumes(tmp_path: Path) -> None:
 
 def test_block_devices(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data")
+        driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await volume(scene, pv={"volumeMode": "Block"})
         container = {"name": "c", "image": "i", "volumeDevices": [{"name": "data", "devicePath": "/dev/x"}]}
@@ -224,7 +224,7 @@ def test_block_devices(tmp_path: Path) -> None:
 
 def test_a_kubelet_that_comes_back_unstages(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data")
+        driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await volume(scene)
         pod = await scene.pod(volumes=CLAIM)
@@ -241,7 +241,7 @@ def test_a_kubelet_that_comes_back_unstages(tmp_path: Path) -> None:
 
 def test_a_driver_that_is_away_while_its_volume_goes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data")
+        driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await volume(scene)
         pod = await scene.pod(volumes=CLAIM)
@@ -261,7 +261,7 @@ def test_a_driver_that_is_away_while_its_volume_goes(tmp_path: Path) -> None:
 
 def test_a_driver_that_goes(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data")
+        driver = DirectoryDriver(tmp_path / "data")
         async with scene.managing() as manager:
             async with driver.serving(scene.root / "plugins_registry"):
                 await driver.registered.wait()
@@ -273,7 +273,7 @@ def test_a_driver_that_goes(tmp_path: Path) -> None:
 
 def test_a_driver_that_goes_before_it_hears_of_its_registration(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data", faults={"NotifyRegistrationStatus": "just about to end"})
+        driver = DirectoryDriver(tmp_path / "data", faults={"NotifyRegistrationStatus": "just about to end"})
         async with scene.managing():
             async with driver.serving(scene.root / "plugins_registry"):
                 await scene.seen(CSINode, "n", lambda found: bool(found.spec.drivers))

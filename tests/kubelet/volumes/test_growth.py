@@ -79,7 +79,7 @@ async def while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeM
     found = await claim(scene)
     assert (found.status.conditions, found.status.allocatedResourceStatuses) == ([], {})
     [asked] = driver.of("NodeExpandVolume")
-    path = scene.folder(pod, "csi", "v") / "mount"
+    path = scene.directory(pod, "csi", "v") / "mount"
     assert (asked.volume_path, asked.capacity_range.required_bytes) == (str(path), LARGE)
     assert asked.staging_target_path.endswith("globalmount")
     [usage] = await manager.usage(pod)

@@ -63,8 +63,8 @@ def test_what_a_pod_uses_stays_until_the_pod_goes(tmp_path: Path, asked: Path) -
         path, uid = mounted(scene, 0), "1b2c"
         target = scene.root / f"pods/{uid}/volumes/kubernetes.io~iscsi/v"
         note = scene.root / f"pods/{uid}/plugins/kubernetes.io~iscsi/v/device"
-        for folder in (target, note.parent):
-            folder.mkdir(parents=True)
+        for directory in (target, note.parent):
+            directory.mkdir(parents=True)
         note.write_text(str(path))
         kernel.mount(path, target, flags=kernel.MS_BIND)
         async with scene.managing() as manager:
@@ -83,8 +83,8 @@ def test_a_note_that_names_no_disk_is_not_believed(tmp_path: Path, asked: Path, 
     async def scenario(scene: Scene) -> None:
         uid = "1b2c"
         note = scene.root / f"pods/{uid}/plugins/kubernetes.io~iscsi/v/device"
-        for folder in (scene.root / f"pods/{uid}/volumes/kubernetes.io~iscsi/v", note.parent):
-            folder.mkdir(parents=True)
+        for directory in (scene.root / f"pods/{uid}/volumes/kubernetes.io~iscsi/v", note.parent):
+            directory.mkdir(parents=True)
         note.write_text(text.format(root=scene.root))
         async with scene.managing() as manager:
             await manager.unmount(uid)

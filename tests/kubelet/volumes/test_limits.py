@@ -10,7 +10,7 @@ from sampan.kubelet.volumes import LimitExceeded
 from sampan.kubelet.volumes.csi.facts import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
-from tests.kubelet.volumes.driver import NAME, FolderDriver
+from tests.kubelet.volumes.driver import NAME, DirectoryDriver
 from tests.kubelet.volumes.made import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
 
@@ -27,7 +27,7 @@ def has(count: int) -> object:
 
 def test_drivers_are_asked_again(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        clock, driver = VirtualClock(), FolderDriver(tmp_path / "data")
+        clock, driver = VirtualClock(), DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False, nodeAllocatableUpdatePeriodSeconds=30)
         async with driver.serving(scene.root / "plugins_registry"), scene.managing(clock=clock):
             await driver.registered.wait()
@@ -46,7 +46,7 @@ def test_drivers_are_asked_again(tmp_path: Path) -> None:
 
 def test_a_node_that_can_have_no_more(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        clock, driver = VirtualClock(), FolderDriver(tmp_path / "data")
+        clock, driver = VirtualClock(), DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=True, nodeAllocatableUpdatePeriodSeconds=3600)
         await volume(scene)
         pod = await scene.pod(volumes=CLAIM)

@@ -57,16 +57,16 @@ def test_many_volumes(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=volumes, mounts=mounts, metadata={"labels": {"a": "b"}})
         async with scene.managing() as manager:
             await manager.mount(pod)
-            assert mode(scene.folder(pod, "empty-dir", "disk")) == 0o777
-            memory = scene.folder(pod, "empty-dir", "memory")
+            assert mode(scene.directory(pod, "empty-dir", "disk")) == 0o777
+            memory = scene.directory(pod, "empty-dir", "memory")
             assert os.statvfs(memory).f_blocks * os.statvfs(memory).f_frsize == 1 << 20
-            found = scene.folder(pod, "configmap", "map")
+            found = scene.directory(pod, "configmap", "map")
             assert ((found / "key").read_text(), (found / "raw").read_bytes()) == ("text", b"\xff")
             assert mode(found / "key") == 0o644
-            assert mode(scene.folder(pod, "configmap", "some") / "a/b") == 0o400
-            assert mode(scene.folder(pod, "secret", "word") / "word") == 0o440
-            assert Mounter().kind(scene.folder(pod, "secret", "word")) == "tmpfs"
-            assert (scene.folder(pod, "downward-api", "own") / "labels").read_text() == 'a="b"'
+            assert mode(scene.directory(pod, "configmap", "some") / "a/b") == 0o400
+            assert mode(scene.directory(pod, "secret", "word") / "word") == 0o440
+            assert Mounter().kind(scene.directory(pod, "secret", "word")) == "tmpfs"
+            assert (scene.directory(pod, "downward-api", "own") / "labels").read_text() == 'a="b"'
             container = (pod.spec.containers or [])[0]
             told = {mount.target: mount for mount in manager.mounts(pod, container)}
             assert told["/host"].source == tmp_path / "host"
@@ -102,7 +102,7 @@ def test_changes_reach_running_pods(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=volumes, metadata={"labels": {"x": "1"}})
         async with scene.managing() as manager:
             await manager.mount(pod)
-            both = scene.folder(pod, "projected", "both")
+            both = scene.directory(pod, "projected", "both")
             assert {path.name for path in both.iterdir() if not path.name.startswith("..")} == {
                 "a",
                 "b",
@@ -112,12 +112,12 @@ def test_changes_reach_running_pods(tmp_path: Path) -> None:
             await scene.client.of(ConfigMap).patch(
                 "m", {"data": {"a": "3", "b": None}}, "default", type=PatchType.MERGE
             )
-            await eventually(lambda: (scene.folder(pod, "configmap", "map") / "a").read_text() == "3")
+            await eventually(lambda: (scene.directory(pod, "configmap", "map") / "a").read_text() == "3")
             await eventually(lambda: (both / "a").read_text() == "3" and not (both / "b").exists())
             await scene.client.of(Secret).patch("s", {"stringData": {"a": "9"}}, "default", type=PatchType.MERGE)
             await eventually(lambda: (both / "word").read_text() == "9")
             await scene.create(Secret, "later", stringData={"a": "here"})
-            later = scene.folder(pod, "secret", "later")
+            later = scene.directory(pod, "secret", "later")
             await eventually(lambda: (later / "a").exists() and (later / "a").read_text() == "here")
             patch = {"metadata": {"labels": {"x": "2"}}}
             manager.follow(await scene.client.of(Pod).patch("p", patch, "default", type=PatchType.MERGE))
@@ -188,7 +188,7 @@ def test_what_is_made_later_is_mounted_at_once(tmp_path: Path) -> None:
                 await scene.warned()
                 assert not task.done()
                 await scene.create(ConfigMap, "later", data={"a": "1"})
-            assert (scene.folder(pod, "configmap", "v") / "a").read_text() == "1"
+            assert (scene.directory(pod, "configmap", "v") / "a").read_text() == "1"
             await manager.unmount(pod)
 
     play(tmp_path, scenario)
@@ -204,7 +204,7 @@ def test_tokens_are_bound_and_renewed(tmp_path: Path) -> None:
         )
         async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
-            file = scene.folder(pod, "projected", "v") / "token"
+            file = scene.directory(pod, "projected", "v") / "token"
             first = file.read_text()
             claims = jwt.decode(first, options={"verify_signature": False})
             assert claims["aud"] == ["me"]
@@ -243,8 +243,8 @@ def test_trust_bundles(tmp_path: Path) -> None:
         pod.spec.volumes = [json.from_value(source, Volume)]
         async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
-            folder = scene.folder(pod, "projected", "v")
-            found = {name: (folder / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
+            directory = scene.directory(pod, "projected", "v")
+            found = {name: (directory / f"{name}.pem").read_text() for name in ("a", "b", "none", "y")}
             assert [text.count("BEGIN CERTIFICATE") for text in found.values()] == [1, 1, 0, 0]
             assert found["a"] != found["b"]
             await manager.unmount(pod)
@@ -271,16 +271,16 @@ def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
             for pod in (stays, goes):
                 await manager.mount(pod)
                 manager.mounts(pod, (pod.spec.containers or [])[0])
-                (scene.folder(pod, "empty-dir", "disk") / "kept").write_text(pod.metadata.name)
-                (scene.folder(pod, "empty-dir", "memory") / "kept").write_text(pod.metadata.name)
+                (scene.directory(pod, "empty-dir", "disk") / "kept").write_text(pod.metadata.name)
+                (scene.directory(pod, "empty-dir", "memory") / "kept").write_text(pod.metadata.name)
         async with scene.managing() as manager:
             assert set(manager.known_pods()) == {stays.metadata.uid, goes.metadata.uid}
             manager.follow(stays)
             await scene.client.of(Secret).patch("s", {"stringData": {"a": "2"}}, "default", type=PatchType.MERGE)
-            await eventually(lambda: (scene.folder(stays, "secret", "word") / "a").read_text() == "2")
+            await eventually(lambda: (scene.directory(stays, "secret", "word") / "a").read_text() == "2")
             await manager.mount(stays)
             for name in ("disk", "memory"):
-                assert (scene.folder(stays, "empty-dir", name) / "kept").read_text() == "stays"
+                assert (scene.directory(stays, "empty-dir", name) / "kept").read_text() == "stays"
             await manager.unmount(goes.metadata.uid)
             assert not (scene.root / "pods" / goes.metadata.uid / "volumes").exists()
             assert manager.known_pods() == [stays.metadata.uid]
@@ -296,14 +296,14 @@ def test_a_container_that_comes_later(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=volumes, mounts=[{"name": "a", "mountPath": "/a"}])
         async with scene.managing(mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
-            assert not scene.folder(pod, "empty-dir", "b").exists()
+            assert not scene.directory(pod, "empty-dir", "b").exists()
             more = {"name": "d", "image": "i", "volumeMounts": [{"name": "b", "mountPath": "/b"}]}
             patch = {"spec": {"ephemeralContainers": [more]}}
             pod = await scene.client.of(Pod).patch("p", patch, "default", subresource="ephemeralcontainers")
             manager.follow(pod)
             await manager.mount(pod)
             [mount] = manager.mounts(pod, pod.spec.ephemeralContainers[0])
-            assert mount.source == scene.folder(pod, "empty-dir", "b")
+            assert mount.source == scene.directory(pod, "empty-dir", "b")
             await manager.unmount(pod)
 
     play(tmp_path, scenario)
@@ -320,9 +320,9 @@ def test_groups(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=volumes, securityContext={"fsGroup": 4242})
         async with scene.managing() as manager:
             await manager.mount(pod)
-            disk = scene.folder(pod, "empty-dir", "disk").stat()
+            disk = scene.directory(pod, "empty-dir", "disk").stat()
             assert (disk.st_gid, stat.S_IMODE(disk.st_mode)) == (4242, 0o2777)
-            word = (scene.folder(pod, "secret", "word") / "a").stat()
+            word = (scene.directory(pod, "secret", "word") / "a").stat()
             assert (word.st_gid, stat.S_IMODE(word.st_mode)) == (4242, 0o440)
             await manager.unmount(pod)
 
@@ -335,12 +335,12 @@ def test_a_volume_that_grows_too_large(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}])
         async with scene.managing(clock=clock, mounter=Mounter(can_mount=False)) as manager:
             await manager.mount(pod)
-            folder = scene.folder(pod, "empty-dir", "v")
-            (folder / "some").write_bytes(b"x" * (512 << 10))
+            directory = scene.directory(pod, "empty-dir", "v")
+            (directory / "some").write_bytes(b"x" * (512 << 10))
             await clock.advance(11)
             await asyncio.sleep(0.05)
             assert scene.excesses == []
-            (folder / "more").write_bytes(b"x" * (600 << 10))
+            (directory / "more").write_bytes(b"x" * (600 << 10))
             while not scene.excesses:  # a thread looks, of which the clock does not know
                 await clock.advance(10)
                 await asyncio.sleep(0.01)
@@ -363,7 +363,7 @@ def test_huge_pages(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[{"name": "pages", "emptyDir": {"medium": "HugePages"}}], containers=[container])
         async with scene.managing() as manager:
             await manager.mount(pod)
-            assert Mounter().kind(scene.folder(pod, "empty-dir", "pages")) == "hugetlbfs"
+            assert Mounter().kind(scene.directory(pod, "empty-dir", "pages")) == "hugetlbfs"
             await manager.unmount(pod)
 
     play(tmp_path, scenario)

@@ -9,49 +9,49 @@ from sampan.runtimes import trees
 from tests.kubelet.volumes.made import needs_root
 
 
-def files(folder: Path) -> Path:
-    (folder / "d").mkdir()
-    (folder / "d/f").write_text("")
-    (folder / "d/f").chmod(0o600)
-    (folder / "d").chmod(0o700)
-    (folder / "link").symlink_to("d/f")
-    return folder
+def files(directory: Path) -> Path:
+    (directory / "d").mkdir()
+    (directory / "d/f").write_text("")
+    (directory / "d/f").chmod(0o600)
+    (directory / "d").chmod(0o700)
+    (directory / "link").symlink_to("d/f")
+    return directory
 
 
 @needs_root
-def test_files_and_folders_are_the_groups(tmp_path: Path) -> None:
-    folder = files(tmp_path)
-    give_to_group(folder, 4321, is_read_only=False)
+def test_files_and_directories_are_the_groups(tmp_path: Path) -> None:
+    directory = files(tmp_path)
+    give_to_group(directory, 4321, is_read_only=False)
     for name, mode in [("", 0o2770), ("d", 0o2770), ("d/f", 0o660)]:
-        found = (folder / name).stat()
+        found = (directory / name).stat()
         assert (found.st_gid, found.st_mode & mode) == (4321, mode)
-    assert os.lstat(folder / "link").st_gid == 4321
+    assert os.lstat(directory / "link").st_gid == 4321
 
 
 @needs_root
 def test_read_only(tmp_path: Path) -> None:
-    folder = files(tmp_path)
-    give_to_group(folder, 4321, is_read_only=True)
-    assert (folder / "d/f").stat().st_mode & 0o777 == 0o640
-    assert (folder / "d").stat().st_mode & 0o7777 == 0o2750
+    directory = files(tmp_path)
+    give_to_group(directory, 4321, is_read_only=True)
+    assert (directory / "d/f").stat().st_mode & 0o777 == 0o640
+    assert (directory / "d").stat().st_mode & 0o7777 == 0o2750
 
 
 @needs_root
-def test_the_policy_looks_at_the_folder_alone(tmp_path: Path) -> None:
-    folder = files(tmp_path)
-    os.chown(folder, -1, 4321)
-    folder.chmod(0o2770)
-    give_to_group(folder, 4321, is_read_only=False, policy=ON_ROOT_MISMATCH)
-    assert (folder / "d/f").stat().st_gid == 0
-    folder.chmod(0o770)
-    give_to_group(folder, 4321, is_read_only=False, policy=ON_ROOT_MISMATCH)
-    assert (folder / "d/f").stat().st_gid == 4321
+def test_the_policy_looks_at_the_directory_alone(tmp_path: Path) -> None:
+    directory = files(tmp_path)
+    os.chown(directory, -1, 4321)
+    directory.chmod(0o2770)
+    give_to_group(directory, 4321, is_read_only=False, policy=ON_ROOT_MISMATCH)
+    assert (directory / "d/f").stat().st_gid == 0
+    directory.chmod(0o770)
+    give_to_group(directory, 4321, is_read_only=False, policy=ON_ROOT_MISMATCH)
+    assert (directory / "d/f").stat().st_gid == 4321
 
 
 def test_without_a_group_nothing_happens(tmp_path: Path) -> None:
-    folder = files(tmp_path)
-    give_to_group(folder, None, is_read_only=False)
-    assert (folder / "d").stat().st_mode & 0o777 == 0o700
+    directory = files(tmp_path)
+    give_to_group(directory, None, is_read_only=False)
+    assert (directory / "d").stat().st_mode & 0o777 == 0o700
 
 
 @needs_root
@@ -65,32 +65,32 @@ def test_a_link_that_comes_between_does_not_open_a_file_of_the_node(
     secret.chmod(0o600)
     volume = tmp_path / "volume"
     volume.mkdir()
-    folder, change = files(volume), os.chmod
-    (folder / "d").chmod(0o777)
+    directory, change = files(volume), os.chmod
+    (directory / "d").chmod(0o777)
 
     def swapped(path: Any, mode: int, **options: Any) -> None:
-        if not (folder / name).is_symlink():
-            (folder / name).rename(folder / "away")
-            (folder / name).symlink_to(secret)
+        if not (directory / name).is_symlink():
+            (directory / name).rename(directory / "away")
+            (directory / name).symlink_to(secret)
         change(path, mode, **options)
 
     monkeypatch.setattr(os, "chmod", swapped)
-    give_to_group(folder, 4321, is_read_only=False)
-    assert (folder / name).is_symlink()
+    give_to_group(directory, 4321, is_read_only=False)
+    assert (directory / name).is_symlink()
     about = secret.stat()
     assert (about.st_gid, about.st_mode & 0o777) == (0, 0o600)
 
 
 @needs_root
 def test_a_volume_with_very_deep_directories_is_given_to_its_group(tmp_path: Path) -> None:
-    folder = tmp_path / "volume"
-    place = folder
+    directory = tmp_path / "volume"
+    place = directory
     try:
         for _ in range(1200):
             place.mkdir()
             place /= "d"
         place.mkdir()
-        give_to_group(folder, 4321, is_read_only=False)
-        assert place.stat().st_gid == folder.stat().st_gid == 4321
+        give_to_group(directory, 4321, is_read_only=False)
+        assert place.stat().st_gid == directory.stat().st_gid == 4321
     finally:
-        trees.remove_tree(folder)
+        trees.remove_tree(directory)

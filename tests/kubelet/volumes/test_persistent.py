@@ -53,7 +53,7 @@ def test_host_path(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_a_local_folder(tmp_path: Path) -> None:
+def test_a_local_directory(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         (tmp_path / "disk").mkdir()
         patch = {"metadata": {"labels": {"kubernetes.io/hostname": "n"}}}
@@ -62,9 +62,9 @@ def test_a_local_folder(tmp_path: Path) -> None:
         pod = await scene.pod(volumes=[CLAIM], securityContext={"fsGroup": 99})
         async with scene.managing() as manager:
             await manager.mount(pod)
-            folder = scene.folder(pod, "local-volume", "v")
-            (folder / "file").write_text("kept")
-            assert folder.stat().st_gid == 99
+            directory = scene.directory(pod, "local-volume", "v")
+            (directory / "file").write_text("kept")
+            assert directory.stat().st_gid == 99
             await manager.unmount(pod)
         assert (tmp_path / "disk/file").read_text() == "kept"
 
@@ -111,8 +111,8 @@ def test_a_local_disk(tmp_path: Path, disk: Path) -> None:
         async with scene.managing() as manager:
             for pod in pods:
                 await manager.mount(pod)
-            (scene.folder(pods[0], "local-volume", "v") / "file").write_text("shared")
-            assert (scene.folder(pods[1], "local-volume", "v") / "file").read_text() == "shared"
+            (scene.directory(pods[0], "local-volume", "v") / "file").write_text("shared")
+            assert (scene.directory(pods[1], "local-volume", "v") / "file").read_text() == "shared"
             mounted = scene.root / "plugins/kubernetes.io/local-volume/mounts/v"
             assert mounted in kernel.mounts_below(scene.root)
             await manager.unmount(pods[0])
@@ -141,7 +141,7 @@ def test_a_local_disk_that_has_become_larger(tmp_path: Path, disk: Path) -> None
         await say(capacity={"storage": "1Gi"})
         async with scene.managing() as manager:
             await manager.mount(pod)
-            path = scene.folder(pod, "local-volume", "v")
+            path = scene.directory(pod, "local-volume", "v")
             before = os.statvfs(path).f_blocks
             with (tmp_path / "image").open("r+b") as image:
                 image.truncate(32 << 20)

@@ -10,7 +10,7 @@ import pytest
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
 from sampan.kubelet.volumes import VolumeManager
 from sampan.runtimes import kernel
-from tests.kubelet.volumes.driver import NAME, FolderDriver
+from tests.kubelet.volumes.driver import NAME, DirectoryDriver
 from tests.kubelet.volumes.made import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import driver_object, volume
 
@@ -50,7 +50,7 @@ def test_at_random(tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
 
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data")
+        driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await volume(scene)
         await scene.create(ConfigMap, "m", data={"a": "1"})
@@ -61,14 +61,14 @@ def test_at_random(tmp_path: Path, seed: int) -> None:
             async with scene.managing() as manager:
                 await driver.registered.wait()
                 await manager.mount(kept)
-                (scene.folder(kept, "empty-dir", "memory") / "file").write_text("kept")
+                (scene.directory(kept, "empty-dir", "memory") / "file").write_text("kept")
             for _ in range(4):
                 async with scene.managing() as manager:
                     await cut_short(manager, pods[1:], choose.random() * 0.3, choose)
             async with scene.managing() as manager:
                 await manager.mount(kept)
-                assert (scene.folder(kept, "empty-dir", "memory") / "file").read_text() == "kept"
-                assert (scene.folder(kept, "configmap", "map") / "a").read_text() == "1"
+                assert (scene.directory(kept, "empty-dir", "memory") / "file").read_text() == "kept"
+                assert (scene.directory(kept, "configmap", "map") / "a").read_text() == "1"
                 for uid in manager.known_pods():
                     await manager.unmount(uid)
                 assert manager.known_pods() == []
@@ -83,11 +83,11 @@ def test_at_random(tmp_path: Path, seed: int) -> None:
 
 @needs_root
 def test_a_machine_that_comes_back(tmp_path: Path) -> None:
-    """Nothing is mounted any more, but the folders are there: a pod that is still wanted gets its volumes again, of
+    """Nothing is mounted any more, but the directories are there: a pod that is still wanted gets its volumes again, of
     another that has gone meanwhile nothing stays."""
 
     async def scenario(scene: Scene) -> None:
-        driver = FolderDriver(tmp_path / "data")
+        driver = DirectoryDriver(tmp_path / "data")
         await driver_object(scene, attachRequired=False)
         await volume(scene)
         await scene.create(ConfigMap, "m", data={"a": "1"})
@@ -98,7 +98,7 @@ def test_a_machine_that_comes_back(tmp_path: Path) -> None:
                 for pod in (kept, gone):
                     await manager.mount(pod)
                     manager.mounts(pod, (pod.spec.containers or [])[0])
-                (scene.folder(kept, "empty-dir", "disk") / "part/file").write_text("still here")
+                (scene.directory(kept, "empty-dir", "disk") / "part/file").write_text("still here")
             for path in kernel.mounts_below(scene.root):
                 kernel.unmount(path)
             async with scene.managing() as manager:

@@ -23,7 +23,7 @@ def volume(tmp_path: Path) -> Path:
 
 
 @needs_root
-def test_a_folder_and_a_file_are_bound(volume: Path, tmp_path: Path) -> None:
+def test_a_directory_and_a_file_are_bound(volume: Path, tmp_path: Path) -> None:
     mounter = Mounter()
     for index, (subpath, check) in enumerate([("dir", "file"), ("dir/file", "")]):
         target = tmp_path / f"pod/volume-subpaths/v/c/{index}"
@@ -53,7 +53,7 @@ def test_links_do_not_lead_out(volume: Path, tmp_path: Path, link: str) -> None:
     with pytest.raises((UnsafeSubpath, FileNotFoundError)):
         subpaths.bind(PLAIN, volume, "link", tmp_path / "t")
     with pytest.raises((UnsafeSubpath, OSError)):
-        subpaths.make_folder(volume, "link/new")
+        subpaths.make_directory(volume, "link/new")
     assert not (tmp_path / "new").exists()
 
 
@@ -78,9 +78,9 @@ def test_a_link_that_comes_between_is_seen(volume: Path, monkeypatch: pytest.Mon
         subpaths.bind(PLAIN, volume, "dir", tmp_path / "t")
 
 
-def test_folders_are_made_as_open_as_the_volume(volume: Path) -> None:
+def test_directories_are_made_as_open_as_the_volume(volume: Path) -> None:
     volume.chmod(0o2770)
-    subpaths.make_folder(volume, "dir/new/deep")
+    subpaths.make_directory(volume, "dir/new/deep")
     assert (volume / "dir/new/deep").stat().st_mode & 0o7777 == 0o2770
     assert (volume / "dir/new").stat().st_mode & 0o7777 == 0o2770
 
@@ -119,7 +119,7 @@ def test_a_subpath_that_cannot_be_made_closes_nobody_elses_descriptor(
 ) -> None:
     descriptors = Descriptors(monkeypatch)
     try:
-        subpaths.make_folder(volume, subpath)
+        subpaths.make_directory(volume, subpath)
     except OSError as error:
         assert error.errno in (errno.ENAMETOOLONG, errno.ENOTDIR)  # noqa: PT017
     assert (descriptors.held, descriptors.wrong) == (set(), [])
@@ -135,5 +135,5 @@ def test_a_subpath_of_many_levels_holds_few_descriptors(volume: Path, monkeypatc
         mkdir(*args, **options)
 
     monkeypatch.setattr(os, "mkdir", made)
-    subpaths.make_folder(volume, "a/" * 200)
+    subpaths.make_directory(volume, "a/" * 200)
     assert most <= 3

@@ -14,9 +14,9 @@ from sampan.runtimes.config import PortMapping
 CIDRS = ["10.77.0.0/24", "fd77::/64"]
 
 
-async def main(folder: Path, seed: str, spaces: list[Path]) -> None:
+async def main(directory: Path, seed: str, spaces: list[Path]) -> None:
     pick = random.Random(seed)
-    async with BridgeNetwork(folder=folder, config=BridgeConfig(bridge="tst0"), clock=RealClock()) as network:
+    async with BridgeNetwork(directory=directory, config=BridgeConfig(bridge="tst0"), clock=RealClock()) as network:
         network.use_pod_cidrs(CIDRS)
         print("begun", flush=True)
         while True:

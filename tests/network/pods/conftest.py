@@ -14,12 +14,12 @@ from tests.network.pods.lab import Lab
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     """Nothing of it is ever on the machine itself, and no namespace is kept afterwards."""
-    folder = tmp_path / "spaces"
-    folder.mkdir()
-    made = Lab(folder)
+    directory = tmp_path / "spaces"
+    directory.mkdir()
+    made = Lab(directory)
     try:
         yield made
     finally:
         made.close()
     assert not [name for _, name in socket.if_nameindex() if name.startswith(("tst", "up0", "up1"))]
-    assert str(folder) not in Path("/proc/self/mountinfo").read_text()
+    assert str(directory) not in Path("/proc/self/mountinfo").read_text()

@@ -30,8 +30,8 @@ T = TypeVar("T")
 class Lab:
     """`node` has a link to `outside`, and its default routes lead there; `outside` knows no way to pods."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self.spaces: list[Path] = []
         self.node, self.outside = self.space("node"), self.space("outside")
         in_network(self.node, self._join)
@@ -42,7 +42,7 @@ class Lab:
             unmount(space)
 
     def space(self, name: str) -> Path:
-        file = self._folder / name
+        file = self._directory / name
         file.touch()
         thread = threading.Thread(target=_keep_new_namespace, args=[file])
         thread.start()

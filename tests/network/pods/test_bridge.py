@@ -37,7 +37,7 @@ UDP, SCTP = socket.SOCK_DGRAM, 132
 @asynccontextmanager
 async def network(lab: Lab, cidrs: Sequence[str] = DUAL, bridge: str = "tst0") -> AsyncIterator[BridgeNetwork]:
     made = BridgeNetwork(
-        folder=lab.node.parent / f"{bridge}-records", config=BridgeConfig(bridge=bridge), clock=VirtualClock()
+        directory=lab.node.parent / f"{bridge}-records", config=BridgeConfig(bridge=bridge), clock=VirtualClock()
     )
     async with made:
         made.use_pod_cidrs(cidrs)
@@ -103,9 +103,9 @@ def test_pods_of_the_cluster_see_each_other_unmasqueraded(lab: Lab) -> None:
     one, two = lab.space("one"), lab.space("two")
 
     async def main() -> None:
-        folder = lab.node.parent
+        directory = lab.node.parent
         configs = [BridgeConfig(bridge=name, cluster_cidrs=["10.76.0.0/15"]) for name in ("tst0", "tst1")]
-        nets = [BridgeNetwork(folder=folder / c.bridge, config=c, clock=VirtualClock()) for c in configs]
+        nets = [BridgeNetwork(directory=directory / c.bridge, config=c, clock=VirtualClock()) for c in configs]
         async with nets[0], nets[1]:
             nets[0].use_pod_cidrs(["10.76.0.0/24"])
             nets[1].use_pod_cidrs(["10.77.0.0/24"])
@@ -273,7 +273,7 @@ def test_a_kubelet_that_begins_anew_knows_its_pods(lab: Lab) -> None:
 
     async def killed() -> None:
         net = BridgeNetwork(
-            folder=lab.node.parent / "records", config=BridgeConfig(bridge="tst0"), clock=VirtualClock()
+            directory=lab.node.parent / "records", config=BridgeConfig(bridge="tst0"), clock=VirtualClock()
         )
         await net.__aenter__()
         net.use_pod_cidrs(DUAL)
@@ -284,7 +284,7 @@ def test_a_kubelet_that_begins_anew_knows_its_pods(lab: Lab) -> None:
 
     async def again() -> None:
         config = BridgeConfig(bridge="tst0")
-        async with BridgeNetwork(folder=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
+        async with BridgeNetwork(directory=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
             assert net.known() == ["one"]
             assert net.addresses("one") == ["10.77.0.2", "fd77::2"]
             with listening(pods["one"], 80) as server:
@@ -467,7 +467,7 @@ def test_what_others_take_away_is_put_back(lab: Lab) -> None:
 
     async def main() -> None:
         config = BridgeConfig(bridge="tst0")
-        async with BridgeNetwork(folder=lab.node.parent / "records", config=config, clock=clock) as net:
+        async with BridgeNetwork(directory=lab.node.parent / "records", config=config, clock=clock) as net:
             net.use_pod_cidrs(DUAL)
             await net.attach("one", pod, [port(8080)])
             run_nft("flush", "ruleset")
@@ -525,7 +525,7 @@ def test_refusals_say_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def _check_other_owner(lab: Lab, pod: Path) -> None:
     config = BridgeConfig(bridge="tst0")
-    async with BridgeNetwork(folder=lab.node.parent / "another", config=config, clock=VirtualClock()) as net:
+    async with BridgeNetwork(directory=lab.node.parent / "another", config=config, clock=VirtualClock()) as net:
         net.use_pod_cidrs(["10.79.0.0/24"])
         with pytest.raises(RuntimeFailure, match=r"the link tst0 belongs to 'sampan .*-records'"):
             await net.attach("two", pod, [])

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sampan.network.pods import BridgeConfig, CniNetwork, portmap_rest
-from sampan.network.pods.cni import PLUGIN_FOLDERS, conflist, missing_plugins
+from sampan.network.pods.cni import PLUGIN_DIRECTORIES, conflist, missing_plugins
 from sampan.network.pods.nft import run_nft
 from sampan.runtimes.contract import RuntimeFailure
 from tests.network.pods.lab import NODE_IP, OUTSIDE_IP, OUTSIDE_IP6, Lab, listening, needs_network, source_seen
@@ -38,7 +38,7 @@ def test_the_file() -> None:
 @needs_network
 def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
-        made = CniNetwork(config=CONFIG, state=tmp_path / "state", folder=tmp_path, plugin_folders=[tmp_path])
+        made = CniNetwork(config=CONFIG, state=tmp_path / "state", directory=tmp_path, plugin_directories=[tmp_path])
         with pytest.raises(RuntimeFailure, match=r"install containernetworking-plugins|name that as bin_dir"):
             await made.apply(["10.77.0.0/24"])
         assert not made.file.exists()
@@ -47,7 +47,7 @@ def test_missing_plugins_are_named(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    made = CniNetwork(config=CONFIG, state=tmp_path / "state", folder=tmp_path / "net.d")
+    made = CniNetwork(config=CONFIG, state=tmp_path / "state", directory=tmp_path / "net.d")
     (tmp_path / "net.d").mkdir()
     (tmp_path / "net.d" / "87-other.conflist").write_text("{}")
     asyncio.run(made.apply(["10.77.0.0/24"]))
@@ -56,7 +56,9 @@ def test_a_network_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_an_engine_serves_one_node(tmp_path: Path) -> None:
     """But a file whose node is gone is nobody's."""
-    made = CniNetwork(config=CONFIG, state=tmp_path / "mine" / "state", folder=tmp_path, plugin_folders=[tmp_path])
+    made = CniNetwork(
+        config=CONFIG, state=tmp_path / "mine" / "state", directory=tmp_path, plugin_directories=[tmp_path]
+    )
     other = tmp_path / "10-sampan-tst1.conflist"
     (tmp_path / "theirs").mkdir()
     other.write_text(json.dumps(conflist(BridgeConfig(bridge="tst1"), [], tmp_path / "theirs" / "state", 1500)))
@@ -90,7 +92,7 @@ def test_what_portmap_leaves_is_taken_away() -> None:
 @pytest.mark.skipif(bool(missing_plugins()), reason="the standard CNI plug-ins are not here")
 def test_a_pod_by_plugins(lab: Lab, tmp_path: Path) -> None:
     pod, before = lab.space("pod"), lab.links()
-    made = CniNetwork(config=CONFIG, state=tmp_path / "state", folder=tmp_path / "net.d")
+    made = CniNetwork(config=CONFIG, state=tmp_path / "state", directory=tmp_path / "net.d")
 
     async def main() -> None:
         await made.apply(["10.77.0.0/24", "fd77::/64"])
@@ -130,8 +132,10 @@ def _call_all(file: Path, command: str, namespace: Path) -> dict[str, Any]:
 
 
 def _call(command: str, namespace: Path, given: dict[str, Any]) -> dict[str, Any] | None:
-    path = ":".join(map(str, PLUGIN_FOLDERS))
-    program = next(folder / given["type"] for folder in PLUGIN_FOLDERS if (folder / given["type"]).exists())
+    path = ":".join(map(str, PLUGIN_DIRECTORIES))
+    program = next(
+        directory / given["type"] for directory in PLUGIN_DIRECTORIES if (directory / given["type"]).exists()
+    )
     env = {"CNI_COMMAND": command, "CNI_CONTAINERID": "pod", "CNI_NETNS": str(namespace), "CNI_IFNAME": "eth0"}
     done = subprocess.run(
         [program],

@@ -35,9 +35,9 @@ def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
     async def main() -> None:
         with engines.containerd() as engine:
             made = CniNetwork(
-                config=BridgeConfig(bridge="tst0"), state=tmp_path / "addresses", folder=engine.folder / "cni"
+                config=BridgeConfig(bridge="tst0"), state=tmp_path / "addresses", directory=engine.directory / "cni"
             )
-            (engine.folder / "cni" / "10-tests.conflist").unlink()
+            (engine.directory / "cni" / "10-tests.conflist").unlink()
             await made.apply(["10.77.0.0/24"])
             await _check_pod(lab, engine, tmp_path)
             await made.remove_all()
@@ -46,19 +46,19 @@ def test_a_pod_of_containerd(lab: Lab, tmp_path: Path) -> None:
     assert lab.links() == before
 
 
-async def _check_pod(lab: Lab, engine: engines.Engine, folder: Path) -> None:
+async def _check_pod(lab: Lab, engine: engines.Engine, directory: Path) -> None:
     subject = Subject(
         open=lambda told: CriRuntime(
             endpoint=str(engine.socket),
-            folder=engine.folder / "node",
+            directory=engine.directory / "node",
             node="checks",
             clock=RealClock(),
             told=told,
             relist_s=0.1,
         ),
-        folder=folder,
+        directory=directory,
         image=engines.BUSYBOX,
-        left=lambda uid: leftovers.of_pod(uid, engine.folder),
+        left=lambda uid: leftovers.of_pod(uid, engine.directory),
     )
     async with bench(subject) as at:
         pod = await at.sandbox(ports=[PortMapping(container_port=80, host_port=8080)])

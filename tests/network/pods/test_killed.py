@@ -23,18 +23,18 @@ ROUNDS, PODS = 3, 6
 
 
 def test_killed_again_and_again(lab: Lab, repository: Path) -> None:
-    before, folder = lab.links(), lab.node.parent / "records"
+    before, directory = lab.links(), lab.node.parent / "records"
     spaces = [lab.space(f"pod{number}") for number in range(PODS)]
     for seed in range(ROUNDS):
-        in_network(lab.node, lambda seed=seed: _churn(repository, folder, seed, spaces))  # type: ignore[misc]
-        lab.run(lambda: _check(lab, folder, spaces))
-    lab.run(lambda: _give_up(folder))
+        in_network(lab.node, lambda seed=seed: _churn(repository, directory, seed, spaces))  # type: ignore[misc]
+        lab.run(lambda: _check(lab, directory, spaces))
+    lab.run(lambda: _give_up(directory))
     assert lab.links() == before
-    assert not list(folder.iterdir())
+    assert not list(directory.iterdir())
 
 
-def _churn(repository: Path, folder: Path, seed: int, spaces: list[Path]) -> None:
-    argv: list[str | Path] = [sys.executable, "-m", "tests.network.pods.churn", folder, str(seed), *spaces]
+def _churn(repository: Path, directory: Path, seed: int, spaces: list[Path]) -> None:
+    argv: list[str | Path] = [sys.executable, "-m", "tests.network.pods.churn", directory, str(seed), *spaces]
     with subprocess.Popen(argv, cwd=repository, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"begun\n"
@@ -43,8 +43,8 @@ def _churn(repository: Path, folder: Path, seed: int, spaces: list[Path]) -> Non
         process.kill()
 
 
-async def _check(lab: Lab, folder: Path, spaces: list[Path]) -> None:
-    async with _network(folder) as net:
+async def _check(lab: Lab, directory: Path, spaces: list[Path]) -> None:
+    async with _network(directory) as net:
         known = net.known()
         given = [address for uid in known for address in net.addresses(uid)]
         assert len(given) == len(set(given)) == 2 * len(known)
@@ -64,11 +64,11 @@ async def _check(lab: Lab, folder: Path, spaces: list[Path]) -> None:
             assert source_seen(world, spaces[0], (OUTSIDE_IP, 82)) == NODE_IP
 
 
-async def _give_up(folder: Path) -> None:
-    async with _network(folder) as net:
+async def _give_up(directory: Path) -> None:
+    async with _network(directory) as net:
         await net.remove_all()
     assert run_nft("list", "tables") == b""
 
 
-def _network(folder: Path) -> BridgeNetwork:
-    return BridgeNetwork(folder=folder, config=BridgeConfig(bridge="tst0"), clock=VirtualClock())
+def _network(directory: Path) -> BridgeNetwork:
+    return BridgeNetwork(directory=directory, config=BridgeConfig(bridge="tst0"), clock=VirtualClock())

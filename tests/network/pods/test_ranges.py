@@ -25,7 +25,7 @@ def test_two_clusters_on_one_machine(lab: Lab) -> None:
     async def main() -> None:
         assert free_range(CANDIDATES, "tst0") == "10.244.0.0/16"  # the first is the node's own
         config = BridgeConfig(bridge="tst0")
-        async with BridgeNetwork(folder=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
+        async with BridgeNetwork(directory=lab.node.parent / "records", config=config, clock=VirtualClock()) as net:
             net.use_pod_cidrs(["10.244.7.0/24"])
             await net.attach("one", pod, [])
             assert free_range(CANDIDATES, "tst0") == "10.244.0.0/16"

@@ -18,8 +18,8 @@ def _config(*, is_systemd: bool) -> str:
 def test_how_it_is_set_up() -> None:
     info = {"cniconfig": json.dumps(_NETWORK), "config": _config(is_systemd=True)}
     found = about.setting(info, has_systemd=None)
-    assert found.network_folder == Path("/etc/cni/net.d")
-    assert found.plugin_folders == (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
+    assert found.network_directory == Path("/etc/cni/net.d")
+    assert found.plugin_directories == (Path("/opt/cni/bin"), Path("/usr/lib/cni"))
     assert found.has_systemd_groups
     assert not about.setting(info, has_systemd=False).has_systemd_groups  # what it says itself counts more
 

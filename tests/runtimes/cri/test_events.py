@@ -87,7 +87,7 @@ def test_an_event_is_looked_into_and_told(tmp_path: Path) -> None:
         await server.start()
         runtime = CriRuntime(
             endpoint=f"unix://{socket}",
-            folder=tmp_path,
+            directory=tmp_path,
             node="n",
             clock=RealClock(),
             told=lambda uid: told.set(),

@@ -20,7 +20,7 @@ from sampan.runtimes.cri import seen
 from sampan.runtimes.cri.messages import container_message, new_limits, sandbox_message
 from sampan.runtimes.cri.proto import load
 
-POD = SandboxConfig(uid="u", namespace="ns", name="p", hostname="boat", log_folder=Path("/logs/p"))
+POD = SandboxConfig(uid="u", namespace="ns", name="p", hostname="boat", log_directory=Path("/logs/p"))
 
 
 def _container(**fields: object) -> ContainerConfig:
@@ -32,7 +32,7 @@ def test_a_sandbox() -> None:
         uid="u",
         namespace="ns",
         name="p",
-        log_folder=Path("/logs/p"),
+        log_directory=Path("/logs/p"),
         dns=Dns(servers=["10.0.0.10"], searches=["a.test"]),
         ports=[PortMapping(protocol="UDP", container_port=53, host_port=5353)],
         labels={"app": "web"},

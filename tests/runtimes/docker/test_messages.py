@@ -15,7 +15,7 @@ POD = SandboxConfig(
     namespace="ns",
     name="p",
     hostname="boat",
-    log_folder=Path("/logs"),
+    log_directory=Path("/logs"),
     ports=[PortMapping(container_port=80, host_port=8080)],
 )
 
@@ -36,7 +36,7 @@ def test_a_pause_container(network: str, mode: str, ports: set[str]) -> None:
     config = POD
     if network == "host":
         config = SandboxConfig(
-            uid="u", namespace="ns", name="p", log_folder=Path("/l"), namespaces=Namespaces(network="node")
+            uid="u", namespace="ns", name="p", log_directory=Path("/l"), namespaces=Namespaces(network="node")
         )
     made = messages.sandbox_body(config, 2, "n", image="pause", network="bridge" if network == "host" else network)
     assert made["HostConfig"]["NetworkMode"] == mode

@@ -33,15 +33,15 @@ def engine() -> Iterator[Engine]:
         yield made
 
 
-def play(engine: Engine, folder: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
+def play(engine: Engine, directory: Path, work: Callable[[Bench], Awaitable[None]], **settings: Any) -> None:
     def opened(told: Callable[[str], None]) -> DockerRuntime:
         return DockerRuntime(
-            socket=str(engine.socket), folder=folder / "node", node="n", clock=RealClock(), told=told, **settings
+            socket=str(engine.socket), directory=directory / "node", node="n", clock=RealClock(), told=told, **settings
         )
 
     async def main() -> None:
         subject = Subject(
-            open=opened, folder=folder, image=BUSYBOX, left=lambda uid: leftovers.of_pod(uid, engine.folder)
+            open=opened, directory=directory, image=BUSYBOX, left=lambda uid: leftovers.of_pod(uid, engine.directory)
         )
         async with asyncio.timeout(150), bench(subject) as at:
             await work(at)
@@ -55,7 +55,7 @@ def own_network(engine: Engine) -> Iterator[str]:
     about = {
         "Name": "checks",
         "Driver": "bridge",
-        "Options": {"com.docker.network.bridge.name": f"sd{engine.folder.name[-8:]}"},
+        "Options": {"com.docker.network.bridge.name": f"sd{engine.directory.name[-8:]}"},
         "IPAM": {"Config": [{"Subnet": _SUBNET}]},
     }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 Files = dict[str, Any]
-"""Bytes are a file, None is a folder, text is a symbolic link, a TarInfo is itself."""
+"""Bytes are a file, None is a directory, text is a symbolic link, a TarInfo is itself."""
 
 
 def layer(files: Files) -> bytes:

@@ -56,10 +56,10 @@ def record(key: bytes, value: bytes) -> bytes:
     return str(length).encode() + rest
 
 
-def unpacked(folder: Path, data: bytes, pack: Callable[[bytes], bytes] = bytes) -> Path:
-    blob = folder / "blob"
+def unpacked(directory: Path, data: bytes, pack: Callable[[bytes], bytes] = bytes) -> Path:
+    blob = directory / "blob"
     blob.write_bytes(pack(data))
-    return LayerStore(folder / "layers").unpack(blob, digest(data), blob_digest=digest(pack(data)))
+    return LayerStore(directory / "layers").unpack(blob, digest(data), blob_digest=digest(pack(data)))
 
 
 @contextmanager
@@ -317,11 +317,11 @@ def test_no_archive_does_more_than_be_refused(
     for at, new in changes:
         data[at : at + len(new)] = new
     whole = _mended(bytes(data)) if is_mended else bytes(data[:end])
-    folder = tmp_path_factory.mktemp("layer")
+    directory = tmp_path_factory.mktemp("layer")
     with cheap(), suppress(BadImage):
-        unpacked(folder, whole, pack)
-    assert {each.name for each in folder.iterdir()} <= {"blob", "layers"}
-    shutil.rmtree(folder)
+        unpacked(directory, whole, pack)
+    assert {each.name for each in directory.iterdir()} <= {"blob", "layers"}
+    shutil.rmtree(directory)
 
 
 @settings(max_examples=100, deadline=None)
@@ -329,12 +329,12 @@ def test_no_archive_does_more_than_be_refused(
     st.binary(max_size=3000), st.sampled_from([b"", b"\x1f\x8b\x08\x00", b"\x28\xb5\x2f\xfd", b"BZh9", b"\xfd7zXZ\0"])
 )
 def test_no_bytes_do_more_than_be_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes, magic: bytes) -> None:
-    folder = tmp_path_factory.mktemp("junk")
+    directory = tmp_path_factory.mktemp("junk")
     with cheap(), suppress(BadImage):
-        unpacked(folder, magic + data)
+        unpacked(directory, magic + data)
     with cheap(), suppress(BadImage):
-        load(ImageStore(folder / "store"), folder / "blob", now=0)
-    shutil.rmtree(folder)
+        load(ImageStore(directory / "store"), directory / "blob", now=0)
+    shutil.rmtree(directory)
 
 
 values = st.recursive(

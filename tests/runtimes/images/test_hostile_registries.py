@@ -46,9 +46,9 @@ def keyring(address: str) -> Keyring:
     return read_docker_config(json.dumps({"auths": {address: {"auth": auth}}}).encode())
 
 
-def play(folder: Path, work: Callable[[Puller, ImageStore], Awaitable[None]]) -> None:
+def play(directory: Path, work: Callable[[Puller, ImageStore], Awaitable[None]]) -> None:
     async def main() -> None:
-        store = ImageStore(folder / "images")
+        store = ImageStore(directory / "images")
         async with asyncio.timeout(60), Puller(store=store, clock=RealClock()) as puller:
             await work(puller, store)
 

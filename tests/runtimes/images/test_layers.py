@@ -19,16 +19,16 @@ from tests.runtimes.images.made import Files, digest, hard_link, layer
 IS_ROOT = os.geteuid() == 0
 
 
-def unpacked(folder: Path, files: Files, pack: object = bytes) -> Path:
+def unpacked(directory: Path, files: Files, pack: object = bytes) -> Path:
     data = layer(files)
-    blob = folder / "blob"
+    blob = directory / "blob"
     blob.write_bytes(pack(data))  # type: ignore[operator]
-    return unpack(folder, digest(data))
+    return unpack(directory, digest(data))
 
 
-def unpack(folder: Path, diff_id: str) -> Path:
-    blob = folder / "blob"
-    return LayerStore(folder / "layers").unpack(blob, diff_id, blob_digest=digest(blob.read_bytes()))
+def unpack(directory: Path, diff_id: str) -> Path:
+    blob = directory / "blob"
+    return LayerStore(directory / "layers").unpack(blob, diff_id, blob_digest=digest(blob.read_bytes()))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["tar", "gzip", "zstd"])
@@ -130,14 +130,14 @@ contents = st.one_of(st.binary(max_size=3), st.none(), names, st.just("/"), st.j
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(names, contents, max_size=8))
-def test_nothing_ever_leaves_the_folder(tmp_path_factory: pytest.TempPathFactory, files: Files) -> None:
-    folder = tmp_path_factory.mktemp("layer")
-    canary = folder / "canary"
+def test_nothing_ever_leaves_the_directory(tmp_path_factory: pytest.TempPathFactory, files: Files) -> None:
+    directory = tmp_path_factory.mktemp("layer")
+    canary = directory / "canary"
     canary.mkdir()
     with suppress(BadImage):
-        unpacked(folder, files)
+        unpacked(directory, files)
     assert list(canary.iterdir()) == []
-    assert {each.name for each in folder.iterdir()} <= {"blob", "layers", "canary"}
+    assert {each.name for each in directory.iterdir()} <= {"blob", "layers", "canary"}
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can give files away")

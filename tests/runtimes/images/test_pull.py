@@ -24,10 +24,12 @@ NOBODY = Keyring()
 Scene = Callable[[Puller, ImageStore, str], Awaitable[None]]
 
 
-def play(folder: Path, registry: FakeRegistry, scene: Scene, config: Callable[[str], PullConfig] | None = None) -> None:
+def play(
+    directory: Path, registry: FakeRegistry, scene: Scene, config: Callable[[str], PullConfig] | None = None
+) -> None:
     async def main() -> None:
         async with asyncio.timeout(60), serving(registry) as address:
-            store = ImageStore(folder / "images")
+            store = ImageStore(directory / "images")
             told = config(address) if config is not None else PullConfig(platform=AMD)
             async with Puller(store=store, clock=RealClock(), config=told) as puller:
                 await scene(puller, store, address)

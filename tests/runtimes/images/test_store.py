@@ -113,10 +113,10 @@ def test_what_is_no_image(tmp_path: Path, store: ImageStore) -> None:
     assert store.list() == []
 
 
-def _load_many(folder: Path, number: int) -> None:
+def _load_many(directory: Path, number: int) -> None:
     for at in range(5):
-        path = docker_archive(folder / f"{number}-{at}.tar", image(b"%d %d" % (number, at)), f"app:{number}-{at}")
-        load(ImageStore(folder / "images"), path, now=1, platform=AMD)
+        path = docker_archive(directory / f"{number}-{at}.tar", image(b"%d %d" % (number, at)), f"app:{number}-{at}")
+        load(ImageStore(directory / "images"), path, now=1, platform=AMD)
 
 
 def test_several_processes_at_once(tmp_path: Path) -> None:

@@ -13,15 +13,15 @@ from tests.runtimes.images.made import MadeImage, docker_archive
 _NAME = "example.org/app:1"
 
 
-def _store(folder: Path) -> ImageStore:
-    store = ImageStore(folder / "store")
-    load(store, docker_archive(folder / "app.tar", MadeImage({"hello": b"hi"}, Cmd=["/hello"]), _NAME), now=0)
+def _store(directory: Path) -> ImageStore:
+    store = ImageStore(directory / "store")
+    load(store, docker_archive(directory / "app.tar", MadeImage({"hello": b"hi"}, Cmd=["/hello"]), _NAME), now=0)
     return store
 
 
 def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
     store = _store(tmp_path)
-    bundle = Supply(folder=tmp_path, store=store).find(_NAME)
+    bundle = Supply(directory=tmp_path, store=store).find(_NAME)
     assert bundle is not None
     archive = tmp_path / "out.tar"
     with archive.open("wb") as file:
@@ -33,17 +33,17 @@ def test_an_image_of_the_store_comes_back_the_same(tmp_path: Path) -> None:
 
 
 def test_what_sampan_does_not_have(tmp_path: Path) -> None:
-    supply = Supply(folder=tmp_path, store=_store(tmp_path))
+    supply = Supply(directory=tmp_path, store=_store(tmp_path))
     assert supply.find("example.org/other:1") is None
     assert supply.find("Not A Name") is None
-    assert Supply(folder=tmp_path).find(_NAME) is None
+    assert Supply(directory=tmp_path).find(_NAME) is None
     assert supply.mounts(_NAME) == ()
 
 
 def test_the_machines_own_programs(tmp_path: Path) -> None:
     """The image is small, the same each time, and shows the rest read-only by mounts."""
-    supply = Supply(folder=tmp_path)
-    first, again = supply.find("sampan.local/host"), Supply(folder=tmp_path).find("sampan.local/host:latest")
+    supply = Supply(directory=tmp_path)
+    first, again = supply.find("sampan.local/host"), Supply(directory=tmp_path).find("sampan.local/host:latest")
     assert first is not None
     assert again is not None
     assert first.config.digest == again.config.digest

@@ -22,8 +22,8 @@ LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) ([FP
 
 
 @asynccontextmanager
-async def monitor(folder: Path) -> AsyncIterator[MonitorClient]:
-    client = MonitorClient(folder / "m")
+async def monitor(directory: Path) -> AsyncIterator[MonitorClient]:
+    client = MonitorClient(directory / "m")
     await client.ensure()
     try:
         yield client
@@ -31,9 +31,9 @@ async def monitor(folder: Path) -> AsyncIterator[MonitorClient]:
         await client.quit(kill=True)
 
 
-def play(folder: Path, work: Callable[[MonitorClient], Awaitable[None]]) -> None:
+def play(directory: Path, work: Callable[[MonitorClient], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), monitor(folder) as client:
+        async with asyncio.timeout(60), monitor(directory) as client:
             await work(client)
 
     asyncio.run(main())

@@ -16,10 +16,10 @@ SPEC: dict[str, Any] = {
 }
 
 
-def write(folder: Path, name: str, *devices: dict[str, Any], **whole: Any) -> None:
-    folder.mkdir(exist_ok=True)
+def write(directory: Path, name: str, *devices: dict[str, Any], **whole: Any) -> None:
+    directory.mkdir(exist_ok=True)
     content = {"cdiVersion": "0.6.0", "kind": "vendor.com/gpu", "devices": list(devices), **whole}
-    (folder / name).write_text(json.dumps(content))
+    (directory / name).write_text(json.dumps(content))
 
 
 def device(name: str, **own: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_what_a_file_says_of_all_devices_comes_once(tmp_path: Path) -> None:
     assert [each["env"] for each in found] == [["ALL=x"], ["ONE=1"], ["TWO=2"]]
 
 
-def test_later_folders_count_more_and_files_of_one_folder_may_not_disagree(tmp_path: Path) -> None:
+def test_later_directories_count_more_and_files_of_one_directory_may_not_disagree(tmp_path: Path) -> None:
     first, second = tmp_path / "etc", tmp_path / "run"
     write(first, "a.json", device("0", env=["X=first"]), device("1"))
     write(first, "b.json", device("1"))

@@ -38,14 +38,14 @@ pytestmark = pytest.mark.skipif(
 
 
 class PullingNode(Node):
-    def __init__(self, folder: Path) -> None:
-        self.puller = Puller(store=ImageStore(folder / "images"), clock=RealClock())
-        super().__init__(folder)
+    def __init__(self, directory: Path) -> None:
+        self.puller = Puller(store=ImageStore(directory / "images"), clock=RealClock())
+        super().__init__(directory)
 
     def make(self) -> OciRuntime:
         return OciRuntime(
-            folder=self.folder / "node",
-            images=ImageStore(self.folder / "images"),
+            directory=self.directory / "node",
+            images=ImageStore(self.directory / "images"),
             network=NoNetwork(),
             programs=PROGRAMS,
             clock=RealClock(),
@@ -62,8 +62,8 @@ class PullingNode(Node):
 
 
 @asynccontextmanager
-async def node(folder: Path) -> AsyncIterator[PullingNode]:
-    made = PullingNode(folder)
+async def node(directory: Path) -> AsyncIterator[PullingNode]:
+    made = PullingNode(directory)
     async with made.puller, made.runtime:
         try:
             await made.runtime.run_sandbox(POD, made.sandbox())
@@ -72,9 +72,9 @@ async def node(folder: Path) -> AsyncIterator[PullingNode]:
             await made.runtime.shut_down()
 
 
-def play(folder: Path, work: Callable[[PullingNode], Awaitable[None]]) -> None:
+def play(directory: Path, work: Callable[[PullingNode], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(150), node(folder) as made:
+        async with asyncio.timeout(150), node(directory) as made:
             await work(made)
 
     asyncio.run(main())
@@ -127,12 +127,12 @@ def test_an_image_volume_whose_layer_digest_is_a_host_path_is_refused(tmp_path: 
     async def work(n: PullingNode) -> None:
         good = await n.pull(busybox_with({}))
         bad = with_diff_ids(MadeImage({"x": b"1"}), "sha256:/etc")
-        store = ImageStore(n.folder / "images")
+        store = ImageStore(n.directory / "images")
         for data in bad.blobs.values():
             store.blobs.put(data)
-        table = json.loads((n.folder / "images/images.json").read_bytes())
+        table = json.loads((n.directory / "images/images.json").read_bytes())
         table[bad.digest] = {"names": ["docker.io/library/evil:1"], "digests": [], "added": 0}
-        (n.folder / "images/images.json").write_text(json.dumps(table))
+        (n.directory / "images/images.json").write_text(json.dumps(table))
         volume = Mount(source=Path("/"), target="/evil", image="evil:1", is_read_only=True)
         with pytest.raises(RuntimeFailure, match="not a digest"):
             await n.start(*shell("cat /evil/shadow"), image=good, image_ref="", mounts=[volume])
@@ -200,8 +200,8 @@ def test_etc_passwd_of_an_image_may_be_a_link_within_the_image_only(tmp_path: Pa
             {"usr/etc/passwd": b"app:x:1234:55::/:/bin/sh\n", "etc/passwd": "/usr/etc/passwd"}, User="app"
         )
         assert await n.run(*shell("id -u; id -g"), image=await n.pull(inside), image_ref="") == (0, ["1234", "55"])
-        (n.folder / "passwd").write_text("app:x:0:0::/:/bin/sh\n")
-        outside = busybox_with({"etc/passwd": f"../../../../../../../..{n.folder}/passwd"}, User="app")
+        (n.directory / "passwd").write_text("app:x:0:0::/:/bin/sh\n")
+        outside = busybox_with({"etc/passwd": f"../../../../../../../..{n.directory}/passwd"}, User="app")
         with pytest.raises(RuntimeFailure, match="unable to find user app"):
             await n.start(*shell("id"), image=await n.pull(outside), image_ref="", attempt=1)
 
@@ -236,8 +236,8 @@ def test_unpacked_set_user_id_programs_are_out_of_reach_of_other_users(tmp_path:
         member.mode = 0o4755
         name = await n.pull(busybox_with({"bin/su": member}))
         await n.start("/bin/sh", "-c", "read x", image=name, image_ref="", has_stdin=True)
-        [layers] = (n.folder / "images").glob("layers")
-        [container] = (n.folder / "node/pods/u1/c").iterdir()
+        [layers] = (n.directory / "images").glob("layers")
+        [container] = (n.directory / "node/pods/u1/c").iterdir()
         assert stat.S_IMODE(layers.stat().st_mode) == 0o700
         assert stat.S_IMODE(container.stat().st_mode) == 0o700
 
@@ -363,6 +363,6 @@ def test_a_layer_with_many_links_in_a_row_stays_cheap(tmp_path: Path) -> None:
         name = await n.pull(MadeImage({**files, "l0/x": b"1"}))
         with pytest.raises(RuntimeFailure, match="symbolic links"):
             await n.start("/x", image=name, image_ref="")
-        assert [each.name for each in (n.folder / "images/layers").iterdir() if not each.name.startswith(".")] == []
+        assert [each.name for each in (n.directory / "images/layers").iterdir() if not each.name.startswith(".")] == []
 
     play(tmp_path, work)

@@ -35,14 +35,14 @@ socketserver.TCPServer(("127.0.0.1", 8080), Echo).serve_forever()
 
 
 class Node:
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, asyncio.Event()
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.told = directory, asyncio.Event()
         self.runtime = self.make()
 
     def make(self) -> OciRuntime:
         return OciRuntime(
-            folder=self.folder / "node",
-            images=ImageStore(self.folder / "images"),
+            directory=self.directory / "node",
+            images=ImageStore(self.directory / "images"),
             network=NoNetwork(),
             programs=PROGRAMS,
             clock=RealClock(),
@@ -50,13 +50,17 @@ class Node:
         )
 
     def sandbox(self, **fields: Any) -> SandboxConfig:
-        made = SandboxConfig(uid="u1", namespace="ns", name="p", hostname="boat", log_folder=self.folder / "logs")
+        made = SandboxConfig(uid="u1", namespace="ns", name="p", hostname="boat", log_directory=self.directory / "logs")
         return replace(made, **fields)
 
     def config(self, *command: str, **fields: Any) -> ContainerConfig:
         number = fields.get("attempt", 0)
         made = ContainerConfig(
-            name="c", image=host.NAME, image_ref=host.ID, command=command, log_path=self.folder / f"logs/c/{number}.log"
+            name="c",
+            image=host.NAME,
+            image_ref=host.ID,
+            command=command,
+            log_path=self.directory / f"logs/c/{number}.log",
         )
         return replace(made, **fields)
 
@@ -78,7 +82,7 @@ class Node:
         return self.report()
 
     def log(self, number: int = 0) -> list[str]:
-        text = (self.folder / f"logs/c/{number}.log").read_text()
+        text = (self.directory / f"logs/c/{number}.log").read_text()
         return [line.split(" ", 3)[3] for line in text.splitlines()]
 
     async def run(self, *command: str, **fields: Any) -> tuple[int, list[str]]:
@@ -90,20 +94,20 @@ class Node:
 
 
 @asynccontextmanager
-async def node(folder: Path) -> AsyncIterator[Node]:
-    made = Node(folder)
+async def node(directory: Path) -> AsyncIterator[Node]:
+    made = Node(directory)
     async with made.runtime:
         try:
             yield made
         finally:
             await made.runtime.shut_down()
-    assert kernel.mounts_below(folder) == []
-    assert not (folder / "node/pods").exists() or list((folder / "node/pods").iterdir()) == []
+    assert kernel.mounts_below(directory) == []
+    assert not (directory / "node/pods").exists() or list((directory / "node/pods").iterdir()) == []
 
 
-def play(folder: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(150), node(folder) as made:
+        async with asyncio.timeout(150), node(directory) as made:
             await work(made)
 
     asyncio.run(main())

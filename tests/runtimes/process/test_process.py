@@ -26,19 +26,19 @@ POD = pod(uid="u1")
 
 
 class Node:
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, asyncio.Event()
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.told = directory, asyncio.Event()
         self.runtime = self.make()
 
     def make(self) -> ProcessRuntime:
-        return ProcessRuntime(folder=self.folder / "node", clock=RealClock(), told=lambda uid: self.told.set())
+        return ProcessRuntime(directory=self.directory / "node", clock=RealClock(), told=lambda uid: self.told.set())
 
     async def sandbox(self) -> None:
-        made = SandboxConfig(uid="u1", namespace="ns", name="p", log_folder=self.folder / "logs")
+        made = SandboxConfig(uid="u1", namespace="ns", name="p", log_directory=self.directory / "logs")
         await self.runtime.run_sandbox(POD, made)
 
     async def start(self, *command: str, **fields: Any) -> str:
-        log = self.folder / "logs/c/0.log"
+        log = self.directory / "logs/c/0.log"
         config = ContainerConfig(name="c", image=host.NAME, image_ref=host.ID, command=command, log_path=log)
         config = replace(config, **fields)
         return await self.runtime.start_container(POD, (POD.spec.containers or [])[0], config.attempt, config)
@@ -55,12 +55,12 @@ class Node:
         return self.report()
 
     def log(self) -> list[str]:
-        return [line.split(" ", 3)[3] for line in (self.folder / "logs/c/0.log").read_text().splitlines()]
+        return [line.split(" ", 3)[3] for line in (self.directory / "logs/c/0.log").read_text().splitlines()]
 
 
 @asynccontextmanager
-async def node(folder: Path) -> AsyncIterator[Node]:
-    made = Node(folder)
+async def node(directory: Path) -> AsyncIterator[Node]:
+    made = Node(directory)
     async with made.runtime:
         try:
             yield made
@@ -68,9 +68,9 @@ async def node(folder: Path) -> AsyncIterator[Node]:
             await made.runtime.shut_down()
 
 
-def play(folder: Path, work: Callable[[Node], Awaitable[None]]) -> None:
+def play(directory: Path, work: Callable[[Node], Awaitable[None]]) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), node(folder) as made:
+        async with asyncio.timeout(60), node(directory) as made:
             await work(made)
 
     asyncio.run(main())

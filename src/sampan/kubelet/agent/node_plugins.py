@@ -105,7 +105,7 @@ def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[
         root=config.root, node_name=config.name, client=kubelet.client, clock=clock, look_at=kubelet.look_at
     )
     registry = PluginRegistry(
-        folder=config.root / "plugins_registry",
+        directory=config.root / "plugins_registry",
         handlers={CSI: volumes.csi_handler, DEVICES: devices, DYNAMIC: dynamic},
         clock=clock,
     )

@@ -163,10 +163,10 @@ class PodProvision:
             self._parts.steps.note(pod, "prepare claims", " ".join(claim.name for claim in pod.spec.resourceClaims))
 
     def _make_places(self, pod: Pod) -> None:
-        directory = self._parts.environment.pod_folder(pod)
+        directory = self._parts.environment.pod_directory(pod)
         for name in ("", "volumes", "plugins"):
             (directory / name).mkdir(parents=True, exist_ok=True, mode=0o750)
-        self._parts.environment.log_folder(pod).mkdir(parents=True, exist_ok=True, mode=0o755)
+        self._parts.environment.log_directory(pod).mkdir(parents=True, exist_ok=True, mode=0o755)
 
     async def run_sandbox(self, record: PodRecord) -> None:
         pod, parts = record.pod, self._parts
@@ -275,8 +275,8 @@ class PodProvision:
         self._parts.steps.note(pod, "clean up")
 
     def _remove_folders(self, pod: Pod) -> None:
-        shutil.rmtree(self._parts.environment.log_folder(pod), ignore_errors=True)
-        remove_folder(self._parts.environment.pod_folder(pod))
+        shutil.rmtree(self._parts.environment.log_directory(pod), ignore_errors=True)
+        remove_folder(self._parts.environment.pod_directory(pod))
 
     # -- internals ---------------------------------------------------------------------------------------------------
 

@@ -46,11 +46,11 @@ class Hierarchy:
             directory /= part
             directory.mkdir(exist_ok=True)
 
-    def _inherit_cpus(self, tree: Path, folder: Path) -> None:
+    def _inherit_cpus(self, tree: Path, directory: Path) -> None:
         """Copy CPUs and memory nodes from the parent. A new cpuset cgroup has none, so no process could run in it."""
         if tree.name != "cpuset":
             return
-        for part in reversed([folder, *folder.parents]):
+        for part in reversed([directory, *directory.parents]):
             if tree in part.parents:
                 for name in ("cpuset.cpus", "cpuset.mems"):
                     if not (part / name).read_text().strip():

@@ -10,13 +10,13 @@ from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.environment.amounts import quota, shares
 from sampan.runtimes.config import Resources
 
-_FOLDERS = {GUARANTEED: "", BEST_EFFORT: "besteffort/"}
+_DIRECTORIES = {GUARANTEED: "", BEST_EFFORT: "besteffort/"}
 
 
 def group_of(pod: Pod) -> str:
     """Return the path of the pod's cgroup relative to that of all pods."""
     qos = pod.status.qosClass or qos_class(pod.spec)
-    return f"{_FOLDERS.get(qos, 'burstable/')}pod{pod.metadata.uid}"
+    return f"{_DIRECTORIES.get(qos, 'burstable/')}pod{pod.metadata.uid}"
 
 
 def pod_limits(pod: Pod, *, pids: int = 0) -> Resources:

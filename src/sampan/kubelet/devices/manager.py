@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 TYPE = "DevicePlugin"
 UNEXPECTED = "UnexpectedAdmissionError"
-_FOLDER, _SOCKET, _CHECKPOINT = "device-plugins", "kubelet.sock", "kubelet_internal_checkpoint"
+_DIRECTORY, _SOCKET, _CHECKPOINT = "device-plugins", "kubelet.sock", "kubelet_internal_checkpoint"
 _GRACE_S = 300.0
 """How long the devices of a disconnected plug-in still count towards the capacity."""
 
@@ -46,14 +46,14 @@ class DeviceManager:
         """`on_change` is called when the devices of the node have changed. `look_at` receives the UID of a pod one of
         whose devices has changed its health.
         """
-        self._folder, self._clock = root / _FOLDER, clock
+        self._directory, self._clock = root / _DIRECTORY, clock
         self._on_change, self._look_at = on_change, look_at
         self._plugins: dict[str, DevicePlugin] = {}
         self._seen: dict[str, dict[str, Seen]] = {}
         """Devices by resource and ID; those of a disconnected plug-in are unhealthy."""
         self._gone_at: dict[str, float] = {}
         """Monotonic time at which the plug-in of a resource disconnected."""
-        self._allocations = Allocations(self._folder / _CHECKPOINT)
+        self._allocations = Allocations(self._directory / _CHECKPOINT)
         self._locks: dict[str, asyncio.Lock] = {}
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -68,11 +68,11 @@ class DeviceManager:
         service = Service(schema=proto, name="Registration", answers={"Register": self._on_register})
         async with asyncio.TaskGroup() as group:
             self._group = group
-            await SocketServer(path=self._folder / _SOCKET, services=[service]).run(self._clock)
+            await SocketServer(path=self._directory / _SOCKET, services=[service]).run(self._clock)
 
     def _remove_sockets(self) -> None:
         """Remove the sockets of plug-ins that registered with the previous kubelet."""
-        for path in self._folder.glob("*"):
+        for path in self._directory.glob("*"):
             with contextlib.suppress(OSError):
                 if path.is_socket():
                     path.unlink()
@@ -87,7 +87,7 @@ class DeviceManager:
         if not resource_names.is_extended(name):
             raise Refused(f'the ResourceName "{name}" is invalid')
         try:
-            await self._connect(DevicePlugin(name, str(self._folder / request.endpoint)))
+            await self._connect(DevicePlugin(name, str(self._directory / request.endpoint)))
         except RpcFault as error:
             raise Refused(str(error)) from None
         return proto().Empty()
@@ -289,7 +289,7 @@ class DeviceManager:
 
     def _write(self) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o750)
             self._allocations.write({resource: self._healthy(resource) for resource in self._seen})
         except OSError as error:
             log.error("cannot save the device checkpoint: %s", error)

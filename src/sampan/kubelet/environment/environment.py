@@ -92,7 +92,7 @@ class Environment:
             ports=port_mappings(pod),
             labels={**pod.metadata.labels, **identity(pod)},
             annotations=dict(pod.metadata.annotations),
-            log_folder=self.log_folder(pod),
+            log_directory=self.log_directory(pod),
             cgroup_parent=self._cgroup_parent(pod),
             namespaces=security.namespaces(pod),
             sysctls={sysctl.name: sysctl.value for sysctl in whole.sysctls} if whole is not None else {},
@@ -136,14 +136,14 @@ class Environment:
             image_ref=image.id,
             command=expand_all(container.command or (), variables),
             args=expand_all(container.args or (), variables),
-            working_folder=container.workingDir,
+            working_directory=container.workingDir,
             env=list({**given.env, **variables}.items()),
             mounts=[*mounts, *self._own_mounts(pod, plain, attempt, pod_ips, mounts)],
             devices=[*given.devices, *devices],
             cdi_devices=given.cdi_devices,
             labels={**identity(pod), _CONTAINER: container.name},
             annotations={**given.annotations, HASH: container_hash(container)},
-            log_path=self.log_folder(pod) / container.name / f"{attempt}.log",
+            log_path=self.log_directory(pod) / container.name / f"{attempt}.log",
             has_stdin=bool(container.stdin),
             closes_stdin=bool(container.stdinOnce),
             has_tty=bool(container.tty),
@@ -153,11 +153,11 @@ class Environment:
             resources=amounts.container_resources(pod, plain, node_memory=config.node_memory),
         )
 
-    def log_folder(self, pod: Pod) -> Path:
+    def log_directory(self, pod: Pod) -> Path:
         meta = pod.metadata
         return self._config.logs / f"{meta.namespace}_{meta.name}_{meta.uid}"
 
-    def pod_folder(self, pod: Pod) -> Path:
+    def pod_directory(self, pod: Pod) -> Path:
         return self._config.root / "pods" / pod.metadata.uid
 
     # -- internals ---------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ class Environment:
             text = hosts.node_hosts_file(_text(self._config.node_hosts), aliases)
         else:
             text = hosts.hosts_file(pod_ips, self._host_name(pod), aliases)
-        path = self.pod_folder(pod) / "etc-hosts"
+        path = self.pod_directory(pod) / "etc-hosts"
         path.parent.mkdir(parents=True, exist_ok=True)
         if not _is_written(path, text.encode()):
             path.write_text(text)
@@ -231,7 +231,7 @@ class Environment:
 
     def message_file(self, pod: Pod, name: str, attempt: int) -> Path:
         """Return the path of the termination message of this instance of the container."""
-        return self.pod_folder(pod) / "containers" / name / f"termination-log-{attempt}"
+        return self.pod_directory(pod) / "containers" / name / f"termination-log-{attempt}"
 
 
 def _empty(path: Path) -> Path:

@@ -62,16 +62,16 @@ class _Trouble(NamedTuple):
 
 
 class PluginRegistry:
-    def __init__(self, *, folder: Path, handlers: Mapping[str, Handler], clock: Clock) -> None:
+    def __init__(self, *, directory: Path, handlers: Mapping[str, Handler], clock: Clock) -> None:
         """`handlers` are keyed by plug-in type."""
-        self._folder, self._handlers, self._clock = folder, handlers, clock
+        self._directory, self._handlers, self._clock = directory, handlers, clock
         self._known: dict[Socket, _Known] = {}
         self._troubles: dict[Socket, _Trouble] = {}
 
     async def run(self) -> None:
         while True:
             try:
-                self._folder.mkdir(parents=True, exist_ok=True)
+                self._directory.mkdir(parents=True, exist_ok=True)
                 await self.look()
             except OSError as error:
                 log.warning("cannot scan the plugin directory: %s", error)
@@ -79,7 +79,7 @@ class PluginRegistry:
 
     async def look(self) -> None:
         """Scan once. This is cheap if nothing has changed. Raise OSError if the directory cannot be read."""
-        current_sockets = set(sockets(self._folder))
+        current_sockets = set(sockets(self._directory))
         for socket in set(self._known) - current_sockets:
             gone = self._known.pop(socket)
             log.info("%s %s at %s was deregistered: its socket is gone", gone.type, gone.name, socket.path)
@@ -154,10 +154,10 @@ def proto() -> Schema:
     return calls.read(Path(__file__).parent / "registration.proto")
 
 
-def sockets(folder: Path) -> Iterator[Socket]:
+def sockets(directory: Path) -> Iterator[Socket]:
     """Yield the sockets in the directory and below it, except hidden ones."""
     try:
-        entries = list(os.scandir(folder))
+        entries = list(os.scandir(directory))
     except FileNotFoundError:
         return
     for entry in entries:

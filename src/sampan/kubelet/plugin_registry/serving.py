@@ -111,11 +111,11 @@ class SocketServer:
 
 
 @contextlib.contextmanager
-def _short(folder: Path) -> Iterator[Path]:
+def _short(directory: Path) -> Iterator[Path]:
     """Yield an alternative path of the directory, valid in this process: paths of Unix sockets have a length limit that
     directories often exceed.
     """
-    held = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    held = os.open(directory, os.O_PATH | os.O_DIRECTORY)
     try:
         yield Path(f"/proc/self/fd/{held}")
     finally:

@@ -21,7 +21,7 @@ class AgentView:
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
-        machine = Machine(folder=kubelet.config.root)
+        machine = Machine(directory=kubelet.config.root)
         machine.figures(kubelet.clock.now())  # The first reading is the reference for CPU usage.
         self._collector = StatsCollector(
             node=self.node,

@@ -11,9 +11,9 @@ from aiohttp import web
 from sampan.kubelet.server.view import Refusal
 
 
-def node_log(folder: Path, rest: str, request: web.BaseRequest) -> web.StreamResponse:
+def node_log(directory: Path, rest: str, request: web.BaseRequest) -> web.StreamResponse:
     """Return a file or a directory listing. Neither the path nor a symbolic link can leave the directory."""
-    root = folder.resolve()
+    root = directory.resolve()
     path = (root / rest.lstrip("/")).resolve()
     if not path.is_relative_to(root):
         raise Refusal(404, "404 page not found\n")
@@ -26,7 +26,7 @@ def node_log(folder: Path, rest: str, request: web.BaseRequest) -> web.StreamRes
     return web.FileResponse(path, headers={"Content-Type": "text/plain; charset=utf-8"})
 
 
-def _listing(folder: Path) -> str:
-    names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir())
+def _listing(directory: Path) -> str:
+    names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in directory.iterdir())
     links = (f'<a href="{quote(name)}">{html.escape(name)}</a>\n' for name in names)
     return f'<!doctype html>\n<meta name="viewport" content="width=device-width">\n<pre>\n{"".join(links)}</pre>\n'

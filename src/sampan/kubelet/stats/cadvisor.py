@@ -110,11 +110,11 @@ def processes(proc: Path = Path("/proc")) -> Iterator[dict[str, Any]]:
             yield process
 
 
-def _process(folder: Path, memory: int) -> dict[str, Any] | None:
+def _process(directory: Path, memory: int) -> dict[str, Any] | None:
     try:
-        stat = (folder / "stat").read_text()
-        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-        owner = folder.stat().st_uid
+        stat = (directory / "stat").read_text()
+        command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+        owner = directory.stat().st_uid
     except OSError:
         return None
     name, _, rest = stat.partition("(")[2].rpartition(")")
@@ -123,7 +123,7 @@ def _process(folder: Path, memory: int) -> dict[str, Any] | None:
     rss = int(words[21]) * os.sysconf("SC_PAGE_SIZE")
     return {
         "user": str(owner),
-        "pid": int(folder.name),
+        "pid": int(directory.name),
         "parent_pid": int(words[1]),
         "status": words[0],
         "running_time": f"{ticks:.2f}",

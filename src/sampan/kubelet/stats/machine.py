@@ -57,8 +57,8 @@ class MachineFigures:
 class Machine:
     """Reads current figures at every call. CPU usage is available from the second call on."""
 
-    def __init__(self, *, folder: Path, proc: Path = _PROC) -> None:
-        self._folder, self._proc = folder, proc
+    def __init__(self, *, directory: Path, proc: Path = _PROC) -> None:
+        self._directory, self._proc = directory, proc
         self._last: tuple[float, float] | None = None
         self._cores_used = 0.0
 
@@ -86,7 +86,7 @@ class Machine:
             processes=sum(name.isdecimal() for name in os.listdir(self._proc)),
             most_processes=self._number("sys/kernel/pid_max"),
             booted_at=float(stat.get("btime", ["0"])[0]),
-            root=file_system(self._folder),
+            root=file_system(self._directory),
             interfaces=interfaces(self._text("net/dev")),
         )
 
@@ -122,9 +122,9 @@ def _cpu_s(ticks: Sequence[str]) -> float:
     return busy / os.sysconf("SC_CLK_TCK")
 
 
-def file_system(folder: Path) -> FileSystem:
+def file_system(directory: Path) -> FileSystem:
     try:
-        status = os.statvfs(folder)
+        status = os.statvfs(directory)
     except OSError:
         return FileSystem()
     return FileSystem(

@@ -37,42 +37,42 @@ Payload = Mapping[str, File]
 """Files by path relative to the volume."""
 
 
-def write(folder: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
+def write(volume: Path, payload: Payload, *, now: float, set_owner: Callable[[], None]) -> bool:
     """Update the files. Return whether anything changed. `set_owner` is called before the new files become visible."""
     desired = {_checked(path): file for path, file in payload.items()}
-    before = _present(folder)
-    gone = _paths(before) - _with_parents(desired) if before is not None else set()
-    is_changed = before is None or bool(gone) or not _is_same(before, desired)
+    before = _current_directory(volume)
+    removed = _paths(before) - _with_parents(desired) if before is not None else set()
+    is_changed = before is None or bool(removed) or not _is_same(before, desired)
     if is_changed:
-        _put(folder, desired, now, set_owner)
+        _put(volume, desired, now, set_owner)
     for path, file in desired.items():
-        _link(folder, path.partition("/")[0], file.user)
-    for path in gone:
+        _link(volume, path.partition("/")[0], file.user)
+    for path in removed:
         if "/" not in path:
-            (folder / path).unlink()
+            (volume / path).unlink()
     if is_changed and before is not None:
         shutil.rmtree(before)
     return is_changed
 
 
-def _put(folder: Path, wanted: Mapping[str, File], now: float, set_owner: Callable[[], None]) -> None:
-    directory = _new_folder(folder, now)
+def _put(volume: Path, files: Mapping[str, File], now: float, set_owner: Callable[[], None]) -> None:
+    timestamped = _make_timestamped_directory(volume, now)
     try:
-        for path, file in wanted.items():
-            _write_file(directory / path, file)
+        for path, file in files.items():
+            _write_file(timestamped / path, file)
         set_owner()
-        (folder / _NEW).unlink(missing_ok=True)
-        (folder / _NEW).symlink_to(directory.name)
-        (folder / _NEW).rename(folder / _DATA)
+        (volume / _NEW).unlink(missing_ok=True)
+        (volume / _NEW).symlink_to(timestamped.name)
+        (volume / _NEW).rename(volume / _DATA)
     except BaseException:
-        shutil.rmtree(directory)
+        shutil.rmtree(timestamped)
         raise
 
 
-def _new_folder(folder: Path, now: float) -> Path:
+def _make_timestamped_directory(volume: Path, now: float) -> Path:
     stamp = datetime.fromtimestamp(now, UTC).strftime("..%Y_%m_%d_%H_%M_%S.")
     while True:
-        directory = folder / f"{stamp}{_CHANCE.randrange(1 << 32)}"
+        directory = volume / f"{stamp}{_CHANCE.randrange(1 << 32)}"
         try:
             directory.mkdir()
         except FileExistsError:
@@ -101,26 +101,26 @@ def _write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _link(folder: Path, name: str, user: int | None) -> None:
-    link = folder / name
+def _link(volume: Path, name: str, user: int | None) -> None:
+    link = volume / name
     if not link.is_symlink():
         link.symlink_to(f"{_DATA}/{name}")
         if user is not None:
             os.lchown(link, user, -1)
 
 
-def _present(folder: Path) -> Path | None:
+def _current_directory(volume: Path) -> Path | None:
     try:
-        directory = folder / os.readlink(folder / _DATA)
+        directory = volume / os.readlink(volume / _DATA)
     except FileNotFoundError:
         return None
     return directory if directory.is_dir() else None
 
 
-def _paths(folder: Path) -> set[str]:
+def _paths(directory: Path) -> set[str]:
     paths = set()
-    for parent, directories, files in os.walk(folder):
-        inside = os.path.relpath(parent, folder)
+    for parent, directories, files in os.walk(directory):
+        inside = os.path.relpath(parent, directory)
         paths |= {name if inside == "." else f"{inside}/{name}" for name in (*directories, *files)}
     return paths
 

@@ -69,7 +69,7 @@ class ContainerMounts:
         where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
         try:
             if not (ready.path / subpath).exists():
-                subpaths.make_folder(ready.path, subpath)
+                subpaths.make_directory(ready.path, subpath)
         except (OSError, UnsafeSubpath) as error:
             raise _fault(f"failed to create {where.format(' directory')}") from error
         try:

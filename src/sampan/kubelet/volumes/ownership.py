@@ -18,13 +18,13 @@ ON_ROOT_MISMATCH = "OnRootMismatch"
 _WRITE, _READ, _ENTER = 0o660, 0o440, 0o110
 
 
-def give_to_group(folder: Path, group: int | None, *, is_read_only: bool, policy: str | None = None) -> None:
+def give_to_group(volume: Path, group: int | None, *, is_read_only: bool, policy: str | None = None) -> None:
     """Change group and permissions of all files. With the policy OnRootMismatch, only if those of the volume's root
     differ.
     """
-    if group is None or (policy == ON_ROOT_MISMATCH and _is_fit(folder, group, is_read_only)):
+    if group is None or (policy == ON_ROOT_MISMATCH and _is_fit(volume, group, is_read_only)):
         return
-    with opened_root(folder) as root:
+    with opened_root(volume) as root:
         visited, pending = list[str](), [""]
         while pending:
             visited.append(path := pending.pop())
@@ -91,9 +91,9 @@ def _mask(mode: int, is_read_only: bool) -> int:
     return mask | _ENTER | stat.S_ISGID if stat.S_ISDIR(mode) else mask
 
 
-def _is_fit(folder: Path, group: int, is_read_only: bool) -> bool:
+def _is_fit(volume: Path, group: int, is_read_only: bool) -> bool:
     try:
-        status = folder.stat()
+        status = volume.stat()
     except OSError:
         return False
     required = (_READ if is_read_only else _WRITE) | _ENTER | stat.S_ISGID

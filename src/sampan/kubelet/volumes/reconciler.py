@@ -181,16 +181,16 @@ class Reconciler:
             )
 
 
-def remove_empty(folder: Path, top: Path) -> None:
+def remove_empty(directory: Path, top: Path) -> None:
     """Remove the directory and its parents up to but not including `top`, as long as they are empty."""
-    while folder != top and top in folder.parents:
+    while directory != top and top in directory.parents:
         try:
-            folder.rmdir()
+            directory.rmdir()
         except FileNotFoundError:
             pass
         except OSError:
             return
-        folder = folder.parent
+        directory = directory.parent
 
 
 def _group(spec: Spec) -> int | None:

@@ -45,14 +45,14 @@ def measure(name: str, path: Path, *, is_whole: bool, claim: str = "") -> Volume
     )
 
 
-def disk_usage(folder: Path) -> tuple[int, int]:
+def disk_usage(directory: Path) -> tuple[int, int]:
     """Return bytes on disk and number of files. Other file systems mounted below are excluded, hard links count
     once.
     """
-    top = os.lstat(folder)
+    top = os.lstat(directory)
     inodes: set[int] = set()
     total, count = top.st_blocks * _BLOCK, 1
-    for entry in trees.entries(folder):
+    for entry in trees.entries(directory):
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:

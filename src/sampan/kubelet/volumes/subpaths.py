@@ -22,7 +22,7 @@ class UnsafeSubpath(Exception):
     """The path leads out of the volume, or changes while it is being resolved."""
 
 
-def make_folder(volume: Path, subpath: str) -> None:
+def make_directory(volume: Path, subpath: str) -> None:
     """Create the missing directories of the subpath, with the permissions of the volume's root."""
     base = volume.resolve(strict=True)
     mode = stat.S_IMODE(base.stat().st_mode)
@@ -78,22 +78,22 @@ def bind(mounter: Mounter, volume: Path, subpath: str, target: Path) -> Path:
             if _is_same(os.stat(f"/proc/self/fd/{descriptor}"), os.lstat(target)):
                 return target
             mounter.unmount(target)
-        _make_target(target, is_folder=stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        _make_target(target, is_directory=stat.S_ISDIR(os.fstat(descriptor).st_mode))
         mounter.bind(f"/proc/{os.getpid()}/fd/{descriptor}", target)
     return target
 
 
-def clean(mounter: Mounter, folder: Path) -> None:
+def clean(mounter: Mounter, directory: Path) -> None:
     """Unmount and remove all subpaths below a directory, which is that of a pod or of one of its volumes."""
-    if not folder.is_dir():
+    if not directory.is_dir():
         return
-    _clean_level(mounter, folder)
-    folder.rmdir()
+    _clean_level(mounter, directory)
+    directory.rmdir()
 
 
-def _clean_level(mounter: Mounter, folder: Path) -> None:
+def _clean_level(mounter: Mounter, directory: Path) -> None:
     """Remove one level. Each entry is unmounted before it is entered."""
-    for path in folder.iterdir():
+    for path in directory.iterdir():
         mounter.unmount(path)
         if path.is_dir() and not path.is_symlink():
             _clean_level(mounter, path)
@@ -102,11 +102,11 @@ def _clean_level(mounter: Mounter, folder: Path) -> None:
             path.unlink()
 
 
-def _make_target(target: Path, *, is_folder: bool) -> None:
+def _make_target(target: Path, *, is_directory: bool) -> None:
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-    if target.is_dir() != is_folder and target.exists():
+    if target.is_dir() != is_directory and target.exists():
         target.rmdir() if target.is_dir() else target.unlink()
-    if is_folder:
+    if is_directory:
         target.mkdir(mode=0o750, exist_ok=True)
     else:
         target.touch(mode=0o640)

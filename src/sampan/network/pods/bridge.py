@@ -36,13 +36,13 @@ CHECK_S = 60.0
 class BridgeNetwork:
     """A `PodNetwork` that connects pods with a Linux bridge.
 
-    Entering the context takes over the network of a previous run and removes what deleted pods left behind. `folder` is
-    the node's own directory. A single thread applies all changes to the machine in the order of the calls.
+    Entering the context takes over the network of a previous run and removes what deleted pods left behind. `directory`
+    is the node's own directory. A single thread applies all changes to the machine in the order of the calls.
     """
 
-    def __init__(self, *, folder: Path, config: BridgeConfig, clock: Clock) -> None:
+    def __init__(self, *, directory: Path, config: BridgeConfig, clock: Clock) -> None:
         self._config, self._clock = config, clock
-        self._records = Records(folder)
+        self._records = Records(directory)
         self._pods: dict[str, PodRecord] = {}
         """Records are replaced, never changed in place, as the thread reads them too."""
         self._pool = AddressPool(())
@@ -50,7 +50,7 @@ class BridgeNetwork:
         self._earlier: tuple[Network, ...] = ()
         """Former pod CIDRs from which pods may still have addresses."""
         self._machine = Machine(
-            config=config, owner=f"sampan {folder}", networks=self._networks, elements=self._elements
+            config=config, owner=f"sampan {directory}", networks=self._networks, elements=self._elements
         )
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pod-network")
 

@@ -30,8 +30,8 @@ from sampan.network.pods.portmap_rest import clear_portmap
 
 log = logging.getLogger(__name__)
 
-CONFIG_FOLDER = Path("/etc/cni/net.d")
-PLUGIN_FOLDERS = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
+CONFIG_DIRECTORY = Path("/etc/cni/net.d")
+PLUGIN_DIRECTORIES = (Path("/opt/cni/bin"), Path("/usr/lib/cni"), Path("/usr/libexec/cni"))
 PLUGINS = ("bridge", "host-local", "loopback", "portmap")
 _VERSION = "1.0.0"
 _PREFIX = "10-sampan-"
@@ -62,15 +62,15 @@ def conflist(config: BridgeConfig, networks: Sequence[Network], state: Path, mtu
     return {"cniVersion": _VERSION, "name": f"sampan-{config.bridge}", "plugins": [bridge, ports]}
 
 
-def missing_plugins(folders: Sequence[Path] = PLUGIN_FOLDERS) -> list[str]:
-    return [name for name in PLUGINS if not any(os.access(directory / name, os.X_OK) for directory in folders)]
+def missing_plugins(directories: Sequence[Path] = PLUGIN_DIRECTORIES) -> list[str]:
+    return [name for name in PLUGINS if not any(os.access(directory / name, os.X_OK) for directory in directories)]
 
 
 class CniNetwork:
     """The network of a runtime that uses CNI plug-ins.
 
-    `folder` is the runtime's directory of CNI configuration, `plugin_folders` its plug-in directories. If another
-    network is configured there, it is left alone and connects the pods.
+    `directory` is the runtime's directory of CNI configuration, `plugin_directories` its plug-in directories. If
+    another network is configured there, it is left alone and connects the pods.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class CniNetwork:
         *,
         config: BridgeConfig,
         state: Path,
-        folder: Path | None = None,
-        plugin_folders: Sequence[Path] = (),
+        directory: Path | None = None,
+        plugin_directories: Sequence[Path] = (),
     ) -> None:
         self._config, self._state = config, state
-        self._folder, self._plugins = folder or CONFIG_FOLDER, list(plugin_folders) or PLUGIN_FOLDERS
+        self._directory, self._plugins = directory or CONFIG_DIRECTORY, list(plugin_directories) or PLUGIN_DIRECTORIES
 
     @property
     def file(self) -> Path:
-        return self._folder / f"{_PREFIX}{self._config.bridge}.conflist"
+        return self._directory / f"{_PREFIX}{self._config.bridge}.conflist"
 
     async def apply(self, cidrs: Sequence[str]) -> None:
         """Configure the pod CIDRs, from which pods created from now on get their addresses."""
@@ -124,7 +124,7 @@ class CniNetwork:
 
         Raise an error if another Sampan node uses this runtime, which has only one network.
         """
-        files = sorted(self._folder.iterdir()) if self._folder.is_dir() else []
+        files = sorted(self._directory.iterdir()) if self._directory.is_dir() else []
         for file in files:
             if file == self.file or file.suffix not in _ENDINGS:
                 continue
@@ -145,7 +145,7 @@ class CniNetwork:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2)
         if self.file.exists() and self.file.read_bytes() == text:
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(parents=True, exist_ok=True)
         new = self.file.with_suffix(".new")  # Runtimes ignore files with this extension.
         new.write_bytes(text)
         os.replace(new, self.file)
@@ -170,10 +170,12 @@ def _is_left(file: Path) -> bool:
     return not Path(state).parent.exists()
 
 
-def _lacking_plugins(missing: Sequence[str], folders: Sequence[Path]) -> str:
-    searched = ", ".join(map(str, folders))
+def _lacking_plugins(missing: Sequence[str], directories: Sequence[Path]) -> str:
+    searched = ", ".join(map(str, directories))
     elsewhere = [
-        directory for directory in PLUGIN_FOLDERS if directory not in folders and not missing_plugins([directory])
+        directory
+        for directory in PLUGIN_DIRECTORIES
+        if directory not in directories and not missing_plugins([directory])
     ]
     if elsewhere:
         message = f"the engine looks for CNI plug-ins in {searched}, and they are in {elsewhere[0]}"

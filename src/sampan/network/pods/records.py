@@ -32,14 +32,14 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Records:
     """The record files. A record is written before anything is created, and removed after everything is deleted."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def load(self) -> list[PodRecord]:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for partial in self._folder.glob("*.new"):
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for partial in self._directory.glob("*.new"):
             partial.unlink()
-        records = (self._read(file) for file in sorted(self._folder.glob("*.json")))
+        records = (self._read(file) for file in sorted(self._directory.glob("*.json")))
         return [record for record in records if record is not None]
 
     def _read(self, file: Path) -> PodRecord | None:
@@ -59,7 +59,7 @@ class Records:
         self._file(uid).unlink(missing_ok=True)
 
     def _file(self, uid: str) -> Path:
-        return self._folder / f"{quote(uid, safe='')}.json"
+        return self._directory / f"{quote(uid, safe='')}.json"
 
 
 def asked_ports(ports: Sequence[PortMapping]) -> tuple[HostPort, ...]:

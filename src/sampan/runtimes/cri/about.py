@@ -19,9 +19,9 @@ _FAULTS = {NETWORK_READY: "container runtime network not ready", RUNTIME_READY: 
 class CriSetting:
     """Settings of the engine, which its administrator has chosen; None or empty if the engine does not report them."""
 
-    network_folder: Path | None = None
+    network_directory: Path | None = None
     """The directory in which the engine looks for its CNI configuration."""
-    plugin_folders: Sequence[Path] = ()
+    plugin_directories: Sequence[Path] = ()
     has_systemd_groups: bool = False
 
 
@@ -59,8 +59,8 @@ def setting(info: Mapping[str, str], *, has_systemd: bool | None) -> CriSetting:
     if has_systemd is None:
         has_systemd = bool((usual.get("options") or {}).get("SystemdCgroup"))
     return CriSetting(
-        network_folder=Path(config_directory) if config_directory else None,
-        plugin_folders=tuple(Path(directory) for directory in network.get("PluginDirs") or ()),
+        network_directory=Path(config_directory) if config_directory else None,
+        plugin_directories=tuple(Path(directory) for directory in network.get("PluginDirs") or ()),
         has_systemd_groups=has_systemd,
     )
 

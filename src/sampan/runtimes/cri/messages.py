@@ -25,7 +25,7 @@ def sandbox_message(config: SandboxConfig, attempt: int, node: str) -> Any:
     message = cri.PodSandboxConfig(
         metadata=about,
         hostname=config.hostname,
-        log_directory=str(config.log_folder),
+        log_directory=str(config.log_directory),
         port_mappings=[
             cri.PortMapping(
                 protocol=port.protocol or "TCP",
@@ -72,7 +72,7 @@ def container_message(config: ContainerConfig, sandbox: SandboxConfig, node: str
         image=cri.ImageSpec(image=config.image_ref or config.image, user_specified_image=config.image),
         command=config.command,
         args=config.args,
-        working_dir=config.working_folder,
+        working_dir=config.working_directory,
         envs=[cri.KeyValue(key=name, value=value) for name, value in config.env],
         mounts=[_mount(item) for item in config.mounts],
         devices=[
@@ -82,7 +82,7 @@ def container_message(config: ContainerConfig, sandbox: SandboxConfig, node: str
         CDI_devices=[cri.CDIDevice(name=item) for item in config.cdi_devices],
         labels=container_labels(config, sandbox, node),
         annotations=dict(config.annotations),
-        log_path=os.path.relpath(config.log_path, sandbox.log_folder),
+        log_path=os.path.relpath(config.log_path, sandbox.log_directory),
         stdin=config.has_stdin,
         stdin_once=config.closes_stdin,
         tty=config.has_tty,

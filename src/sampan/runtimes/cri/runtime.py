@@ -50,7 +50,7 @@ class CriRuntime(EngineRuntime):
         self,
         *,
         endpoint: str,
-        folder: Path,
+        directory: Path,
         node: str,
         clock: Clock,
         told: Told,
@@ -58,7 +58,7 @@ class CriRuntime(EngineRuntime):
         network: EngineNetwork | None = None,
         relist_s: float = _RELIST_S,
     ) -> None:
-        super().__init__(folder=folder, node=node, clock=clock, told=told, supply=supply)
+        super().__init__(directory=directory, node=node, clock=clock, told=told, supply=supply)
         self._endpoint, self._network, self._relist_s = endpoint, network, relist_s
         self.name, self.version = "cri", ""
         self._setting = about.CriSetting()
@@ -132,7 +132,7 @@ class CriRuntime(EngineRuntime):
             cgroup_parent=slices.group_parent(config, is_systemd=self._setting.has_systemd_groups),
         )
         self._configs.keep(config)
-        config.log_folder.mkdir(parents=True, exist_ok=True)
+        config.log_directory.mkdir(parents=True, exist_ok=True)
         try:
             await self._make_sandbox(config)
         finally:

@@ -71,7 +71,7 @@ def container_body(
         "Entrypoint": list(config.command) or None,
         "Cmd": list(config.args) or None,
         "Env": [f"{name}={value}" for name, value in config.env],
-        "WorkingDir": config.working_folder,
+        "WorkingDir": config.working_directory,
         "User": _user(config.security),
         "Labels": {**labels.container_labels(config, sandbox, node), **about},
         "Tty": config.has_tty,

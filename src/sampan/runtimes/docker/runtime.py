@@ -45,7 +45,7 @@ class DockerRuntime(EngineRuntime):
         self,
         *,
         socket: str,
-        folder: Path,
+        directory: Path,
         node: str,
         clock: Clock,
         told: Told,
@@ -54,7 +54,7 @@ class DockerRuntime(EngineRuntime):
         own_network: str = "bridge",
         pause_image: str = pause.NAME,
     ) -> None:
-        super().__init__(folder=folder, node=node, clock=clock, told=told, supply=supply)
+        super().__init__(directory=directory, node=node, clock=clock, told=told, supply=supply)
         self._socket, self._network, self._own_network = socket, network, own_network
         self._pause_image = pause_image
         self._table = PodTable(self.name)
@@ -166,7 +166,7 @@ class DockerRuntime(EngineRuntime):
             path.write_text(resolv_conf(config.dns))
 
     def _resolver(self, uid: str) -> Path:
-        return self._folder / "resolvers" / uid
+        return self._directory / "resolvers" / uid
 
     async def _end_sandboxes(self, uid: str, pod: SeenPod) -> None:
         for container in pod.containers:

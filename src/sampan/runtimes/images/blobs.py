@@ -38,13 +38,13 @@ class BlobWriter:
 
 
 class BlobStore:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def path(self, digest: str) -> Path:
         if not is_digest(digest):
             raise BadImage(f"{digest!r} is not a digest that is known here (sha256:…)")
-        return self._folder / "sha256" / digest.removeprefix("sha256:")
+        return self._directory / "sha256" / digest.removeprefix("sha256:")
 
     def has(self, digest: str) -> bool:
         return self.path(digest).exists()
@@ -63,7 +63,7 @@ class BlobStore:
     @contextmanager
     def writer(self, expected: str = "", *, size: int | None = None) -> Iterator[BlobWriter]:
         """Store the content that is written within the block, or raise BadImage if its digest is not `expected`."""
-        directory = self._folder / "sha256"
+        directory = self._directory / "sha256"
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as file:
             try:
@@ -90,7 +90,7 @@ class BlobStore:
         return writer.digest
 
     def digests(self) -> Iterator[str]:
-        directory = self._folder / "sha256"
+        directory = self._directory / "sha256"
         names = os.listdir(directory) if directory.exists() else []
         return (f"sha256:{name}" for name in names if not name.startswith("."))
 

@@ -36,7 +36,7 @@ ID = "sampan.local/host@own"
 PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PROGRAMS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-_FOLDERS = {
+_DIRECTORIES = {
     **dict.fromkeys(("dev", "etc", "home", "mnt", "opt", "proc", "run", "srv", "sys", "usr", "var", "var/lib"), 0o755),
     **dict.fromkeys(("var/cache", "var/log", "var/run"), 0o755),
     **dict.fromkeys(("tmp", "var/tmp"), 0o1777),
@@ -134,21 +134,21 @@ def _layer(root: HostRoot) -> bytes:
     return out.getvalue()
 
 
-def host_root(folder: Path, machine: Path = Path("/")) -> HostRoot:
-    """Return the root in `folder`, creating it if the machine has changed since the last call. An existing base is
+def host_root(directory: Path, machine: Path = Path("/")) -> HostRoot:
+    """Return the root in `directory`, creating it if the machine has changed since the last call. An existing base is
     never changed, as containers may use it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".new-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=directory, prefix=".new-"))
     try:
         scratch.chmod(0o755)
         _fill(scratch, machine)
-        base = folder / _digest(scratch)
+        base = directory / _digest(scratch)
         if not base.exists():
             scratch.rename(base)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     own = [name for name in _PROGRAMS if (machine / name).is_dir() and not (machine / name).is_symlink()]
-    return HostRoot(base, [Shown(machine / name, f"/{name}", folder / "layers") for name in ("usr", *own)])
+    return HostRoot(base, [Shown(machine / name, f"/{name}", directory / "layers") for name in ("usr", *own)])
 
 
 _OTHERS = stat.S_IROTH | stat.S_IXOTH
@@ -195,15 +195,15 @@ def _private(top: Path) -> Iterator[tuple[str, bool]]:
                     yield (f"{parent}/{entry.name}" if parent else entry.name), is_directory
 
 
-def _kept(folder: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
+def _kept(directory: Path, directories: Sequence[tuple[str, int]], hidden: Mapping[str, bool]) -> Path:
     """Return a layer with these directories that hides the `hidden` entries. It is named after its content and never
     changed, as containers may use it."""
     text = repr((directories, sorted(hidden.items()))).encode("utf-8", "surrogateescape")
-    layer = folder / hashlib.sha256(text).hexdigest()[:16]
+    layer = directory / hashlib.sha256(text).hexdigest()[:16]
     if layer.exists():
         return layer
-    folder.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".new-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=directory, prefix=".new-"))
     try:
         scratch.chmod(0o755)
         for path, mode in directories:
@@ -240,7 +240,7 @@ def _digest(root: Path) -> str:
 
 
 def _fill(root: Path, machine: Path) -> None:
-    for name, mode in _FOLDERS.items():
+    for name, mode in _DIRECTORIES.items():
         (root / name).mkdir(parents=True, exist_ok=True)
         (root / name).chmod(mode)
     for name in _PROGRAMS:
@@ -273,6 +273,6 @@ def _copy(source: Path, target: Path) -> None:
         target.chmod(stat.S_IMODE(about.st_mode) & 0o755)
 
 
-def _names(folder: Path) -> Iterator[str]:
+def _names(directory: Path) -> Iterator[str]:
     """Yield the names to copy, without private keys, which some systems store beside certificates."""
-    return (name for name in sorted(os.listdir(folder)) if name != "private" and not name.endswith(".key"))
+    return (name for name in sorted(os.listdir(directory)) if name != "private" and not name.endswith(".key"))

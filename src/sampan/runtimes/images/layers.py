@@ -64,11 +64,11 @@ class LayerStore:
     the store, as layers may contain set-user-ID programs.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def path(self, diff_id: str) -> Path:
-        return self._folder / _hex(diff_id)
+        return self._directory / _hex(diff_id)
 
     def has(self, diff_id: str) -> bool:
         return self.path(diff_id).is_dir()
@@ -86,8 +86,8 @@ class LayerStore:
         target = self.path(diff_id)
         if self.is_unpacked(diff_id, blob_digest=blob_digest):
             return target
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._folder.chmod(0o700)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.chmod(0o700)
         if target.is_dir():
             _verify(diff_id_of(blob), diff_id)
         else:
@@ -96,7 +96,7 @@ class LayerStore:
         return target
 
     def _unpack(self, blob: Path, diff_id: str, target: Path) -> None:
-        scratch = Path(tempfile.mkdtemp(dir=self._folder, prefix=".new-"))
+        scratch = Path(tempfile.mkdtemp(dir=self._directory, prefix=".new-"))
         try:
             scratch.chmod(0o755)
             with _plain(blob) as stream, opened_root(scratch) as root:
@@ -113,30 +113,30 @@ class LayerStore:
 
     def keep_only(self, diff_ids: Collection[str], blobs: Collection[str]) -> None:
         """Remove the layers that no image uses, and the notes on blobs that are gone."""
-        names = os.listdir(self._folder) if self._folder.exists() else []
+        names = os.listdir(self._directory) if self._directory.exists() else []
         kept = {_hex(diff_id) for diff_id in diff_ids if is_digest(diff_id)}
         for name in names:
             if name.startswith(".") or name.endswith(".json") or name in kept:
                 continue
             with contextlib.suppress(OSError):
-                trees.remove_tree(self._folder / name)
-            (self._folder / f"{name}.json").unlink(missing_ok=True)
-        blob_directory = self._folder / ".blobs"
+                trees.remove_tree(self._directory / name)
+            (self._directory / f"{name}.json").unlink(missing_ok=True)
+        blob_directory = self._directory / ".blobs"
         for name in os.listdir(blob_directory) if blob_directory.exists() else ():
             if f"sha256:{name}" not in blobs and not name.startswith("."):
                 (blob_directory / name).unlink(missing_ok=True)
 
     def _is_known(self, blob_digest: str, diff_id: str) -> bool:
         try:
-            return (self._folder / ".blobs" / _hex(blob_digest)).read_text() == diff_id
+            return (self._directory / ".blobs" / _hex(blob_digest)).read_text() == diff_id
         except OSError:
             return False
 
     def _note(self, blob_digest: str, diff_id: str) -> None:
-        _write_durably(self._folder / ".blobs" / _hex(blob_digest), diff_id.encode())
+        _write_durably(self._directory / ".blobs" / _hex(blob_digest), diff_id.encode())
 
     def _notes(self, diff_id: str) -> Path:
-        return self._folder / f"{_hex(diff_id)}.json"
+        return self._directory / f"{_hex(diff_id)}.json"
 
 
 def _hex(digest: str) -> str:

@@ -68,10 +68,10 @@ class Image:
 class ImageStore:
     """Images on disk. Layers are unpacked when a container first needs them, and shared by all containers."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.blobs = BlobStore(folder / "blobs")
-        self._layers = LayerStore(folder / "layers")
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.blobs = BlobStore(directory / "blobs")
+        self._layers = LayerStore(directory / "layers")
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ class ImageStore:
 
     @property
     def _file(self) -> Path:
-        return self._folder / "images.json"
+        return self._directory / "images.json"
 
     def _read(self) -> _Table:
         try:
@@ -218,15 +218,15 @@ class ImageStore:
     @contextmanager
     def _changing(self) -> Iterator[_Table]:
         """Lock the table against other processes, and write it unless the block raises an exception."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o711)
-        with open(self._folder / "lock", "w") as lock:
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o711)
+        with open(self._directory / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             table = self._read()
             yield table
             self._write(table)
 
     def _write(self, table: _Table) -> None:
-        with tempfile.NamedTemporaryFile(dir=self._folder, prefix=".images-", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=self._directory, prefix=".images-", delete=False) as file:
             file.write(msgspec.json.encode(table))
             file.flush()
             os.fsync(file.fileno())

@@ -15,17 +15,17 @@ from sampan.runtimes.images.store import ImageStore, ImageUnknown
 
 
 class Supply:
-    """Supplies images and mounts to engines. `folder` is the directory of the node."""
+    """Supplies images and mounts to engines. `directory` is the directory of the node."""
 
-    def __init__(self, *, folder: Path, store: ImageStore | None = None) -> None:
-        self._folder, self._store = folder, store
+    def __init__(self, *, directory: Path, store: ImageStore | None = None) -> None:
+        self._directory, self._store = directory, store
         self._host: host.HostRoot | None = None
         self._making = threading.Lock()
 
     def host(self) -> host.HostRoot:
         with self._making:  # several threads may call this at the same time
             if self._host is None:
-                self._host = host.host_root(self._folder / "host")
+                self._host = host.host_root(self._directory / "host")
             return self._host
 
     def find(self, name: str) -> Bundle | None:
@@ -43,7 +43,7 @@ class Supply:
         programs, and empty directories that hide those which are private by custom."""
         if not host.is_host(image):
             return ()
-        empty = self._folder / "host" / "empty"
+        empty = self._directory / "host" / "empty"
         empty.mkdir(parents=True, exist_ok=True, mode=0o755)
         shown = self.host().shown
         shown_mounts = [

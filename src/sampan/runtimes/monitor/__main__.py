@@ -14,13 +14,13 @@ from sampan.runtimes.monitor.server import Monitor
 SOCKET, LOCK, LOG = "monitor.sock", "monitor.lock", "monitor.log"
 
 
-def main(folder: str) -> None:
-    lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+def main(directory: str) -> None:
+    lock = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return  # another monitor holds the lock
-    path = os.path.join(folder, SOCKET)
+    path = os.path.join(directory, SOCKET)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

@@ -30,10 +30,10 @@ class MonitorError(RuntimeFailure):
 
 
 class MonitorClient:
-    """A client of the monitor in `folder`, the directory with the monitor's socket; each node has its own."""
+    """A client of the monitor in `directory`, the directory with the monitor's socket; each node has its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._starting = asyncio.Lock()
 
     async def ensure(self) -> None:
@@ -116,7 +116,7 @@ class MonitorClient:
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect through /proc/self/fd, as the path of a Unix socket is limited to about 100 bytes."""
         try:
-            directory = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
             raise MonitorError(f"there is no monitor: {error.strerror}") from None
         try:
@@ -127,9 +127,9 @@ class MonitorClient:
             os.close(directory)
 
     async def _start(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-E", "-m", "sampan.runtimes.monitor", str(self._folder)),
+            *(sys.executable, "-E", "-m", "sampan.runtimes.monitor", str(self._directory)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -137,7 +137,7 @@ class MonitorClient:
         _, err = await process.communicate()
         if process.returncode:
             message = err.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise MonitorError(f"the monitor cannot be started: {''.join(message)} (see {self._folder / LOG})")
+            raise MonitorError(f"the monitor cannot be started: {''.join(message)} (see {self._directory / LOG})")
 
 
 class MonitorStream:

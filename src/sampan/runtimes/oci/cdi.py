@@ -18,7 +18,7 @@ from sampan.runtimes.safe_paths import read_file
 
 log = logging.getLogger(__name__)
 
-FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
+DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Directories with CDI specifications in ascending order of priority."""
 _HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 _MOST_BYTES = 4 << 20
@@ -37,10 +37,10 @@ class Described:
     own: Edits
 
 
-def edits(names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> list[Edits]:
+def edits(names: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> list[Edits]:
     """Return the edits for the named devices, with the edits common to a file only once. Raise RuntimeFailure if a
     device is unknown, or defined by several files of the same priority."""
-    devices = _known(folders)
+    devices = _known(directories)
     missing = [name for name in names if len(devices.get(name, ())) != 1]
     if missing:
         message = f"CDI device injection failed: unresolvable CDI devices {', '.join(missing)}"
@@ -55,9 +55,9 @@ def edits(names: Sequence[str], folders: Sequence[Path] = FOLDERS) -> list[Edits
     return changes
 
 
-def _known(folders: Sequence[Path]) -> dict[str, list[Described]]:
+def _known(directories: Sequence[Path]) -> dict[str, list[Described]]:
     devices: dict[str, list[Described]] = {}
-    for rank, directory in enumerate(folders):
+    for rank, directory in enumerate(directories):
         for file in _files(directory):
             for name, device in _read(file, rank):
                 others = devices.setdefault(name, [])
@@ -66,9 +66,9 @@ def _known(folders: Sequence[Path]) -> dict[str, list[Described]]:
     return devices
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(directory: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if path.is_file())
+        return sorted(path for path in directory.iterdir() if path.is_file())
     except OSError:
         return []
 

@@ -55,16 +55,16 @@ def remove(cgroup: str) -> None:
                 os.rmdir(child)
 
 
-def _usage_2(folder: Path) -> GroupUsage:
-    memory = _pairs(folder / "memory.stat")
-    used = _number(folder / "memory.current")
+def _usage_2(directory: Path) -> GroupUsage:
+    memory = _pairs(directory / "memory.stat")
+    used = _number(directory / "memory.current")
     return GroupUsage(
-        cpu_s=_pairs(folder / "cpu.stat").get("usage_usec", 0) / 1e6,
+        cpu_s=_pairs(directory / "cpu.stat").get("usage_usec", 0) / 1e6,
         memory_bytes=max(used - memory.get("inactive_file", 0), 0),
         rss_bytes=memory.get("anon", 0),
         page_faults=memory.get("pgfault", 0),
         major_page_faults=memory.get("pgmajfault", 0),
-        processes=_number(folder / "pids.current"),
+        processes=_number(directory / "pids.current"),
     )
 
 

@@ -17,17 +17,18 @@ from sampan.runtimes.streams import ProcessStream
 
 
 class OciCommands:
-    """Starts commands in containers. `folder` is the directory of the node; console sockets are created there because
-    the path of a Unix socket must be short."""
+    """Starts commands in containers. `directory` is the directory of the node; console sockets are created there
+    because the path of a Unix socket must be short.
+    """
 
-    def __init__(self, *, folder: Path, records: Records, monitor: MonitorClient) -> None:
-        self._folder, self._records, self._monitor = folder, records, monitor
+    def __init__(self, *, directory: Path, records: Records, monitor: MonitorClient) -> None:
+        self._directory, self._records, self._monitor = directory, records, monitor
 
     async def exec(
         self,
         binary: OciBinary,
         id: str,
-        folder: Path,
+        directory: Path,
         command: Sequence[str],
         *,
         process: Mapping[str, Any] | None,
@@ -36,8 +37,8 @@ class OciCommands:
     ) -> ProcessStream:
         """Start a command in the container with that id and directory. `process` is the OCI process of the container,
         or None if it has to be read from the container's config.json."""
-        process = process or msgspec.json.decode((folder / "config.json").read_bytes())["process"]
-        scratch = folder / f"exec-{secrets.token_hex(8)}"
+        process = process or msgspec.json.decode((directory / "config.json").read_bytes())["process"]
+        scratch = directory / f"exec-{secrets.token_hex(8)}"
         scratch.mkdir()
         try:
             spec = {**process, "args": list(command), "terminal": has_tty}
@@ -54,7 +55,7 @@ class OciCommands:
         request: dict[str, Any] = {"stdin": has_stdin, "tty": has_tty, "pid_file": str(scratch / "pid")}
         words = ["exec", "--detach", "--pid-file", request["pid_file"], "--process", str(scratch / "process.json")]
         if has_tty:
-            request["console"] = str(self._folder / f"tty-{scratch.name}")
+            request["console"] = str(self._directory / f"tty-{scratch.name}")
             words += ["--tty", "--console-socket", request["console"]]
         argv = binary.argv(*words, id, log=scratch / "log")
         try:

@@ -16,17 +16,18 @@ Layers = Callable[[str], Sequence[Path]]
 """A function that returns the layers of the image with that name."""
 
 
-def mounted(mounts: Sequence[Mount], folder: Path, layers: Layers) -> list[Mount]:
-    """Return the mounts, with image volumes replaced by bind mounts of directories below `folder`. Raise RuntimeFailure
-    if the subPath does not exist in the image."""
+def mounted(mounts: Sequence[Mount], directory: Path, layers: Layers) -> list[Mount]:
+    """Return the mounts, with image volumes replaced by bind mounts of directories below `directory`. Raise
+    RuntimeFailure if the subPath does not exist in the image.
+    """
     return [
-        _mounted(mount, folder / f"volume-{number}", layers) if mount.image else mount
+        _mounted(mount, directory / f"volume-{number}", layers) if mount.image else mount
         for number, mount in enumerate(mounts)
     ]
 
 
-def _mounted(mount: Mount, folder: Path, layers: Layers) -> Mount:
-    root = rootfs.mount_layers(layers(mount.image), folder)
+def _mounted(mount: Mount, directory: Path, layers: Layers) -> Mount:
+    root = rootfs.mount_layers(layers(mount.image), directory)
     source = inside(root, mount.image_sub_path) if mount.image_sub_path else root
     if not source.exists():
         message = f"image sub path {mount.image_sub_path!r} of {mount.image!r} does not exist"

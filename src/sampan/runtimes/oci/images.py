@@ -77,19 +77,19 @@ class OciImages:
         except (ImageUnknown, BadImage):
             return True  # mount() raises the error
 
-    def mount(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> tuple[RunConfig, Path]:
+    def mount(self, record: ContainerRecord, config: ContainerConfig, directory: Path) -> tuple[RunConfig, Path]:
         """Mount the image's root file system, and return the image's run configuration and the mount point. The call
         blocks, so run it in a thread."""
         if host.is_host(config.image):
-            return host.CONFIG.run, rootfs.mount_host(self._supply.host(), folder)
+            return host.CONFIG.run, rootfs.mount_host(self._supply.host(), directory)
         try:
             image = self._store.get(config.image_ref or config.image)
         except ImageUnknown:
             image = self._store.get(config.image)
         record.image_digest = image.digest
-        return image.config.run, rootfs.mount_layers(self._store.lower_layers(image), folder)
+        return image.config.run, rootfs.mount_layers(self._store.lower_layers(image), directory)
 
-    def with_volumes(self, record: ContainerRecord, config: ContainerConfig, folder: Path) -> ContainerConfig:
+    def with_volumes(self, record: ContainerRecord, config: ContainerConfig, directory: Path) -> ContainerConfig:
         """Return the configuration with image volumes replaced by bind mounts. The call blocks, so run it in a
         thread."""
         if not any(mount.image for mount in config.mounts):
@@ -102,7 +102,7 @@ class OciImages:
             record.volume_digests.append(image.digest)
             return self._store.lower_layers(image)
 
-        return replace(config, mounts=image_volumes.mounted(config.mounts, folder, layers))
+        return replace(config, mounts=image_volumes.mounted(config.mounts, directory, layers))
 
 
 def _info(image: Image) -> ImageInfo:

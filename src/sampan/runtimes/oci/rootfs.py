@@ -19,30 +19,30 @@ _MOST_OPTIONS = 4095
 """The maximum length in bytes of the options that the kernel accepts for a mount."""
 
 
-def mount_layers(layers: Sequence[Path], folder: Path) -> Path:
-    """Mount the layers, lowest first, below a new writable layer in `folder`, and return the mount point."""
-    root = folder / "rootfs"
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)  # an image may contain set-user-ID programs, which other users of the machine must not reach
-    _overlay(layers, folder / "upper", folder / "work", root)
+def mount_layers(layers: Sequence[Path], directory: Path) -> Path:
+    """Mount the layers, lowest first, below a new writable layer in `directory`, and return the mount point."""
+    root = directory / "rootfs"
+    directory.mkdir(parents=True, exist_ok=True)
+    directory.chmod(0o700)  # an image may contain set-user-ID programs, which other users of the machine must not reach
+    _overlay(layers, directory / "upper", directory / "work", root)
     return root
 
 
-def mount_host(host: HostRoot, folder: Path) -> Path:
+def mount_host(host: HostRoot, directory: Path) -> Path:
     """Mount the host image, whose directories are separate overlay mounts of the machine's directories."""
-    root = mount_layers([host.base], folder)
+    root = mount_layers([host.base], directory)
     for shown in host.shown:
-        _mount_shown(host, shown, folder, root)
+        _mount_shown(host, shown, directory, root)
     return root
 
 
-def _mount_shown(host: HostRoot, shown: Shown, folder: Path, root: Path) -> None:
+def _mount_shown(host: HostRoot, shown: Shown, directory: Path, root: Path) -> None:
     """Mount a directory of the machine, of which the container sees only the world-readable files. The layer above it
     contains nothing but directories owned by root, so that the container can create files in them."""
     name = shown.target.strip("/")
-    upper, work, target = folder / f"upper-{name}", folder / f"work-{name}", root / name
+    upper, work, target = directory / f"upper-{name}", directory / f"work-{name}", root / name
     try:
-        with _without_owners(shown.source, folder / f"lower-{name}", host.nobody) as lower:
+        with _without_owners(shown.source, directory / f"lower-{name}", host.nobody) as lower:
             _overlay([lower, shown.directories], upper, work, target)
     except (OSError, RuntimeFailure) as error:
         log.warning("%s cannot be mounted without owners (%s): private files are hidden by name", shown.source, error)
@@ -78,16 +78,16 @@ def _overlay(layers: Sequence[Path], upper: Path, work: Path, target: Path) -> N
         raise RuntimeFailure("CreateContainerError", f"the container's files cannot be mounted: {error}") from None
 
 
-def unmount_all(folder: Path) -> None:
+def unmount_all(directory: Path) -> None:
     """Unmount everything at and below the directory."""
-    for path in kernel.mounts_below(folder):
+    for path in kernel.mounts_below(directory):
         kernel.unmount(path)
 
 
-def written_bytes(folder: Path) -> tuple[int, int]:
+def written_bytes(directory: Path) -> tuple[int, int]:
     """Return the bytes and inodes of the container's writable layers."""
     size = count = 0
-    for upper in folder.glob("upper*"):
+    for upper in directory.glob("upper*"):
         count += 1
         for entry in trees.entries(upper):
             count += 1

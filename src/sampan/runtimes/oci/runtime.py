@@ -60,7 +60,7 @@ class OciRuntime(MonitoredRuntime):
     def __init__(
         self,
         *,
-        folder: Path,
+        directory: Path,
         images: ImageStore,
         network: PodNetwork,
         programs: Mapping[str, str],
@@ -68,13 +68,13 @@ class OciRuntime(MonitoredRuntime):
         told: Told,
         puller: Puller | None = None,
     ) -> None:
-        super().__init__(folder=folder, clock=clock, told=told)
+        super().__init__(directory=directory, clock=clock, told=told)
         self._network = network
-        self._images = OciImages(store=images, supply=Supply(folder=folder), puller=puller)
-        self._programs = {name: OciBinary(path, folder / "state" / name) for name, path in programs.items()}
+        self._images = OciImages(store=images, supply=Supply(directory=directory), puller=puller)
+        self._programs = {name: OciBinary(path, directory / "state" / name) for name, path in programs.items()}
         self._usual = next(iter(programs))
         self._usage = OciUsage(clock=clock)
-        self._commands = OciCommands(folder=folder, records=self._records, monitor=self._monitor)
+        self._commands = OciCommands(directory=directory, records=self._records, monitor=self._monitor)
 
     @property
     def version(self) -> str:
@@ -197,15 +197,15 @@ class OciRuntime(MonitoredRuntime):
         record.pid = await self._run(pod, record, config, directory)
         self._records.save_container(pod.sandbox.uid, record)
 
-    async def _run(self, pod: PodState, record: ContainerRecord, config: ContainerConfig, folder: Path) -> int:
+    async def _run(self, pod: PodState, record: ContainerRecord, config: ContainerConfig, directory: Path) -> int:
         """Create the container, whose first process waits until the container is started, and return its pid."""
-        log_file, pid_file = folder / "runtime.log", folder / "pid"
-        words = ("create", "--bundle", str(folder), "--pid-file", str(pid_file))
+        log_file, pid_file = directory / "runtime.log", directory / "pid"
+        words = ("create", "--bundle", str(directory), "--pid-file", str(pid_file))
         argv = self._program(pod).argv(*words, log=log_file)
-        request: dict[str, Any] = {"log": record.log_path, "exit": str(folder / "exit"), "pid_file": str(pid_file)}
+        request: dict[str, Any] = {"log": record.log_path, "exit": str(directory / "exit"), "pid_file": str(pid_file)}
         request |= {"stdin": config.has_stdin, "tty": config.has_tty, "stdin_once": config.closes_stdin}
         if config.has_tty:
-            request["console"] = str(self._folder / f"tty-{record.id[:12]}")
+            request["console"] = str(self._directory / f"tty-{record.id[:12]}")
             argv += ["--console-socket", request["console"]]
         try:
             return await self._monitor.run(record.id, [*argv, record.id], **request)

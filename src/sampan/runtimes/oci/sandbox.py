@@ -24,10 +24,10 @@ PAUSE = (
 """The command of the pause process: PID 1 of a shared PID namespace, which reaps orphaned processes."""
 
 
-async def make_namespaces(config: SandboxConfig, folder: Path) -> dict[str, str]:
+async def make_namespaces(config: SandboxConfig, directory: Path) -> dict[str, str]:
     """Create the network, IPC and UTS namespaces that the pod does not share with the node, and return their paths by
     the names of the OCI runtime specification."""
-    spaces = folder / "ns"
+    spaces = directory / "ns"
     spaces.mkdir(parents=True, exist_ok=True)
     kinds = _wanted(config)
     for kind in kinds:
@@ -63,9 +63,9 @@ async def _run(*argv: str) -> None:
         raise RuntimeFailure(_SANDBOX_FAILED, f"{argv[0]}: {err.decode('utf-8', 'replace').strip()}")
 
 
-def make_files(config: SandboxConfig, folder: Path, resolv_conf: str) -> list[Mount]:
+def make_files(config: SandboxConfig, directory: Path, resolv_conf: str) -> list[Mount]:
     """Create resolv.conf, hostname and /dev/shm, and return their mounts."""
-    files = folder / "files"
+    files = directory / "files"
     files.mkdir(parents=True, exist_ok=True)
     (files / "resolv.conf").write_text(resolv_conf)
     (files / "hostname").write_text(f"{config.hostname or os.uname().nodename}\n")
@@ -84,10 +84,10 @@ def _shared_memory(config: SandboxConfig, files: Path) -> Path:
     return path
 
 
-def mounted_in(folder: Path) -> dict[str, str]:
+def mounted_in(directory: Path) -> dict[str, str]:
     """Return the namespaces that are pinned in the directory."""
-    names = os.listdir(folder) if folder.exists() else []
-    return {name: str(folder / name) for name in names if os.path.ismount(folder / name)}
+    names = os.listdir(directory) if directory.exists() else []
+    return {name: str(directory / name) for name in names if os.path.ismount(directory / name)}
 
 
 async def process_space(pid: int) -> str:

@@ -66,7 +66,7 @@ def process(
         "user": {"uid": who.uid, "gid": who.gid, "additionalGids": list(who.groups)},
         "args": list(argv) or command(config, image),
         "env": environment(config, sandbox, image, who),
-        "cwd": config.working_folder or image.working_dir or "/",
+        "cwd": config.working_directory or image.working_dir or "/",
         "capabilities": {
             "bounding": _prefixed(allowed),
             "effective": _prefixed(held),

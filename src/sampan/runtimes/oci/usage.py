@@ -16,11 +16,12 @@ class OciUsage:
     def __init__(self, *, clock: Clock) -> None:
         self._clock, self._rates = clock, CpuRates()
 
-    def of_container(self, record: ContainerRecord, folder: Path) -> Usage:
-        """Return the usage of a container. `folder` is the directory of the container. The call blocks, so run it in a
-        thread."""
+    def of_container(self, record: ContainerRecord, directory: Path) -> Usage:
+        """Return the usage of a container. `directory` is the directory of the container. The call blocks, so run it in
+        a thread.
+        """
         used = cgroups.usage(record.cgroup)
-        size, inodes = rootfs.written_bytes(folder)
+        size, inodes = rootfs.written_bytes(directory)
         return Usage(
             name=record.name,
             cpu_cores=self._rates.rate(record.id, used.cpu_s, self._clock.monotonic()),

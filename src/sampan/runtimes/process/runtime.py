@@ -36,8 +36,8 @@ class ProcessRuntime(MonitoredRuntime):
 
     name, version = "process", "1.0"
 
-    def __init__(self, *, folder: Path, clock: Clock, told: Told, address: str = "127.0.0.1") -> None:
-        super().__init__(folder=folder, clock=clock, told=told)
+    def __init__(self, *, directory: Path, clock: Clock, told: Told, address: str = "127.0.0.1") -> None:
+        super().__init__(directory=directory, clock=clock, told=told)
         self._address = address
         self._rates = CpuRates()
         self._requests: dict[str, dict[str, Any]] = {}
@@ -118,8 +118,8 @@ class ProcessRuntime(MonitoredRuntime):
         self._note_start(state, record)
         return f"{self.name}://{record.id}"
 
-    def _request(self, pod: PodState, config: ContainerConfig, folder: Path) -> dict[str, Any]:
-        work = folder / "work"
+    def _request(self, pod: PodState, config: ContainerConfig, directory: Path) -> dict[str, Any]:
+        work = directory / "work"
         work.mkdir(parents=True, exist_ok=True)
         account = next((str(mount.source) for mount in config.mounts if mount.target.startswith(ACCOUNT)), "")
         env = {name: os.environ[name] for name in _KEPT if name in os.environ} | dict(config.env)
@@ -128,9 +128,9 @@ class ProcessRuntime(MonitoredRuntime):
         security = config.security
         request: dict[str, Any] = {
             "env": env,
-            "cwd": config.working_folder or str(work),
+            "cwd": config.working_directory or str(work),
             "log": str(config.log_path),
-            "exit": str(folder / "exit"),
+            "exit": str(directory / "exit"),
             "stdin": config.has_stdin,
             "stdin_once": config.closes_stdin,
             "tty": config.has_tty,

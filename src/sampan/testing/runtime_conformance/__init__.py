@@ -7,7 +7,7 @@ For a runtime of your own, with pytest:
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
     def test_conformance(check: Check, tmp_path: Path) -> None:
-        subject = Subject(open=MyRuntime, folder=tmp_path, image="busybox")
+        subject = Subject(open=MyRuntime, directory=tmp_path, image="busybox")
         if why := missing(check, subject):
             pytest.skip(why)
         run(check, subject)

@@ -45,7 +45,7 @@ class Bench:
             namespace=meta.namespace,
             name=meta.name,
             hostname="boat",
-            log_folder=self.subject.folder / "logs" / meta.uid,
+            log_directory=self.subject.directory / "logs" / meta.uid,
             cgroup_parent=cgroup_parent(meta.uid),
         )
         return replace(config, **fields)
@@ -62,7 +62,7 @@ class Bench:
             attempt=attempt,
             image=self.subject.image,
             command=list(command),
-            log_path=self.subject.folder / "logs" / pod.metadata.uid / name / f"{attempt}.log",
+            log_path=self.subject.directory / "logs" / pod.metadata.uid / name / f"{attempt}.log",
         )
         return replace(config, **fields)
 

@@ -36,7 +36,7 @@ async def what_cannot_be_done_is_said(subject: Subject) -> None:
 async def a_command(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
-        await at.start(pod, FOREVER, env=[("OF", "the container")], working_folder="/tmp")
+        await at.start(pod, FOREVER, env=[("OF", "the container")], working_directory="/tmp")
         code, out, err = await at.exec(pod, 'echo "$OF"; pwd; echo wrong >&2; exit 5')
         assert (code, out, err) == (5, "the container\n/tmp\n", "wrong\n")
         codes = await asyncio.gather(*(at.exec(pod, f"sleep 0.1; exit {number}") for number in range(4)))

@@ -51,7 +51,7 @@ class Subject:
 
     open: Callable[[Told], AbstractAsyncContextManager[Runtime]]
     """Returns a runtime that is not entered yet; a second one adopts the pods of the first."""
-    folder: Path
+    directory: Path
     """The directory for logs and mounted files."""
     image: str
     lacks: Mapping[Feature, str] = field(default_factory=dict)

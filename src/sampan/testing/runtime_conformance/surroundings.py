@@ -15,12 +15,14 @@ _RANGE = "net.ipv4.ip_local_port_range"
 
 
 @CHECKS.add(Feature.PROGRAMS)
-async def variables_arguments_and_folder(subject: Subject) -> None:
+async def variables_arguments_and_working_directory(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
         script = 'echo "$ODD"; echo "$0 $1"; pwd'
         env = [("ODD", "a b=c 'd' \"e\" $f"), ("PATH", "/bin:/usr/bin")]
-        output = await at.run(pod, ["/bin/sh", "-c"], args=[script, "zero", "one two"], env=env, working_folder="/tmp")
+        output = await at.run(
+            pod, ["/bin/sh", "-c"], args=[script, "zero", "one two"], env=env, working_directory="/tmp"
+        )
         assert output == [env[0][1], "zero one two", "/tmp"]
 
 
@@ -60,7 +62,7 @@ async def the_pods_kernel_settings(subject: Subject) -> None:
 async def files_of_the_machine(subject: Subject) -> None:
     async with bench(subject) as at:
         pod = await at.sandbox()
-        directory = subject.folder / pod.metadata.uid
+        directory = subject.directory / pod.metadata.uid
         (directory / "rw").mkdir(parents=True)
         (directory / "inner").mkdir()
         (directory / "file").write_text("from the machine\n")

@@ -135,7 +135,7 @@ class Csi(PluginBase):
             device.path.parent.rmdir()
 
     def device_on_disk(self, uid: str, inner: str) -> Device | None:
-        data = load(self._folder(uid, inner) / _DATA)
+        data = load(self._directory(uid, inner) / _DATA)
         if data is None or data.get("volumeLifecycleMode") != PERSISTENT:
             return None
         return self._device(data["driverName"], data["volumeHandle"], is_attachable=True)
@@ -167,7 +167,7 @@ class Csi(PluginBase):
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
         context, secrets = await self._context(spec, source, info)
         use = await self._use(spec, source, secrets, context)
-        _save(self._folder(spec.pod.metadata.uid, spec.inner) / _DATA, self._data(spec, source.driver, use.handle))
+        _save(self._directory(spec.pod.metadata.uid, spec.inner) / _DATA, self._data(spec, source.driver, use.handle))
         await driver.publish(use, staging, target, is_read_only=is_read_only)
         if not spec.is_block and not await driver.can(MOUNT_GROUP) and has_groups(spec, info, is_read_only):
             security = spec.security
@@ -178,7 +178,7 @@ class Csi(PluginBase):
         return Ready(path=target, is_read_only=is_read_only, again_s=again_s, device=target if spec.is_block else None)
 
     async def tear_down(self, uid: str, inner: str) -> None:
-        directory = self._folder(uid, inner)
+        directory = self._directory(uid, inner)
         data = load(directory / _DATA)
         if data is None:
             self._host.mounter.remove(directory)
@@ -212,7 +212,7 @@ class Csi(PluginBase):
             raise growth_fault(error.code, error.text) from None
 
     async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
-        data = load(self._folder(uid, inner) / _DATA)
+        data = load(self._directory(uid, inner) / _DATA)
         if data is None or data["driverName"] not in self._drivers:
             return None
         driver = self._drivers.get(data["driverName"], "metrics")
@@ -220,15 +220,15 @@ class Csi(PluginBase):
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _folder(self, uid: str, inner: str) -> Path:
+    def _directory(self, uid: str, inner: str) -> Path:
         return self._host.layout.volume(uid, NAME, inner)
 
     def _target(self, spec: Spec) -> Path:
         if spec.is_block:
             directory = self._host.layout.plugin(NAME) / "volumeDevices" / "publish" / spec.inner
-            self._folder(spec.pod.metadata.uid, spec.inner).mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._directory(spec.pod.metadata.uid, spec.inner).mkdir(parents=True, exist_ok=True, mode=0o750)
             return directory / spec.pod.metadata.uid
-        return self._folder(spec.pod.metadata.uid, spec.inner) / "mount"
+        return self._directory(spec.pod.metadata.uid, spec.inner) / "mount"
 
     def _data(self, spec: Spec, driver: str, handle: str) -> dict[str, str]:
         node = self._host.config.node_name

@@ -24,7 +24,7 @@ class EmptyDir(PluginBase):
     name = NAME
 
     def __init__(self, host: Host) -> None:
-        self._host, self._folders = host, Folders(host)
+        self._host, self._directories = host, MediumDirectories(host)
 
     def supports(self, spec: Spec) -> bool:
         return spec.volume.emptyDir is not None
@@ -38,15 +38,15 @@ class EmptyDir(PluginBase):
     def _make(self, spec: Spec, source: EmptyDirVolumeSource, path: Path) -> None:
         size = memory_size(spec.pod, source, self._host.config.allocatable.get("memory", "0"))
         page = page_size(spec.pod, source.medium) if source.medium.startswith(HUGE_PAGES) else ""
-        if self._folders.make(spec.pod.metadata.uid, spec.inner, path, source.medium, size=size, page=page):
+        if self._directories.make(spec.pod.metadata.uid, spec.inner, path, source.medium, size=size, page=page):
             give_to_group(path, spec.security.fsGroup, is_read_only=False)
 
     async def tear_down(self, uid: str, inner: str) -> None:
         path = self._host.layout.volume(uid, NAME, inner)
-        await in_thread(self._folders.remove, uid, inner, path)
+        await in_thread(self._directories.remove, uid, inner, path)
 
 
-class Folders:
+class MediumDirectories:
     """Directories on a medium. A marker file outside the volume tells that one is complete."""
 
     def __init__(self, host: Host) -> None:

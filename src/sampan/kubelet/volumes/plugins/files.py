@@ -10,7 +10,7 @@ from sampan.kubelet.volumes.atomic import Payload
 from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec
 from sampan.kubelet.volumes.host import Host
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.plugins.empty_dir import MEMORY, Folders
+from sampan.kubelet.volumes.plugins.empty_dir import MEMORY, MediumDirectories
 from sampan.kubelet.volumes.waiting import in_thread
 
 _WRAPPED = "wrapped_"
@@ -23,7 +23,7 @@ class FilesPlugin(PluginBase):
     medium = MEMORY
 
     def __init__(self, host: Host) -> None:
-        self.host, self._folders = host, Folders(host)
+        self.host, self._directories = host, MediumDirectories(host)
 
     async def set_up(self, spec: Spec) -> Ready:
         payload, again_s = await self.payload(spec)
@@ -37,7 +37,7 @@ class FilesPlugin(PluginBase):
 
     def _write(self, spec: Spec, path: Path, payload: Payload) -> None:
         uid = spec.pod.metadata.uid
-        is_new = self._folders.make(uid, f"{_WRAPPED}{spec.inner}", path, self.medium)
+        is_new = self._directories.make(uid, f"{_WRAPPED}{spec.inner}", path, self.medium)
         try:
             for nested in nested_mount_points(spec.pod, spec.outer):
                 (path / nested).mkdir(parents=True, exist_ok=True, mode=0o755)
@@ -54,7 +54,7 @@ class FilesPlugin(PluginBase):
         await in_thread(self._remove, uid, inner)
 
     def _remove(self, uid: str, inner: str) -> None:
-        self._folders.remove(uid, f"{_WRAPPED}{inner}", self.host.layout.volume(uid, self.name, inner))
+        self._directories.remove(uid, f"{_WRAPPED}{inner}", self.host.layout.volume(uid, self.name, inner))
 
 
 def nested_mount_points(pod: Pod, volume: str) -> list[str]:

@@ -47,7 +47,7 @@ def _mode(spec: Spec) -> int:
     return 0o777 if made_by == LOCAL_PATH else 0o755
 
 
-def _make_folder(path: Path, mode: int) -> None:
+def _make_directory(path: Path, mode: int) -> None:
     """Create the directory with this mode, regardless of the umask. If it has been created concurrently, its mode is
     kept, and a symbolic link in its place is not followed.
     """
@@ -71,7 +71,7 @@ def check(path: Path, type: str, mode: int = 0o755) -> None:
     """
     if not path.exists():
         if type in ("", "DirectoryOrCreate"):
-            _make_folder(path, mode)
+            _make_directory(path, mode)
         elif type == "FileOrCreate":
             path.touch(mode=0o644)
     if not type:
