@@ -1,6 +1,8 @@
 """What all tests share: where the reference material lies, Hypothesis profiles, and a watch for leftovers."""
 
+import asyncio
 import gc
+import inspect
 import os
 import threading
 import time
@@ -48,6 +50,16 @@ def shared_dir() -> Path:
 
 
 transports.watch()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 def pytest_collection_finish() -> None:

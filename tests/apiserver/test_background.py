@@ -5,17 +5,14 @@ import asyncio
 from sampan.apiserver.server import _Background
 
 
-def test_also_what_is_begun_while_it_ends() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), _Background() as background:
+async def test_also_what_is_begun_while_it_ends() -> None:
+    async with asyncio.timeout(60), _Background() as background:
 
-            async def begins_another() -> None:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    background.create_task(asyncio.Event().wait())
+        async def begins_another() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                background.create_task(asyncio.Event().wait())
 
-            background.create_task(begins_another())
-            await asyncio.sleep(0)
-
-    asyncio.run(main())
+        background.create_task(begins_another())
+        await asyncio.sleep(0)

@@ -88,18 +88,15 @@ def test_a_service_that_does_not_answer(tmp_path: Path) -> None:
     assert service.count == 1
 
 
-def test_answers_are_kept_for_a_while_and_not_too_many() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        kept: KeptAnswers[str, int] = KeptAnswers(clock=clock, most=2)
-        kept.keep("a", 1, 10)
-        kept.keep("b", 2, 20)
-        kept.keep("none", 3, 0)
-        assert kept.get("a") == 1
-        kept.keep("c", 4, 10)
-        assert (kept.get("a"), kept.get("b"), kept.get("c"), len(kept)) == (1, None, 4, 2)
-        await clock.advance(10)
-        assert kept.get("a") is None
-        assert len(kept) == 1
-
-    asyncio.run(main())
+async def test_answers_are_kept_for_a_while_and_not_too_many() -> None:
+    clock = VirtualClock()
+    kept: KeptAnswers[str, int] = KeptAnswers(clock=clock, most=2)
+    kept.keep("a", 1, 10)
+    kept.keep("b", 2, 20)
+    kept.keep("none", 3, 0)
+    assert kept.get("a") == 1
+    kept.keep("c", 4, 10)
+    assert (kept.get("a"), kept.get("b"), kept.get("c"), len(kept)) == (1, None, 4, 2)
+    await clock.advance(10)
+    assert kept.get("a") is None
+    assert len(kept) == 1

@@ -15,47 +15,38 @@ from sampan.testing import Cluster
 META = {"name": "data", "namespace": "default"}
 
 
-def test_is_made_once() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
-            classes = cluster.client.of(StorageClass)
-            await default_class(cluster.client)
-            found = await classes.get(NAME)
-            assert (found.provisioner, found.volumeBindingMode) == ("sampan.local/path", "WaitForFirstConsumer")
-            await default_class(cluster.client)
-            await classes.delete(NAME)
-            await default_class(cluster.client)
-            with pytest.raises(errors.NotFound):
-                await classes.get(NAME)
-
-    asyncio.run(main())
+async def test_is_made_once() -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
+        classes = cluster.client.of(StorageClass)
+        await default_class(cluster.client)
+        found = await classes.get(NAME)
+        assert (found.provisioner, found.volumeBindingMode) == ("sampan.local/path", "WaitForFirstConsumer")
+        await default_class(cluster.client)
+        await classes.delete(NAME)
+        await default_class(cluster.client)
+        with pytest.raises(errors.NotFound):
+            await classes.get(NAME)
 
 
-def test_one_that_is_there_stays_as_it_is() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
-            classes = cluster.client.of(StorageClass)
-            await classes.create(StorageClass(metadata=ObjectMeta(name=NAME), provisioner="mine"))
-            await default_class(cluster.client)
-            assert (await classes.get(NAME)).provisioner == "mine"
-
-    asyncio.run(main())
+async def test_one_that_is_there_stays_as_it_is() -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
+        classes = cluster.client.of(StorageClass)
+        await classes.create(StorageClass(metadata=ObjectMeta(name=NAME), provisioner="mine"))
+        await default_class(cluster.client)
+        assert (await classes.get(NAME)).provisioner == "mine"
 
 
-def test_claims_get_volumes() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), Cluster(nodes=1) as cluster:
-            room = {"requests": {"storage": "1Gi"}}
-            claim = {"metadata": META, "spec": {"accessModes": ["ReadWriteOnce"], "resources": room}}
-            await cluster.client.of(PersistentVolumeClaim).create(json.from_value(claim, PersistentVolumeClaim))
-            volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-            pod = {"metadata": META, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}}
-            await cluster.client.of(Pod).create(json.from_value(pod, Pod))
-            async with cluster.client.of(PersistentVolumeClaim).watch(initial_events=True) as events:
-                async for batch in events:
-                    bound = [each.object for each in batch if each.type != "BOOKMARK" and each.object.spec.volumeName]
-                    if bound:
-                        assert bound[0].spec.storageClassName == NAME
-                        return
-
-    asyncio.run(main())
+async def test_claims_get_volumes() -> None:
+    async with asyncio.timeout(60), Cluster(nodes=1) as cluster:
+        room = {"requests": {"storage": "1Gi"}}
+        claim = {"metadata": META, "spec": {"accessModes": ["ReadWriteOnce"], "resources": room}}
+        await cluster.client.of(PersistentVolumeClaim).create(json.from_value(claim, PersistentVolumeClaim))
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+        pod = {"metadata": META, "spec": {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}}
+        await cluster.client.of(Pod).create(json.from_value(pod, Pod))
+        async with cluster.client.of(PersistentVolumeClaim).watch(initial_events=True) as events:
+            async for batch in events:
+                bound = [each.object for each in batch if each.type != "BOOKMARK" and each.object.spec.volumeName]
+                if bound:
+                    assert bound[0].spec.storageClassName == NAME
+                    return

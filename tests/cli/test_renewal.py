@@ -88,65 +88,56 @@ def test_the_front_proxy_is_vouched_for_by_a_ca_of_its_own(tmp_path: Path) -> No
         client.verify_directly_issued_by(users)
 
 
-def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
-    async def main() -> None:
-        clock, told = VirtualClock(), []
-        pki, renewals = Pki(tmp_path / "pki"), Renewals()
-        pki.ensure(names=NAMES, now=clock.now())
-        first, due = files(pki), pki.due()
-        assert due == pytest.approx(clock.now() + 365 * DAY_S - BEFORE_S, abs=600)
-        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(renewals.run(clock))
-            await clock.advance(due - clock.now() - 60)
-            assert told == []
-            await clock.advance(DAY_S)
-            assert len(told) == 1
-            assert changed(first, pki) == set(LEAVES)
-            assert pki.due() > due + 300 * DAY_S
-            running.cancel()
-
-    asyncio.run(main())
+async def test_they_are_renewed_while_the_cluster_runs(tmp_path: Path) -> None:
+    clock, told = VirtualClock(), []
+    pki, renewals = Pki(tmp_path / "pki"), Renewals()
+    pki.ensure(names=NAMES, now=clock.now())
+    first, due = files(pki), pki.due()
+    assert due == pytest.approx(clock.now() + 365 * DAY_S - BEFORE_S, abs=600)
+    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(renewals.run(clock))
+        await clock.advance(due - clock.now() - 60)
+        assert told == []
+        await clock.advance(DAY_S)
+        assert len(told) == 1
+        assert changed(first, pki) == set(LEAVES)
+        assert pki.due() > due + 300 * DAY_S
+        running.cancel()
 
 
-def test_what_cannot_be_renewed_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        clock, told = VirtualClock(), []
-        pki, renewals = Pki(tmp_path / "pki"), Renewals()
-        pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
-        pki.certificate(SERVER).unlink()
-        pki.certificate(SERVER).mkdir()
-        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(renewals.run(clock))
-            await clock.advance(1)
-            assert "cannot renew a certificate" in caplog.text
-            pki.certificate(SERVER).rmdir()
-            await clock.advance(300)
-            assert len(told) == 1
-            running.cancel()
-
-    asyncio.run(main())
+async def test_what_cannot_be_renewed_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock, told = VirtualClock(), []
+    pki, renewals = Pki(tmp_path / "pki"), Renewals()
+    pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
+    pki.certificate(SERVER).unlink()
+    pki.certificate(SERVER).mkdir()
+    renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda: told.append(clock.now())))
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(renewals.run(clock))
+        await clock.advance(1)
+        assert "cannot renew a certificate" in caplog.text
+        pki.certificate(SERVER).rmdir()
+        await clock.advance(300)
+        assert len(told) == 1
+        running.cancel()
 
 
-def test_a_ca_that_is_of_no_use_ends_nothing_and_keeps_nobody_else_from_renewing(
+async def test_a_ca_that_is_of_no_use_ends_nothing_and_keeps_nobody_else_from_renewing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        clock, told, renewals = VirtualClock(), [], Renewals()
-        bad, good = Pki(tmp_path / "bad"), Pki(tmp_path / "good")
-        for pki in (bad, good):
-            pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
-            renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda pki=pki: told.append(pki)))  # type: ignore[misc]
-        bad.key(CA).write_text("nonsense")
-        async with asyncio.TaskGroup() as group:
-            running = group.create_task(renewals.run(clock))
-            await clock.advance(1)
-            assert told == [good]
-            assert "cannot renew a certificate" in caplog.text
-            running.cancel()
-
-    asyncio.run(main())
+    clock, told, renewals = VirtualClock(), [], Renewals()
+    bad, good = Pki(tmp_path / "bad"), Pki(tmp_path / "good")
+    for pki in (bad, good):
+        pki.ensure(names=NAMES, now=clock.now() - 320 * DAY_S)
+        renewals.add(KeptPki(pki=pki, names=NAMES, on_renewed=lambda pki=pki: told.append(pki)))  # type: ignore[misc]
+    bad.key(CA).write_text("nonsense")
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(renewals.run(clock))
+        await clock.advance(1)
+        assert told == [good]
+        assert "cannot renew a certificate" in caplog.text
+        running.cancel()
 
 
 def test_a_nodes_port_shows_its_new_certificate(tmp_path: Path) -> None:

@@ -76,58 +76,49 @@ async def running(worker: Worker) -> AsyncIterator[None]:
         task.cancel()
 
 
-def test_one_works_and_the_other_takes_over_at_once_when_it_goes() -> None:
-    async def main() -> None:
-        async with cluster() as small:
-            first, second = Worker(small, "one"), Worker(small, "two")
-            async with running(second):
-                async with running(first):
-                    await small.clock.advance(10)
-                    assert first.is_working != second.is_working
-                    leading, waiting = (first, second) if first.is_working else (second, first)
-                    assert f'leader_election_master_status{{name="{NAME}"}} 1' in leading.metrics.text()
-                    assert f'leader_election_master_status{{name="{NAME}"}} 0' in waiting.metrics.text()
-                await small.clock.advance(5)
-                assert second.is_working
-
-    asyncio.run(main())
-
-
-def test_one_that_is_cut_off_stops_before_another_begins_and_stands_by_again() -> None:
-    async def main() -> None:
-        async with cluster() as small:
-            first, second = Worker(small, "one"), Worker(small, "two")
+async def test_one_works_and_the_other_takes_over_at_once_when_it_goes() -> None:
+    async with cluster() as small:
+        first, second = Worker(small, "one"), Worker(small, "two")
+        async with running(second):
             async with running(first):
-                await small.clock.advance(3)
-                assert first.is_working
-                async with running(second):
-                    first.cut_off(True)
-                    for _ in range(40):
-                        await small.clock.advance(1)
-                        assert not (first.is_working and second.is_working)
-                    assert second.is_working
-                    first.cut_off(False)
-                    await small.clock.advance(10)
-                    assert not first.is_working
-                await small.clock.advance(5)
-                assert first.is_working
-                assert (first.begun, second.begun) == (2, 1)
-
-    asyncio.run(main())
+                await small.clock.advance(10)
+                assert first.is_working != second.is_working
+                leading, waiting = (first, second) if first.is_working else (second, first)
+                assert f'leader_election_master_status{{name="{NAME}"}} 1' in leading.metrics.text()
+                assert f'leader_election_master_status{{name="{NAME}"}} 0' in waiting.metrics.text()
+            await small.clock.advance(5)
+            assert second.is_working
 
 
-def test_without_an_election_work_begins_at_once() -> None:
-    async def main() -> None:
-        async with cluster() as small:
-            done = []
+async def test_one_that_is_cut_off_stops_before_another_begins_and_stands_by_again() -> None:
+    async with cluster() as small:
+        first, second = Worker(small, "one"), Worker(small, "two")
+        async with running(first):
+            await small.clock.advance(3)
+            assert first.is_working
+            async with running(second):
+                first.cut_off(True)
+                for _ in range(40):
+                    await small.clock.advance(1)
+                    assert not (first.is_working and second.is_working)
+                assert second.is_working
+                first.cut_off(False)
+                await small.clock.advance(10)
+                assert not first.is_working
+            await small.clock.advance(5)
+            assert first.is_working
+            assert (first.begun, second.begun) == (2, 1)
 
-            async def work() -> None:
-                done.append(1)
 
-            await Terms(config=None, clock=small.clock, metrics=Metrics()).run(NAME, small.client, work)
-            assert done == [1]
+async def test_without_an_election_work_begins_at_once() -> None:
+    async with cluster() as small:
+        done = []
 
-    asyncio.run(main())
+        async def work() -> None:
+            done.append(1)
+
+        await Terms(config=None, clock=small.clock, metrics=Metrics()).run(NAME, small.client, work)
+        assert done == [1]
 
 
 @pytest.mark.parametrize(

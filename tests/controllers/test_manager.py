@@ -41,81 +41,69 @@ async def delete_and_wait(client: Client, name: str) -> None:
                 return
 
 
-def test_a_manager_in_its_own_process_would_do_the_same() -> None:
+async def test_a_manager_in_its_own_process_would_do_the_same() -> None:
     """Everything over HTTP, in real time."""
 
-    async def main() -> None:
-        clock = RealClock()
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(asyncio.timeout(60))
-            backend = await stack.enter_async_context(MemoryBackend(clock=clock))
-            config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
-            server = await stack.enter_async_context(ApiServer(config=config, backend=backend, clock=clock))
-            http = HttpServer(pipeline=server.pipeline)
-            (port,) = await http.listen([Listener("127.0.0.1", 0, user=INSECURE_USER)])
-            stack.push_async_callback(http.close, 0.01)
-            access = Access(server=f"http://127.0.0.1:{port}")
-            web = await stack.enter_async_context(HttpTransport(access))
-            client = Client(transport=web, clock=clock, component="test")
-            manager = ControllerManager(
-                client_for=lambda name: client, clock=clock, config=ControllerConfig(root_ca="the bundle")
-            )
-            elector = LeaderElector(
-                client=client, clock=clock, config=ElectionConfig(name="kube-controller-manager", identity="one")
-            )
-            group = await stack.enter_async_context(asyncio.TaskGroup())
-            leading = group.create_task(elector.run(manager.run))
-            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
-            await until_found(client, "n")
-            await client.of(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="n")))
-            await delete_and_wait(client, "n")
-            leading.cancel()
-            await asyncio.wait([leading])
-            lease = await client.of(Lease).get("kube-controller-manager", "kube-system")
-            assert lease.spec.holderIdentity == ""
-
-    asyncio.run(main())
+    clock = RealClock()
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(asyncio.timeout(60))
+        backend = await stack.enter_async_context(MemoryBackend(clock=clock))
+        config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
+        server = await stack.enter_async_context(ApiServer(config=config, backend=backend, clock=clock))
+        http = HttpServer(pipeline=server.pipeline)
+        (port,) = await http.listen([Listener("127.0.0.1", 0, user=INSECURE_USER)])
+        stack.push_async_callback(http.close, 0.01)
+        access = Access(server=f"http://127.0.0.1:{port}")
+        web = await stack.enter_async_context(HttpTransport(access))
+        client = Client(transport=web, clock=clock, component="test")
+        manager = ControllerManager(
+            client_for=lambda name: client, clock=clock, config=ControllerConfig(root_ca="the bundle")
+        )
+        elector = LeaderElector(
+            client=client, clock=clock, config=ElectionConfig(name="kube-controller-manager", identity="one")
+        )
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        leading = group.create_task(elector.run(manager.run))
+        await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
+        await until_found(client, "n")
+        await client.of(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="n")))
+        await delete_and_wait(client, "n")
+        leading.cancel()
+        await asyncio.wait([leading])
+        lease = await client.of(Lease).get("kube-controller-manager", "kube-system")
+        assert lease.spec.holderIdentity == ""
 
 
-def test_an_unknown_name_stops_the_manager_before_it_starts() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            with pytest.raises(UnknownController, match='"boat-controller"'):
-                async with c.running("boat-controller"):
-                    pass
-
-    asyncio.run(main())
+async def test_an_unknown_name_stops_the_manager_before_it_starts() -> None:
+    async with cluster() as c:
+        with pytest.raises(UnknownController, match='"boat-controller"'):
+            async with c.running("boat-controller"):
+                pass
 
 
-def test_namespaces_come_and_go_beside_each_other() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(*ALL):
-            namespaces = c.client.of(Namespace)
-            for number in range(30):
-                await namespaces.create(Namespace(metadata=ObjectMeta(name=f"n{number}")))
-            await c.clock.settle()
-            for number in range(0, 30, 2):
-                await namespaces.delete(f"n{number}")
+async def test_namespaces_come_and_go_beside_each_other() -> None:
+    async with cluster() as c, c.running(*ALL):
+        namespaces = c.client.of(Namespace)
+        for number in range(30):
+            await namespaces.create(Namespace(metadata=ObjectMeta(name=f"n{number}")))
+        await c.clock.settle()
+        for number in range(0, 30, 2):
+            await namespaces.delete(f"n{number}")
+        await c.clock.advance(60)
+        left = {found.metadata.name for found in (await namespaces.list()).items}
+        kept = {f"n{number}" for number in range(1, 30, 2)}
+        assert left == kept | {"default", "kube-system", "kube-public", "kube-node-lease"}
+        for kind, name in ((ServiceAccount, "default"), (ConfigMap, "kube-root-ca.crt")):
+            found = (await c.client.of(kind).list(Selection(fields=f"metadata.name={name}"))).items
+            assert sorted(obj.metadata.namespace for obj in found) == sorted(left)
+
+
+async def test_a_manager_that_starts_late_catches_up() -> None:
+    async with cluster() as c:
+        await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="going")))
+        await c.client.of(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="going")))
+        await c.client.of(Namespace).delete("going")
+        async with c.running(*ALL):
             await c.clock.advance(60)
-            left = {found.metadata.name for found in (await namespaces.list()).items}
-            kept = {f"n{number}" for number in range(1, 30, 2)}
-            assert left == kept | {"default", "kube-system", "kube-public", "kube-node-lease"}
-            for kind, name in ((ServiceAccount, "default"), (ConfigMap, "kube-root-ca.crt")):
-                found = (await c.client.of(kind).list(Selection(fields=f"metadata.name={name}"))).items
-                assert sorted(obj.metadata.namespace for obj in found) == sorted(left)
-
-    asyncio.run(main())
-
-
-def test_a_manager_that_starts_late_catches_up() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="going")))
-            await c.client.of(ConfigMap).create(ConfigMap(metadata=ObjectMeta(name="m", namespace="going")))
-            await c.client.of(Namespace).delete("going")
-            async with c.running(*ALL):
-                await c.clock.advance(60)
-                with pytest.raises(errors.NotFound):
-                    await c.client.of(Namespace).get("going")
-
-    asyncio.run(main())
+            with pytest.raises(errors.NotFound):
+                await c.client.of(Namespace).get("going")

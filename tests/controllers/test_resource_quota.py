@@ -1,6 +1,5 @@
 """resourcequota-controller."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -73,82 +72,68 @@ def config_map(name: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace="default"))
 
 
-def test_the_status_follows_what_comes_and_goes() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            maps, quotas = c.client.of(ConfigMap), c.client.of(ResourceQuota)
-            await maps.create(config_map("first"))
-            async with c.running(NAME):
-                await quotas.create(quota({"configmaps": "3"}))
-                assert await status(c) == {"configmaps": "1"}
-                await maps.create(config_map("second"))
-                assert await status(c) == {"configmaps": "2"}
-                await maps.delete("first", "default")
-                assert await status(c) == {"configmaps": "2"}, "others may be on their way"
-                await c.clock.advance(SETTLE_S + 1)
-                assert await status(c) == {"configmaps": "1"}
-                await maps.delete("second", "default")
-                await c.clock.advance(SETTLE_S)
-                assert await status(c) == {"configmaps": "0"}
-                await quotas.patch("q", {"spec": {"hard": {"configmaps": "0", "secrets": "1"}}}, "default")
-                assert await status(c) == {"configmaps": "0", "secrets": "0"}
-                with pytest.raises(errors.Forbidden):
-                    await maps.create(config_map("third"))
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
-
-
-def test_what_was_charged_for_a_failed_write_is_given_back() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
-            await maps.create(config_map("first"))
-            await c.client.of(ResourceQuota).create(quota({"configmaps": "3"}))
-            await status(c)
-            with pytest.raises(errors.AlreadyExists):
-                await maps.create(config_map("first"))
+async def test_the_status_follows_what_comes_and_goes() -> None:
+    async with cluster() as c:
+        maps, quotas = c.client.of(ConfigMap), c.client.of(ResourceQuota)
+        await maps.create(config_map("first"))
+        async with c.running(NAME):
+            await quotas.create(quota({"configmaps": "3"}))
+            assert await status(c) == {"configmaps": "1"}
+            await maps.create(config_map("second"))
             assert await status(c) == {"configmaps": "2"}
+            await maps.delete("first", "default")
+            assert await status(c) == {"configmaps": "2"}, "others may be on their way"
             await c.clock.advance(SETTLE_S + 1)
             assert await status(c) == {"configmaps": "1"}
-
-    asyncio.run(main())
-
-
-def test_pods_that_are_over_leave_room() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            await c.client.of(ServiceAccount).create(
-                ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            )
-            await c.client.of(ResourceQuota).create(quota({"pods": "1", "count/pods": "9"}))
-            await status(c)
-            pods = c.client.of(Pod)
-            await pods.create(pod({"automountServiceAccountToken": False}))
-            await c.clock.advance(SETTLE_S + 1)
-            await pods.patch("a", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
-            assert await status(c) == {"pods": "0", "count/pods": "1"}
-            await pods.delete("a", "default", options=Delete(grace_period_s=0))
-            await c.clock.advance(SETTLE_S + 1)
-            assert await status(c) == {"pods": "0", "count/pods": "0"}
-
-    asyncio.run(main())
+            await maps.delete("second", "default")
+            await c.clock.advance(SETTLE_S)
+            assert await status(c) == {"configmaps": "0"}
+            await quotas.patch("q", {"spec": {"hard": {"configmaps": "0", "secrets": "1"}}}, "default")
+            assert await status(c) == {"configmaps": "0", "secrets": "0"}
+            with pytest.raises(errors.Forbidden):
+                await maps.create(config_map("third"))
+        await second_run_writes_nothing(c, NAME)
 
 
-def test_other_resources_are_counted_now_and_then() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            template = {"metadata": {"labels": {"a": "b"}}, "spec": container()}
-            spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
-            value = {"metadata": {"name": "d", "namespace": "default"}, "spec": spec}
-            deployments = c.client.of(Deployment)
-            await deployments.create(codec.from_value(value, Deployment))
-            await c.client.of(ResourceQuota).create(
-                quota({"count/deployments.apps": "1", "count/none.example.com": "1"})
-            )
-            assert await status(c) == {"count/deployments.apps": "1"}
-            await deployments.delete("d", "default")
-            await c.clock.advance(LISTED_S + 1)
-            assert await status(c) == {"count/deployments.apps": "0"}
+async def test_what_was_charged_for_a_failed_write_is_given_back() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        await maps.create(config_map("first"))
+        await c.client.of(ResourceQuota).create(quota({"configmaps": "3"}))
+        await status(c)
+        with pytest.raises(errors.AlreadyExists):
+            await maps.create(config_map("first"))
+        assert await status(c) == {"configmaps": "2"}
+        await c.clock.advance(SETTLE_S + 1)
+        assert await status(c) == {"configmaps": "1"}
 
-    asyncio.run(main())
+
+async def test_pods_that_are_over_leave_room() -> None:
+    async with cluster() as c, c.running(NAME):
+        await c.client.of(ServiceAccount).create(
+            ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        )
+        await c.client.of(ResourceQuota).create(quota({"pods": "1", "count/pods": "9"}))
+        await status(c)
+        pods = c.client.of(Pod)
+        await pods.create(pod({"automountServiceAccountToken": False}))
+        await c.clock.advance(SETTLE_S + 1)
+        await pods.patch("a", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+        assert await status(c) == {"pods": "0", "count/pods": "1"}
+        await pods.delete("a", "default", options=Delete(grace_period_s=0))
+        await c.clock.advance(SETTLE_S + 1)
+        assert await status(c) == {"pods": "0", "count/pods": "0"}
+
+
+async def test_other_resources_are_counted_now_and_then() -> None:
+    async with cluster() as c, c.running(NAME):
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": container()}
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+        value = {"metadata": {"name": "d", "namespace": "default"}, "spec": spec}
+        deployments = c.client.of(Deployment)
+        await deployments.create(codec.from_value(value, Deployment))
+        await c.client.of(ResourceQuota).create(quota({"count/deployments.apps": "1", "count/none.example.com": "1"}))
+        assert await status(c) == {"count/deployments.apps": "1"}
+        await deployments.delete("d", "default")
+        await c.clock.advance(LISTED_S + 1)
+        assert await status(c) == {"count/deployments.apps": "0"}

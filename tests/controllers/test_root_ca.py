@@ -1,7 +1,5 @@
 """root-ca-certificate-publisher-controller."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.types.core_v1 import ConfigMap, Namespace
@@ -37,46 +35,35 @@ def test_what_is_right_and_how_it_becomes_so(data: dict[str, str], annotations: 
     assert is_right(desired("n", "b"), "b")
 
 
-def test_every_namespace_has_it_and_it_stays_right() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            maps = c.client.of(ConfigMap)
-            async with c.running(NAME):
-                assert len((await maps.list(OURS)).items) == 4
-                await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
-                await c.clock.settle()
-                assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
-                await maps.patch(root_ca.NAME, {"data": {"ca.crt": "evil", "more": "x"}}, "new", type=PatchType.MERGE)
-                await c.clock.settle()
-                assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
-                await maps.delete(root_ca.NAME, "new")
-                await c.clock.settle()
-                assert (
-                    (await maps.get(root_ca.NAME, "new")).metadata.annotations[DESCRIPTION_KEY].startswith("Contains")
-                )
-                await maps.create(ConfigMap(metadata=ObjectMeta(name="other", namespace="new"), data={"x": "1"}))
-                await c.clock.settle()
-                assert (await maps.get("other", "new")).data == {"x": "1"}
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
+async def test_every_namespace_has_it_and_it_stays_right() -> None:
+    async with cluster() as c:
+        maps = c.client.of(ConfigMap)
+        async with c.running(NAME):
+            assert len((await maps.list(OURS)).items) == 4
+            await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
+            await c.clock.settle()
+            assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
+            await maps.patch(root_ca.NAME, {"data": {"ca.crt": "evil", "more": "x"}}, "new", type=PatchType.MERGE)
+            await c.clock.settle()
+            assert (await maps.get(root_ca.NAME, "new")).data == {"ca.crt": "the bundle"}
+            await maps.delete(root_ca.NAME, "new")
+            await c.clock.settle()
+            assert (await maps.get(root_ca.NAME, "new")).metadata.annotations[DESCRIPTION_KEY].startswith("Contains")
+            await maps.create(ConfigMap(metadata=ObjectMeta(name="other", namespace="new"), data={"x": "1"}))
+            await c.clock.settle()
+            assert (await maps.get("other", "new")).data == {"x": "1"}
+        await second_run_writes_nothing(c, NAME)
 
 
-def test_another_bundle_reaches_everybody() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            async with c.running(NAME):
-                pass
-            async with c.running(NAME, config=ControllerConfig(root_ca="another")):
-                found = (await c.client.of(ConfigMap).list(OURS)).items
-                assert [obj.data for obj in found] == [{"ca.crt": "another"}] * 4
-
-    asyncio.run(main())
+async def test_another_bundle_reaches_everybody() -> None:
+    async with cluster() as c:
+        async with c.running(NAME):
+            pass
+        async with c.running(NAME, config=ControllerConfig(root_ca="another")):
+            found = (await c.client.of(ConfigMap).list(OURS)).items
+            assert [obj.data for obj in found] == [{"ca.crt": "another"}] * 4
 
 
-def test_without_a_bundle_nothing_is_published() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME, config=ControllerConfig()) as manager:
-            assert manager.runners == []
-
-    asyncio.run(main())
+async def test_without_a_bundle_nothing_is_published() -> None:
+    async with cluster() as c, c.running(NAME, config=ControllerConfig()) as manager:
+        assert manager.runners == []

@@ -1,7 +1,5 @@
 """serviceaccount-controller."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus, ServiceAccount
@@ -21,29 +19,26 @@ def test_who_gets_an_account(phase: str | None, has_account: bool, wanted: bool)
     assert wants_account(namespace, ServiceAccount() if has_account else None) is wanted
 
 
-def test_every_namespace_has_one_and_it_comes_back() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            accounts = c.client.of(ServiceAccount)
-            async with c.running(NAME):
-                found = (await accounts.list()).items
-                assert {obj.metadata.namespace for obj in found} == {
-                    "default",
-                    "kube-system",
-                    "kube-public",
-                    "kube-node-lease",
-                }
-                await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
-                await c.clock.settle()
-                made = await accounts.get("default", "new")
-                await accounts.delete("default", "new")
-                await c.clock.settle()
-                again = await accounts.get("default", "new")
-                assert again.metadata.uid != made.metadata.uid
-                await c.client.of(Namespace).delete("new")
-                await accounts.delete("default", "new")
-                await c.clock.advance(60)
-                assert [obj for obj in (await accounts.list()).items if obj.metadata.namespace == "new"] == []
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
+async def test_every_namespace_has_one_and_it_comes_back() -> None:
+    async with cluster() as c:
+        accounts = c.client.of(ServiceAccount)
+        async with c.running(NAME):
+            found = (await accounts.list()).items
+            assert {obj.metadata.namespace for obj in found} == {
+                "default",
+                "kube-system",
+                "kube-public",
+                "kube-node-lease",
+            }
+            await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="new")))
+            await c.clock.settle()
+            made = await accounts.get("default", "new")
+            await accounts.delete("default", "new")
+            await c.clock.settle()
+            again = await accounts.get("default", "new")
+            assert again.metadata.uid != made.metadata.uid
+            await c.client.of(Namespace).delete("new")
+            await accounts.delete("default", "new")
+            await c.clock.advance(60)
+            assert [obj for obj in (await accounts.list()).items if obj.metadata.namespace == "new"] == []
+        await second_run_writes_nothing(c, NAME)

@@ -111,33 +111,30 @@ async def devices_of(client: Client, claim: str) -> list[tuple[str, str]]:
     return [(one.pool, one.device) for one in found.status.allocation.devices.results]
 
 
-def test_devices_are_found_used_and_given_back() -> None:
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE_S), Cluster(nodes=3) as cluster:
-            client = cluster.client
-            node = "node-1"
-            await client.of(DeviceClass).create(gpu_class())
-            await client.of(ResourceSlice).create(slice_on(node, 3))
-            await client.of(ResourceClaimTemplate).create(template())
-            raw = client.of(Pod)
-            await raw.create(with_template("t"))
-            await raw.create(with_extended("x", "2"))
-            by_template = await seen(client, Pod, "t", is_running)
-            extended = await seen(client, Pod, "x", is_running)
-            assert by_template.spec.nodeName == extended.spec.nodeName == node
-            own = by_template.status.resourceClaimStatuses[0].resourceClaimName
-            special = extended.status.extendedResourceClaimStatus.resourceClaimName
-            given = await devices_of(client, own) + await devices_of(client, special)
-            assert sorted(given) == [(node, f"gpu-{at}") for at in range(3)]
-            await raw.create(with_extended("late", "1"))
-            late = await seen(client, Pod, "late", is_refused)
-            message = next(one.message for one in late.status.conditions if one.type == "PodScheduled")
-            assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")
-            await raw.delete("x", NAMESPACE, options=Delete(grace_period_s=0))
-            late = await seen(client, Pod, "late", is_running)
-            assert late.spec.nodeName == node
-            for name in ("t", "late"):
-                await raw.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
-            await until_none(client)
-
-    asyncio.run(main())
+async def test_devices_are_found_used_and_given_back() -> None:
+    async with asyncio.timeout(PATIENCE_S), Cluster(nodes=3) as cluster:
+        client = cluster.client
+        node = "node-1"
+        await client.of(DeviceClass).create(gpu_class())
+        await client.of(ResourceSlice).create(slice_on(node, 3))
+        await client.of(ResourceClaimTemplate).create(template())
+        raw = client.of(Pod)
+        await raw.create(with_template("t"))
+        await raw.create(with_extended("x", "2"))
+        by_template = await seen(client, Pod, "t", is_running)
+        extended = await seen(client, Pod, "x", is_running)
+        assert by_template.spec.nodeName == extended.spec.nodeName == node
+        own = by_template.status.resourceClaimStatuses[0].resourceClaimName
+        special = extended.status.extendedResourceClaimStatus.resourceClaimName
+        given = await devices_of(client, own) + await devices_of(client, special)
+        assert sorted(given) == [(node, f"gpu-{at}") for at in range(3)]
+        await raw.create(with_extended("late", "1"))
+        late = await seen(client, Pod, "late", is_refused)
+        message = next(one.message for one in late.status.conditions if one.type == "PodScheduled")
+        assert message.startswith("0/3 nodes are available: 3 cannot allocate all claims.")
+        await raw.delete("x", NAMESPACE, options=Delete(grace_period_s=0))
+        late = await seen(client, Pod, "late", is_running)
+        assert late.spec.nodeName == node
+        for name in ("t", "late"):
+            await raw.delete(name, NAMESPACE, options=Delete(grace_period_s=0))
+        await until_none(client)

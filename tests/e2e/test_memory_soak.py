@@ -102,55 +102,52 @@ def sampan(tmp_path: Path) -> Sampan:
     return Sampan(tmp_path)
 
 
-def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
+async def test_watchers_that_never_read(sampan: Sampan, tmp_path: Path) -> None:
     """200 TLS watches whose clients never read, 2,000 writes of 10 KB, and a watch that reads beside them."""
 
-    async def run() -> None:
-        async with _server(sampan, tmp_path) as server:
-            deaf = [await server.connect() for _ in range(200)]
-            for connection in deaf:
-                await connection.watch(MAPS)
-                connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            reader = await server.connect()
-            await reader.watch(MAPS)
-            names: list[str] = []
+    async with _server(sampan, tmp_path) as server:
+        deaf = [await server.connect() for _ in range(200)]
+        for connection in deaf:
+            await connection.watch(MAPS)
+            connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        reader = await server.connect()
+        await reader.watch(MAPS)
+        names: list[str] = []
 
-            async def read() -> None:
-                async for chunk in reader.chunks():
-                    names.append(json.loads(chunk)["object"]["metadata"]["name"])
-                    if len(names) == 2000:
-                        return
+        async def read() -> None:
+            async for chunk in reader.chunks():
+                names.append(json.loads(chunk)["object"]["metadata"]["name"])
+                if len(names) == 2000:
+                    return
 
-            took: list[float] = []
+        took: list[float] = []
 
-            async def write(first: int) -> None:
-                connection = await server.connect()
-                for number in range(first, 2000, WRITERS):
-                    began = time.perf_counter()
-                    body = {"metadata": {"name": f"m{number:04}"}, "data": {"x": "y" * 10_000}}
-                    assert (await connection.send("POST", MAPS, body))[0] == 201
-                    took.append(time.perf_counter() - began)
+        async def write(first: int) -> None:
+            connection = await server.connect()
+            for number in range(first, 2000, WRITERS):
+                began = time.perf_counter()
+                body = {"metadata": {"name": f"m{number:04}"}, "data": {"x": "y" * 10_000}}
+                assert (await connection.send("POST", MAPS, body))[0] == 201
+                took.append(time.perf_counter() - began)
 
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(read())
-                for first in range(WRITERS):
-                    tasks.create_task(write(first))
-            metrics, asking = b"", await server.connect()
-            async with asyncio.timeout(90):
-                while b'terminated_watchers_total{group="",resource="configmaps"} 200' not in metrics:
-                    await asyncio.sleep(0.5)
-                    _, metrics = await asking.send("GET", "/metrics")
-            for connection in deaf:
-                connection.writer.transport.abort()
-            async with asyncio.timeout(60):
-                while server.megabytes > 120:  # noqa: ASYNC110
-                    await asyncio.sleep(0.5)
-            took.sort()
-            print(f"peak {server.peak:.0f} MB, then {server.megabytes:.0f} MB, write p99 {took[1980] * 1e3:.0f} ms")
-            assert len(set(names)) == 2000
-            assert server.peak < 300
-
-    asyncio.run(run())
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(read())
+            for first in range(WRITERS):
+                tasks.create_task(write(first))
+        metrics, asking = b"", await server.connect()
+        async with asyncio.timeout(90):
+            while b'terminated_watchers_total{group="",resource="configmaps"} 200' not in metrics:
+                await asyncio.sleep(0.5)
+                _, metrics = await asking.send("GET", "/metrics")
+        for connection in deaf:
+            connection.writer.transport.abort()
+        async with asyncio.timeout(60):
+            while server.megabytes > 120:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+        took.sort()
+        print(f"peak {server.peak:.0f} MB, then {server.megabytes:.0f} MB, write p99 {took[1980] * 1e3:.0f} ms")
+        assert len(set(names)) == 2000
+        assert server.peak < 300
 
 
 RESOURCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -162,36 +159,33 @@ RESOURCES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 
 
-def test_writes_that_go_on(sampan: Sampan, tmp_path: Path) -> None:
+async def test_writes_that_go_on(sampan: Sampan, tmp_path: Path) -> None:
     """About 600 writes a second of 700 objects of five kinds."""
 
-    async def run() -> None:
-        async with _server(sampan, tmp_path) as server:
-            count, until = 0, time.monotonic() + SOAK_S
+    async with _server(sampan, tmp_path) as server:
+        count, until = 0, time.monotonic() + SOAK_S
 
-            async def write(first: int) -> None:
-                nonlocal count
-                connection = await server.connect()
-                mine = [(number, RESOURCES[number % len(RESOURCES)]) for number in range(first, 700, WRITERS)]
-                for number, (_, path, body) in mine:
-                    made = {"metadata": {"name": f"o{number}"}, **body}
-                    assert (await connection.send("POST", path, made))[0] == 201
-                connection.writer.close()
-                patching = await server.connect()
-                while time.monotonic() < until:
-                    for number, (_, path, _) in mine:
-                        patch = {"metadata": {"annotations": {"count": str(count)}}}
-                        code, _ = await _patch(patching, f"{path}/o{number}", patch)
-                        assert code == 200
-                        count += 1
+        async def write(first: int) -> None:
+            nonlocal count
+            connection = await server.connect()
+            mine = [(number, RESOURCES[number % len(RESOURCES)]) for number in range(first, 700, WRITERS)]
+            for number, (_, path, body) in mine:
+                made = {"metadata": {"name": f"o{number}"}, **body}
+                assert (await connection.send("POST", path, made))[0] == 201
+            connection.writer.close()
+            patching = await server.connect()
+            while time.monotonic() < until:
+                for number, (_, path, _) in mine:
+                    patch = {"metadata": {"annotations": {"count": str(count)}}}
+                    code, _ = await _patch(patching, f"{path}/o{number}", patch)
+                    assert code == 200
+                    count += 1
 
-            async with asyncio.TaskGroup() as tasks:
-                for first in range(WRITERS):
-                    tasks.create_task(write(first))
-            print(f"{count / SOAK_S:.0f} writes a second, peak {server.peak:.0f} MB, then {server.megabytes:.0f} MB")
-            assert server.peak < 400
-
-    asyncio.run(run())
+        async with asyncio.TaskGroup() as tasks:
+            for first in range(WRITERS):
+                tasks.create_task(write(first))
+        print(f"{count / SOAK_S:.0f} writes a second, peak {server.peak:.0f} MB, then {server.megabytes:.0f} MB")
+        assert server.peak < 400
 
 
 async def _patch(connection: Connection, path: str, body: Any) -> tuple[int, bytes]:

@@ -1,6 +1,5 @@
 """Ordinary life writes no warning: an operator who sees one must be able to believe it."""
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -104,38 +103,32 @@ async def is_gone(client: Client, namespace: str) -> bool:
 
 
 @pytest.mark.usefixtures("_nothing_is_warned_of")
-def test_workloads_and_namespaces_come_and_go() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with Cluster(clock=clock, nodes=NODES) as cluster:
-            await clock.advance(5)
-            client = cluster.client
-            for number in range(ROUNDS):
-                namespace = f"life-{number}"
-                await create_all(client, namespace)
-                await clock.advance(90 if number == 0 else 5)
-                if number == 1:  # before everything in it has come
-                    for kind in (Deployment, StatefulSet, Job):
-                        await client.of(kind).delete(kind.__name__.lower(), namespace)
-                await client.of(Namespace).delete(namespace)
-                await clock.advance(60)
-                assert await is_gone(client, namespace)
-                assert not (await client.of(Pod).list(Selection(namespace=namespace))).items
-
-    asyncio.run(main())
+async def test_workloads_and_namespaces_come_and_go() -> None:
+    clock = VirtualClock()
+    async with Cluster(clock=clock, nodes=NODES) as cluster:
+        await clock.advance(5)
+        client = cluster.client
+        for number in range(ROUNDS):
+            namespace = f"life-{number}"
+            await create_all(client, namespace)
+            await clock.advance(90 if number == 0 else 5)
+            if number == 1:  # before everything in it has come
+                for kind in (Deployment, StatefulSet, Job):
+                    await client.of(kind).delete(kind.__name__.lower(), namespace)
+            await client.of(Namespace).delete(namespace)
+            await clock.advance(60)
+            assert await is_gone(client, namespace)
+            assert not (await client.of(Pod).list(Selection(namespace=namespace))).items
 
 
 @pytest.mark.usefixtures("_nothing_is_warned_of")
-def test_namespaces_are_deleted_while_their_contents_are_created() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with Cluster(clock=clock, nodes=NODES) as cluster:
-            client = cluster.client
-            for number in range(ROUNDS):
-                await create_all(client, f"short-{number}")
-                await client.of(Namespace).delete(f"short-{number}")
-            await clock.advance(120)
-            for number in range(ROUNDS):
-                assert await is_gone(client, f"short-{number}")
-
-    asyncio.run(main())
+async def test_namespaces_are_deleted_while_their_contents_are_created() -> None:
+    clock = VirtualClock()
+    async with Cluster(clock=clock, nodes=NODES) as cluster:
+        client = cluster.client
+        for number in range(ROUNDS):
+            await create_all(client, f"short-{number}")
+            await client.of(Namespace).delete(f"short-{number}")
+        await clock.advance(120)
+        for number in range(ROUNDS):
+            assert await is_gone(client, f"short-{number}")

@@ -75,25 +75,22 @@ DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments?dryRun=All"
         pytest.param("admin", ROLES, 4_000, role, 403, id="a role that names billions of rights"),
     ],
 )
-def test_a_small_request_that_used_to_stop_the_server(
+async def test_a_small_request_that_used_to_stop_the_server(
     user: str, target: str, count: int, body: Callable[[int], Any], code: int
 ) -> None:
-    async def attack() -> None:
-        async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
-            await _prepare(wire)
-            values = {size: body(size) for size in (count // 4, count)}
-            answers: list[Answer] = []
+    async with Cluster(insecure=True, controllers=()) as cluster, Wire(_port(cluster)) as wire:
+        await _prepare(wire)
+        values = {size: body(size) for size in (count // 4, count)}
+        answers: list[Answer] = []
 
-            async def send(size: int) -> None:
-                start = time.process_time()
-                answers.append(await wire.ask("POST", target, values[size], {"Impersonate-User": user}))
-                assert time.process_time() - start < MOST_S
+        async def send(size: int) -> None:
+            start = time.process_time()
+            answers.append(await wire.ask("POST", target, values[size], {"Impersonate-User": user}))
+            assert time.process_time() - start < MOST_S
 
-            found = await growth(f"{user} sends {target}", send, count)
-            assert {answer.code for answer in answers} == {code}, answers[-1].body[:500]
-            assert not found.is_too_fast, str(found)
-
-    asyncio.run(attack())
+        found = await growth(f"{user} sends {target}", send, count)
+        assert {answer.code for answer in answers} == {code}, answers[-1].body[:500]
+        assert not found.is_too_fast, str(found)
 
 
 def test_an_admin_of_a_namespace_still_sees_which_rights_are_missing() -> None:

@@ -1,6 +1,5 @@
 """How nodes register and keep alive, on the virtual clock."""
 
-import asyncio
 import itertools
 from collections import Counter
 
@@ -20,109 +19,94 @@ async def lease(c: Cluster, name: str = "node-0") -> Lease:
     return await c.client.of(Lease).get(name, LEASES)
 
 
-def test_registration() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.nodes("node-0"):
-            node = await c.client.of(Node).get("node-0")
-            labels = node.metadata.labels
-            assert labels["kubernetes.io/hostname"] == "node-0"
-            assert labels["kubernetes.io/os"] == labels["beta.kubernetes.io/os"] == "linux"
-            assert labels["kubernetes.io/arch"] == labels["beta.kubernetes.io/arch"]
-            assert node.metadata.annotations[RUNTIME] == "hollow"
-            status = node.status
-            assert [(found.type, found.status, found.reason, found.message) for found in status.conditions] == [
-                (
-                    "MemoryPressure",
-                    "False",
-                    "KubeletHasSufficientMemory",
-                    "kubelet has sufficient memory available",
-                ),
-                ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-                ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-                ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-            ]
-            assert {found.type for found in status.addresses} == {"InternalIP", "Hostname"}
-            assert status.nodeInfo.kubeletVersion == KUBELET_VERSION
-            assert status.daemonEndpoints.kubeletEndpoint.Port == 10250
-
-    asyncio.run(main())
+async def test_registration() -> None:
+    async with cluster() as c, c.nodes("node-0"):
+        node = await c.client.of(Node).get("node-0")
+        labels = node.metadata.labels
+        assert labels["kubernetes.io/hostname"] == "node-0"
+        assert labels["kubernetes.io/os"] == labels["beta.kubernetes.io/os"] == "linux"
+        assert labels["kubernetes.io/arch"] == labels["beta.kubernetes.io/arch"]
+        assert node.metadata.annotations[RUNTIME] == "hollow"
+        status = node.status
+        assert [(found.type, found.status, found.reason, found.message) for found in status.conditions] == [
+            (
+                "MemoryPressure",
+                "False",
+                "KubeletHasSufficientMemory",
+                "kubelet has sufficient memory available",
+            ),
+            ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ]
+        assert {found.type for found in status.addresses} == {"InternalIP", "Hostname"}
+        assert status.nodeInfo.kubeletVersion == KUBELET_VERSION
+        assert status.daemonEndpoints.kubeletEndpoint.Port == 10250
 
 
-def test_the_lease_is_renewed_every_ten_seconds() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.nodes("node-0"):
-            first = await lease(c)
-            owner = first.metadata.ownerReferences[0]
-            node = await c.client.of(Node).get("node-0")
-            assert (owner.kind, owner.name, owner.uid) == ("Node", "node-0", node.metadata.uid)
-            assert (first.spec.holderIdentity, first.spec.leaseDurationSeconds) == ("node-0", 40)
-            renewals = []
-            for _ in range(6):
+async def test_the_lease_is_renewed_every_ten_seconds() -> None:
+    async with cluster() as c, c.nodes("node-0"):
+        first = await lease(c)
+        owner = first.metadata.ownerReferences[0]
+        node = await c.client.of(Node).get("node-0")
+        assert (owner.kind, owner.name, owner.uid) == ("Node", "node-0", node.metadata.uid)
+        assert (first.spec.holderIdentity, first.spec.leaseDurationSeconds) == ("node-0", 40)
+        renewals = []
+        for _ in range(6):
+            await c.clock.advance(10)
+            renewed = (await lease(c)).spec.renewTime
+            assert renewed is not None
+            renewals.append(times.parse_time(renewed))
+        assert [after - before for before, after in itertools.pairwise(renewals)] == [10] * 5
+
+
+async def test_a_lease_that_is_deleted_or_changed_comes_back() -> None:
+    async with cluster() as c, c.nodes("node-0"):
+        await c.client.of(Lease).delete("node-0", LEASES)
+        await c.clock.advance(10)
+        assert (await lease(c)).spec.holderIdentity == "node-0"
+        await c.client.of(Lease).patch("node-0", {"metadata": {"labels": {"a": "b"}}}, LEASES)
+        await c.clock.advance(10)
+        found = await lease(c)
+        assert found.metadata.labels == {"a": "b"}
+        assert found.spec.renewTime is not None
+        assert c.clock.now() - times.parse_time(found.spec.renewTime) < 10
+
+
+async def test_the_status_is_written_every_five_minutes_or_when_somebody_changed_it() -> None:
+    async with cluster() as c, c.nodes("node-0"):
+        nodes = c.client.of(Node)
+        version = (await nodes.get("node-0")).metadata.resourceVersion
+        await c.clock.advance(290)
+        assert (await nodes.get("node-0")).metadata.resourceVersion == version
+        await c.clock.advance(20)
+        reported = await nodes.get("node-0")
+        assert reported.metadata.resourceVersion != version
+        assert reported.status.conditions[-1].lastTransitionTime == "2026-01-01T00:00:00Z"
+        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        await nodes.patch("node-0", {"status": {"conditions": [unknown]}}, subresource="status")
+        await c.clock.advance(10)
+        ready = (await nodes.get("node-0")).status.conditions[-1]
+        assert (ready.status, ready.reason) == ("True", "KubeletReady")
+        events = (await c.client.of(Event).list()).items
+        assert "Node node-0 status is now: NodeReady" in [event.message for event in events]
+
+
+async def test_heartbeats_are_spread_over_their_period() -> None:
+    async with cluster() as c:
+        names, beats = [f"node-{number}" for number in range(100)], Counter[float]()
+        quiet = KubeletConfig(has_events=False)
+        async with c.nodes(*names, config=quiet):
+            informers = InformerFactory(client=c.client)
+            leases = informers.of(Lease, Selection(namespace=LEASES))
+            async with informers:
+                await informers.wait_synced()
                 await c.clock.advance(10)
-                renewed = (await lease(c)).spec.renewTime
-                assert renewed is not None
-                renewals.append(times.parse_time(renewed))
-            assert [after - before for before, after in itertools.pairwise(renewals)] == [10] * 5
-
-    asyncio.run(main())
-
-
-def test_a_lease_that_is_deleted_or_changed_comes_back() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.nodes("node-0"):
-            await c.client.of(Lease).delete("node-0", LEASES)
-            await c.clock.advance(10)
-            assert (await lease(c)).spec.holderIdentity == "node-0"
-            await c.client.of(Lease).patch("node-0", {"metadata": {"labels": {"a": "b"}}}, LEASES)
-            await c.clock.advance(10)
-            found = await lease(c)
-            assert found.metadata.labels == {"a": "b"}
-            assert found.spec.renewTime is not None
-            assert c.clock.now() - times.parse_time(found.spec.renewTime) < 10
-
-    asyncio.run(main())
-
-
-def test_the_status_is_written_every_five_minutes_or_when_somebody_changed_it() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.nodes("node-0"):
-            nodes = c.client.of(Node)
-            version = (await nodes.get("node-0")).metadata.resourceVersion
-            await c.clock.advance(290)
-            assert (await nodes.get("node-0")).metadata.resourceVersion == version
-            await c.clock.advance(20)
-            reported = await nodes.get("node-0")
-            assert reported.metadata.resourceVersion != version
-            assert reported.status.conditions[-1].lastTransitionTime == "2026-01-01T00:00:00Z"
-            unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
-            await nodes.patch("node-0", {"status": {"conditions": [unknown]}}, subresource="status")
-            await c.clock.advance(10)
-            ready = (await nodes.get("node-0")).status.conditions[-1]
-            assert (ready.status, ready.reason) == ("True", "KubeletReady")
-            events = (await c.client.of(Event).list()).items
-            assert "Node node-0 status is now: NodeReady" in [event.message for event in events]
-
-    asyncio.run(main())
-
-
-def test_heartbeats_are_spread_over_their_period() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            names, beats = [f"node-{number}" for number in range(100)], Counter[float]()
-            quiet = KubeletConfig(has_events=False)
-            async with c.nodes(*names, config=quiet):
-                informers = InformerFactory(client=c.client)
-                leases = informers.of(Lease, Selection(namespace=LEASES))
-                async with informers:
-                    await informers.wait_synced()
-                    await c.clock.advance(10)
-                    leases.subscribe(lambda old, new: beats.update([c.clock.now()] if old is not None else []))
-                    await c.clock.advance(10)
-            assert sum(beats.values()) == 100
-            assert len(beats) == 50
-            assert max(beats.values()) == 2
-
-    asyncio.run(main())
+                leases.subscribe(lambda old, new: beats.update([c.clock.now()] if old is not None else []))
+                await c.clock.advance(10)
+        assert sum(beats.values()) == 100
+        assert len(beats) == 50
+        assert max(beats.values()) == 2
 
 
 def test_the_next_names() -> None:

@@ -405,18 +405,15 @@ def test_containers_are_restarted_after_a_reboot() -> None:
     run(test)
 
 
-def test_another_process_goes_on_with_what_ran() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(ACCOUNTS):
-            async with c.nodes("node-0"):
-                before = await create(c, pod(run="100s"))
-                await c.clock.advance(50)
-            async with c.nodes("node-0"):
-                found = await later(c, 49)
-                assert found.status == before.status
-                assert (await later(c, 1)).status.containerStatuses[0].restartCount == 1
-
-    asyncio.run(main())
+async def test_another_process_goes_on_with_what_ran() -> None:
+    async with cluster() as c, c.running(ACCOUNTS):
+        async with c.nodes("node-0"):
+            before = await create(c, pod(run="100s"))
+            await c.clock.advance(50)
+        async with c.nodes("node-0"):
+            found = await later(c, 49)
+            assert found.status == before.status
+            assert (await later(c, 1)).status.containerStatuses[0].restartCount == 1
 
 
 def test_a_node_made_by_anybody() -> None:
@@ -453,36 +450,33 @@ def test_deleted_before_it_ran() -> None:
     run(test)
 
 
-def test_nothing_goes_back_whatever_happens() -> None:
+async def test_nothing_goes_back_whatever_happens() -> None:
     """A hundred pods that start late, fail, end and are deleted while nodes come and go."""
 
-    async def main() -> None:
-        random = Random(7)
-        seen: dict[str, Pod] = {}
-        faults: list[str] = []
-        async with cluster() as c, c.running(ACCOUNTS), c.nodes(*NODES):
-            informers = InformerFactory(client=c.client)
-            informers.of(Pod).subscribe(lambda old, new: faults.extend(course_faults(seen, new)))
-            async with informers:
-                await informers.wait_synced()
-                for number in range(60):
-                    await c.client.of(Pod).create(random_pod(random, number))
-                    await c.clock.advance(random.random() * 3)
-                    if random.random() < 0.3:
-                        with suppress(errors.NotFound):
-                            await c.client.of(Pod).delete(f"p{random.randrange(number + 1)}", "default")
-                    if random.random() < 0.2:
-                        power = {POWER: random.choice(["off", None])}
-                        await c.client.of(Node).patch(random.choice(NODES), {"metadata": {"annotations": power}})
-                for name in NODES:
-                    await c.client.of(Node).patch(name, {"metadata": {"annotations": {POWER: None}}})
-                await c.clock.advance(900)
-                assert faults == []
-                for found in informers.of(Pod).lister:
-                    assert found.metadata.deletionTimestamp is None
-                    assert found.status.phase in ("Running", "Succeeded", "Failed")
-
-    asyncio.run(main())
+    random = Random(7)
+    seen: dict[str, Pod] = {}
+    faults: list[str] = []
+    async with cluster() as c, c.running(ACCOUNTS), c.nodes(*NODES):
+        informers = InformerFactory(client=c.client)
+        informers.of(Pod).subscribe(lambda old, new: faults.extend(course_faults(seen, new)))
+        async with informers:
+            await informers.wait_synced()
+            for number in range(60):
+                await c.client.of(Pod).create(random_pod(random, number))
+                await c.clock.advance(random.random() * 3)
+                if random.random() < 0.3:
+                    with suppress(errors.NotFound):
+                        await c.client.of(Pod).delete(f"p{random.randrange(number + 1)}", "default")
+                if random.random() < 0.2:
+                    power = {POWER: random.choice(["off", None])}
+                    await c.client.of(Node).patch(random.choice(NODES), {"metadata": {"annotations": power}})
+            for name in NODES:
+                await c.client.of(Node).patch(name, {"metadata": {"annotations": {POWER: None}}})
+            await c.clock.advance(900)
+            assert faults == []
+            for found in informers.of(Pod).lister:
+                assert found.metadata.deletionTimestamp is None
+                assert found.status.phase in ("Running", "Succeeded", "Failed")
 
 
 NODES = ("node-0", "node-1", "node-2")

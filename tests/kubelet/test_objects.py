@@ -29,30 +29,27 @@ async def read(objects: PodObjects) -> str:
 
 
 @pytest.mark.parametrize("immutable", [False, True])
-def test_what_cannot_change_is_not_watched(immutable: bool) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
-            maps = cluster.client.of(ConfigMap)
-            await maps.create(config_map("1", immutable=immutable))
-            async with InformerFactory(client=cluster.client) as informers:
-                told: asyncio.Queue[ObjectKey] = asyncio.Queue()
-                objects = PodObjects(informers=informers)
-                objects.subscribe(told.put_nowait)
-                objects.follow(pod("u"))
+async def test_what_cannot_change_is_not_watched(immutable: bool) -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster:
+        maps = cluster.client.of(ConfigMap)
+        await maps.create(config_map("1", immutable=immutable))
+        async with InformerFactory(client=cluster.client) as informers:
+            told: asyncio.Queue[ObjectKey] = asyncio.Queue()
+            objects = PodObjects(informers=informers)
+            objects.subscribe(told.put_nowait)
+            objects.follow(pod("u"))
+            assert await read(objects) == "1"
+            objects.follow(pod("w"))
+            await told.get()
+            if immutable:
+                await maps.delete("m", "default")
+                await maps.create(config_map("2"))
                 assert await read(objects) == "1"
-                objects.follow(pod("w"))
-                await told.get()
-                if immutable:
-                    await maps.delete("m", "default")
-                    await maps.create(config_map("2"))
-                    assert await read(objects) == "1"
-                    objects.forget("u")
-                    assert await read(objects) == "1"
-                    objects.forget("w")
-                    objects.follow(pod("x"))
-                else:
-                    await maps.patch("m", {"data": {"a": "2"}}, "default", type=PatchType.MERGE)
-                    assert (await told.get()).name == "m"
-                assert await read(objects) == "2"
-
-    asyncio.run(main())
+                objects.forget("u")
+                assert await read(objects) == "1"
+                objects.forget("w")
+                objects.follow(pod("x"))
+            else:
+                await maps.patch("m", {"data": {"a": "2"}}, "default", type=PatchType.MERGE)
+                assert (await told.get()).name == "m"
+            assert await read(objects) == "2"

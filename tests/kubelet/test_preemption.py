@@ -1,6 +1,5 @@
 """Room for pods that a node cannot be without."""
 
-import asyncio
 from typing import Any
 
 from sampan.api.codec import json
@@ -50,7 +49,7 @@ def test_as_critical_pods_stay() -> None:
     )
 
 
-def test_a_node_ends_pods_for_one_that_it_cannot_be_without() -> None:
+async def test_a_node_ends_pods_for_one_that_it_cannot_be_without() -> None:
     async def wanting(c: Cluster, name: str, cpu: str, priority: str = "", **notes: str) -> None:
         made = builders.pod(name, node="node-0", namespace="default")
         made.metadata.annotations = {f"kubernetes.io/config.{key}": value for key, value in notes.items()}
@@ -59,23 +58,20 @@ def test_a_node_ends_pods_for_one_that_it_cannot_be_without() -> None:
         await c.client.of(Pod).create(made)
         await c.clock.settle()
 
-    async def main() -> None:
-        async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
-            await wanting(c, "modest", "1")
-            await wanting(c, "large", "30")
-            await wanting(c, "pretender", "20", source="file")  # whose pods are the node's own is for the node to say
-            await wanting(c, "vital", "20", "system-node-critical")
-            pods = {each.metadata.name: each.status for each in (await c.client.of(Pod).list()).items}
-            assert {name: status.phase for name, status in pods.items()} == {
-                "modest": "Running",
-                "large": "Failed",
-                "pretender": "Failed",
-                "vital": "Running",
-            }
-            assert pods["pretender"].reason == "OutOfcpu"
-            told = pods["large"]
-            assert (told.reason, told.message) == ("Preempting", "Preempted in order to admit critical pod")
-            (target,) = [each for each in told.conditions if each.type == "DisruptionTarget"]
-            assert target.message == "Pod was preempted by Kubelet to accommodate a critical pod."
-
-    asyncio.run(main())
+    async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
+        await wanting(c, "modest", "1")
+        await wanting(c, "large", "30")
+        await wanting(c, "pretender", "20", source="file")  # whose pods are the node's own is for the node to say
+        await wanting(c, "vital", "20", "system-node-critical")
+        pods = {each.metadata.name: each.status for each in (await c.client.of(Pod).list()).items}
+        assert {name: status.phase for name, status in pods.items()} == {
+            "modest": "Running",
+            "large": "Failed",
+            "pretender": "Failed",
+            "vital": "Running",
+        }
+        assert pods["pretender"].reason == "OutOfcpu"
+        told = pods["large"]
+        assert (told.reason, told.message) == ("Preempting", "Preempted in order to admit critical pod")
+        (target,) = [each for each in told.conditions if each.type == "DisruptionTarget"]
+        assert target.message == "Pod was preempted by Kubelet to accommodate a critical pod."

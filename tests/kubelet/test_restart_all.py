@@ -1,6 +1,5 @@
 """A container whose end has all containers of its pod begin anew, where they are."""
 
-import asyncio
 from typing import Any
 
 from sampan.api.codec import json
@@ -41,45 +40,39 @@ def said(status: Any, name: str) -> Any:
     return next(each for each in (*status.initContainerStatuses, *status.containerStatuses) if each.name == name)
 
 
-def test_all_begin_anew_where_they_are() -> None:
+async def test_all_begin_anew_where_they_are() -> None:
     async def later(c: Cluster, seconds: float) -> Any:
         await c.clock.advance(seconds)
         return (await c.client.of(Pod).get("p", "default")).status
 
-    async def main() -> None:
-        async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
-            node = await c.client.of(Node).get("node-0")
-            assert "RestartAllContainersOnContainerExits" in node.status.declaredFeatures
-            notes = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
-            await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
-            status = await later(c, 5)
-            assert (status.phase, said(status, "main").restartCount) == ("Running", 0)
-            address = status.podIP
-            status = await later(c, 6)  # it has no grace
-            conditions = {each.type: (each.status, each.reason) for each in status.conditions}
-            assert conditions["AllContainersRestarting"] == ("False", "")
-            assert (status.phase, status.podIP) == ("Running", address)
-            counts = {name: said(status, name).restartCount for name in ("first", "watcher", "main")}
-            assert counts == {"first": 1, "watcher": 1, "main": 1}
-            assert said(status, "main").lastState.terminated.reason == "RestartingAllContainers"
-            status = await later(c, 20)
-            assert said(status, "watcher").state.terminated.exitCode == 0
-            assert (status.phase, said(status, "main").restartCount) == ("Running", 1)
-
-    asyncio.run(main())
+    async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
+        node = await c.client.of(Node).get("node-0")
+        assert "RestartAllContainersOnContainerExits" in node.status.declaredFeatures
+        notes = {"run.watcher": "10s", "exit-code.watcher": "42,0", "stop.main": "2s", "run.main": "1h"}
+        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
+        status = await later(c, 5)
+        assert (status.phase, said(status, "main").restartCount) == ("Running", 0)
+        address = status.podIP
+        status = await later(c, 6)  # it has no grace
+        conditions = {each.type: (each.status, each.reason) for each in status.conditions}
+        assert conditions["AllContainersRestarting"] == ("False", "")
+        assert (status.phase, status.podIP) == ("Running", address)
+        counts = {name: said(status, name).restartCount for name in ("first", "watcher", "main")}
+        assert counts == {"first": 1, "watcher": 1, "main": 1}
+        assert said(status, "main").lastState.terminated.reason == "RestartingAllContainers"
+        status = await later(c, 20)
+        assert said(status, "watcher").state.terminated.exitCode == 0
+        assert (status.phase, said(status, "main").restartCount) == ("Running", 1)
 
 
-def test_no_pause_between_rounds() -> None:
+async def test_no_pause_between_rounds() -> None:
     """What was removed has not failed: whoever does it again and again is not made to wait."""
 
-    async def main() -> None:
-        async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
-            notes = {"run.watcher": "2s", "exit-code.watcher": "42,42,42,42,0", "stop.main": "5s", "run.main": "1h"}
-            await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
-            for _ in range(6):
-                await c.clock.advance(5)
-            status = (await c.client.of(Pod).get("p", "default")).status
-            assert {name: said(status, name).restartCount for name in ("watcher", "main")} == {"watcher": 4, "main": 4}
-            assert said(status, "watcher").state.terminated.exitCode == 0
-
-    asyncio.run(main())
+    async with cluster() as c, c.running("serviceaccount-controller"), c.nodes("node-0"):
+        notes = {"run.watcher": "2s", "exit-code.watcher": "42,42,42,42,0", "stop.main": "5s", "run.main": "1h"}
+        await c.client.of(Pod).create(json.from_value(json.to_value(pod(**notes)), Pod))
+        for _ in range(6):
+            await c.clock.advance(5)
+        status = (await c.client.of(Pod).get("p", "default")).status
+        assert {name: said(status, name).restartCount for name in ("watcher", "main")} == {"watcher": 4, "main": 4}
+        assert said(status, "watcher").state.terminated.exitCode == 0

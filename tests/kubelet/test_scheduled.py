@@ -1,7 +1,5 @@
 """The real scheduler, the node lifecycle controller and hollow nodes together."""
 
-import asyncio
-
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet.hollow_nodes import POWER
 from sampan.testing import builders
@@ -10,33 +8,27 @@ from tests.controllers.cluster import cluster
 CONTROLLERS = ("serviceaccount-controller", "node-lifecycle-controller")
 
 
-def test_pods_are_spread_over_the_nodes_and_run() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0", "node-1", "node-2"), c.scheduling():
-            pods = c.client.of(Pod)
-            for number in range(9):
-                await pods.create(builders.pod(f"p{number}", namespace="default"))
-            await c.clock.advance(5)
-            found = (await pods.list()).items
-            assert {pod.status.phase for pod in found} == {"Running"}
-            assert sorted({pod.spec.nodeName for pod in found}) == ["node-0", "node-1", "node-2"]
-
-    asyncio.run(main())
+async def test_pods_are_spread_over_the_nodes_and_run() -> None:
+    async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0", "node-1", "node-2"), c.scheduling():
+        pods = c.client.of(Pod)
+        for number in range(9):
+            await pods.create(builders.pod(f"p{number}", namespace="default"))
+        await c.clock.advance(5)
+        found = (await pods.list()).items
+        assert {pod.status.phase for pod in found} == {"Running"}
+        assert sorted({pod.spec.nodeName for pod in found}) == ["node-0", "node-1", "node-2"]
 
 
-def test_a_node_that_is_switched_off_is_not_ready_until_it_comes_back() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0"):
-            nodes = c.client.of(Node)
-            await nodes.patch("node-0", {"metadata": {"annotations": {POWER: "off"}}})
-            await c.clock.advance(120)
-            ready = (await nodes.get("node-0")).status.conditions[-1]
-            assert (ready.type, ready.status, ready.reason) == ("Ready", "Unknown", "NodeStatusUnknown")
-            await nodes.patch("node-0", {"metadata": {"annotations": {POWER: None}}})
-            await c.clock.advance(1)
-            ready = (await nodes.get("node-0")).status.conditions[-1]
-            assert (ready.status, ready.reason) == ("True", "KubeletReady")
-            await c.clock.advance(30)
-            assert (await nodes.get("node-0")).spec.taints == []
-
-    asyncio.run(main())
+async def test_a_node_that_is_switched_off_is_not_ready_until_it_comes_back() -> None:
+    async with cluster() as c, c.running(*CONTROLLERS), c.nodes("node-0"):
+        nodes = c.client.of(Node)
+        await nodes.patch("node-0", {"metadata": {"annotations": {POWER: "off"}}})
+        await c.clock.advance(120)
+        ready = (await nodes.get("node-0")).status.conditions[-1]
+        assert (ready.type, ready.status, ready.reason) == ("Ready", "Unknown", "NodeStatusUnknown")
+        await nodes.patch("node-0", {"metadata": {"annotations": {POWER: None}}})
+        await c.clock.advance(1)
+        ready = (await nodes.get("node-0")).status.conditions[-1]
+        assert (ready.status, ready.reason) == ("True", "KubeletReady")
+        await c.clock.advance(30)
+        assert (await nodes.get("node-0")).spec.taints == []

@@ -89,18 +89,15 @@ def test_time_stands_until_what_a_sleeper_set_off_is_done() -> None:
     assert asyncio.run(scenario()) == ([1], 0)
 
 
-def test_a_cancelled_sleeper_is_forgotten() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        task = asyncio.create_task(clock.sleep(5))
-        await clock.settle()
-        assert clock.next_wake() == clock.now() + 5
-        task.cancel()
-        await clock.settle()
-        assert clock.next_wake() is None
-        await clock.advance(10)
-
-    asyncio.run(scenario())
+async def test_a_cancelled_sleeper_is_forgotten() -> None:
+    clock = VirtualClock()
+    task = asyncio.create_task(clock.sleep(5))
+    await clock.settle()
+    assert clock.next_wake() == clock.now() + 5
+    task.cancel()
+    await clock.settle()
+    assert clock.next_wake() is None
+    await clock.advance(10)
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])

@@ -91,25 +91,22 @@ def secret(name: str, **labels: str) -> Secret:
     return Secret(metadata=ObjectMeta(name=name, namespace="a", labels=labels), type="Opaque")
 
 
-def test_what_exists_and_what_changes_makes_keys() -> None:
-    async def main() -> None:
-        clock, controller = VirtualClock(), Noting()
-        async with serving(clock) as server:
-            maps, secrets = server.client().of(ConfigMap), server.client().of(Secret)
-            await maps.create(config_map("old"))
-            async with running(server, controller):
-                assert controller.asked == ["old"]
-                await secrets.create(secret("s", of="x"))
-                await clock.settle()
-                assert controller.asked[1:] == ["x"]
-                await secrets.patch("s", {"metadata": {"labels": {"of": "y"}}}, "a")
-                await clock.settle()
-                assert sorted(controller.asked[2:]) == ["x", "y"], "both the old and the new owner are looked at"
-                await secrets.delete("s", "a")
-                await clock.settle()
-                assert controller.asked[4:] == ["y"]
-
-    asyncio.run(main())
+async def test_what_exists_and_what_changes_makes_keys() -> None:
+    clock, controller = VirtualClock(), Noting()
+    async with serving(clock) as server:
+        maps, secrets = server.client().of(ConfigMap), server.client().of(Secret)
+        await maps.create(config_map("old"))
+        async with running(server, controller):
+            assert controller.asked == ["old"]
+            await secrets.create(secret("s", of="x"))
+            await clock.settle()
+            assert controller.asked[1:] == ["x"]
+            await secrets.patch("s", {"metadata": {"labels": {"of": "y"}}}, "a")
+            await clock.settle()
+            assert sorted(controller.asked[2:]) == ["x", "y"], "both the old and the new owner are looked at"
+            await secrets.delete("s", "a")
+            await clock.settle()
+            assert controller.asked[4:] == ["y"]
 
 
 def test_failures_back_off_and_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -144,54 +141,45 @@ def test_failures_back_off_and_are_told(caplog: pytest.LogCaptureFixture) -> Non
     assert "Operation cannot be fulfilled" not in caplog.text, "conflicts are everyday"
 
 
-def test_a_key_that_asks_for_it_is_looked_at_again() -> None:
-    async def main() -> None:
-        clock, controller = VirtualClock(), Noting()
-        controller.again_s = [3600, 60]
-        async with serving(clock) as server:
-            await server.client().of(ConfigMap).create(config_map("m"))
-            async with running(server, controller):
-                await clock.advance(3599)
-                assert len(controller.asked) == 1
-                await clock.advance(1)
-                assert len(controller.asked) == 2
-                await clock.advance(60)
-                assert len(controller.asked) == 3
-                await clock.advance(100_000)
-                assert len(controller.asked) == 3
-
-    asyncio.run(main())
+async def test_a_key_that_asks_for_it_is_looked_at_again() -> None:
+    clock, controller = VirtualClock(), Noting()
+    controller.again_s = [3600, 60]
+    async with serving(clock) as server:
+        await server.client().of(ConfigMap).create(config_map("m"))
+        async with running(server, controller):
+            await clock.advance(3599)
+            assert len(controller.asked) == 1
+            await clock.advance(1)
+            assert len(controller.asked) == 2
+            await clock.advance(60)
+            assert len(controller.asked) == 3
+            await clock.advance(100_000)
+            assert len(controller.asked) == 3
 
 
-def test_no_more_workers_than_told_and_one_per_key() -> None:
-    async def main() -> None:
-        clock, controller = VirtualClock(), Noting()
-        controller.takes_s = 1
-        async with serving(clock) as server:
-            maps = server.client().of(ConfigMap)
-            for number in range(9):
-                await maps.create(config_map(f"m{number}"))
-            async with running(server, controller, RunnerConfig(workers=3)):
-                await maps.patch("m0", {"data": {"x": "1"}}, "a")
-                await clock.advance(2)
-                assert controller.most_active == 3
-                await clock.advance(2)
-                assert sorted(controller.asked) == sorted([f"m{number}" for number in range(9)] + ["m0"])
-
-    asyncio.run(main())
+async def test_no_more_workers_than_told_and_one_per_key() -> None:
+    clock, controller = VirtualClock(), Noting()
+    controller.takes_s = 1
+    async with serving(clock) as server:
+        maps = server.client().of(ConfigMap)
+        for number in range(9):
+            await maps.create(config_map(f"m{number}"))
+        async with running(server, controller, RunnerConfig(workers=3)):
+            await maps.patch("m0", {"data": {"x": "1"}}, "a")
+            await clock.advance(2)
+            assert controller.most_active == 3
+            await clock.advance(2)
+            assert sorted(controller.asked) == sorted([f"m{number}" for number in range(9)] + ["m0"])
 
 
-def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
-    async def main() -> None:
-        clock, controller = VirtualClock(), Noting()
-        async with serving(clock) as server:
-            await server.client().of(ConfigMap).create(config_map("m"))
-            server.scheme.remove(resource_of(Namespace))
-            async with running(server, controller):
-                await clock.advance(10)
-                assert controller.asked == []
-
-    asyncio.run(main())
+async def test_nothing_is_reconciled_before_the_caches_are_filled() -> None:
+    clock, controller = VirtualClock(), Noting()
+    async with serving(clock) as server:
+        await server.client().of(ConfigMap).create(config_map("m"))
+        server.scheme.remove(resource_of(Namespace))
+        async with running(server, controller):
+            await clock.advance(10)
+            assert controller.asked == []
 
 
 class Looking(Noting):
@@ -200,13 +188,10 @@ class Looking(Noting):
     initial_keys = ("everything",)
 
 
-def test_keys_that_no_object_stands_for() -> None:
-    async def main() -> None:
-        clock, controller = VirtualClock(), Looking()
-        controller.again_s = [5.0, 5.0]
-        async with serving(clock) as server, running(server, controller):
-            assert controller.asked == ["everything"]
-            await clock.advance(60)
-            assert controller.asked == ["everything"] * 3
-
-    asyncio.run(main())
+async def test_keys_that_no_object_stands_for() -> None:
+    clock, controller = VirtualClock(), Looking()
+    controller.again_s = [5.0, 5.0]
+    async with serving(clock) as server, running(server, controller):
+        assert controller.asked == ["everything"]
+        await clock.advance(60)
+        assert controller.asked == ["everything"] * 3

@@ -1,7 +1,6 @@
 """Redirects: nobody who answers one of our requests chooses where our credentials go."""
 
 import ast
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -57,62 +56,50 @@ async def site() -> AsyncIterator[Site]:
         await runner.cleanup()
 
 
-def test_a_session_follows_no_redirect_and_cannot_be_told_to() -> None:
-    async def main() -> None:
-        async with site() as here, HttpSession() as session:
-            for method in ("GET", "POST", "HEAD"):
-                async with session.request(method, here.url(f"/to?{here.url('/x')}"), headers=SECRET) as response:
-                    assert response.status == 302
-            assert {path for _, path, _ in here.seen} == {"/to"}
-            with pytest.raises(TypeError):
-                session.get(here.url("/x"), allow_redirects=True)
-
-    asyncio.run(main())
+async def test_a_session_follows_no_redirect_and_cannot_be_told_to() -> None:
+    async with site() as here, HttpSession() as session:
+        for method in ("GET", "POST", "HEAD"):
+            async with session.request(method, here.url(f"/to?{here.url('/x')}"), headers=SECRET) as response:
+                assert response.status == 302
+        assert {path for _, path, _ in here.seen} == {"/to"}
+        with pytest.raises(TypeError):
+            session.get(here.url("/x"), allow_redirects=True)
 
 
-def test_a_redirect_on_the_same_host_may_be_followed_and_one_elsewhere_not() -> None:
-    async def main() -> None:
-        async with site() as here, HttpSession() as session:
-            same, other = here.url("/x"), here.url("/x", "localhost")
-            async with get_following(session, URL(here.url(f"/to?{same}")), SECRET) as response:
-                assert await response.text() == "arrived"
-            async with get_following(session, URL(here.url(f"/to?{other}")), SECRET) as response:
-                assert (response.status, await response.text()) == (302, "moved")
-            assert ("localhost", "/x", True) not in here.seen
-            with pytest.raises(TooManyRedirects, match="stopped after 10 redirects"):
-                async with get_following(session, URL(here.url("/loop")), SECRET):
-                    pass
-
-    asyncio.run(main())
+async def test_a_redirect_on_the_same_host_may_be_followed_and_one_elsewhere_not() -> None:
+    async with site() as here, HttpSession() as session:
+        same, other = here.url("/x"), here.url("/x", "localhost")
+        async with get_following(session, URL(here.url(f"/to?{same}")), SECRET) as response:
+            assert await response.text() == "arrived"
+        async with get_following(session, URL(here.url(f"/to?{other}")), SECRET) as response:
+            assert (response.status, await response.text()) == (302, "moved")
+        assert ("localhost", "/x", True) not in here.seen
+        with pytest.raises(TooManyRedirects, match="stopped after 10 redirects"):
+            async with get_following(session, URL(here.url("/loop")), SECRET):
+                pass
 
 
-def test_a_client_of_the_api_takes_a_redirect_for_an_error() -> None:
-    async def main() -> None:
-        async with site() as here:
-            access = Access(server=here.url("/to"), token="secret")
-            async with HttpTransport(access) as transport:
-                with pytest.raises(errors.ApiError) as failed:
-                    await transport.send(Request(method="GET", path="", query=[(here.url("/x"), "")]))
-            assert failed.value.code == 302
-            assert [path for _, path, _ in here.seen] == ["/to"]
-
-    asyncio.run(main())
+async def test_a_client_of_the_api_takes_a_redirect_for_an_error() -> None:
+    async with site() as here:
+        access = Access(server=here.url("/to"), token="secret")
+        async with HttpTransport(access) as transport:
+            with pytest.raises(errors.ApiError) as failed:
+                await transport.send(Request(method="GET", path="", query=[(here.url("/x"), "")]))
+        assert failed.value.code == 302
+        assert [path for _, path, _ in here.seen] == ["/to"]
 
 
-def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
-    async def main() -> None:
-        async with site() as here:
-            to = here.url(f"/to?{here.url('/x', 'localhost')}")
-            await _get(to, SECRET)
-            answer = await http.ask(to, SECRET, 30)
-            assert (answer.is_success, answer.is_warning) == (True, True)
-            assert [path for _, path, _ in here.seen] == ["/to", "/to"]
-            looping = await http.ask(here.url("/loop"), SECRET, 30)
-            assert (looping.is_success, looping.text.endswith("stopped after 10 redirects")) == (False, True)
-            action = HTTPGetAction(port=here.port, path="/x")
-            assert (await http.ask(http.url_of(action, "127.0.0.1", here.port), {}, 30)).is_success
-
-    asyncio.run(main())
+async def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
+    async with site() as here:
+        to = here.url(f"/to?{here.url('/x', 'localhost')}")
+        await _get(to, SECRET)
+        answer = await http.ask(to, SECRET, 30)
+        assert (answer.is_success, answer.is_warning) == (True, True)
+        assert [path for _, path, _ in here.seen] == ["/to", "/to"]
+        looping = await http.ask(here.url("/loop"), SECRET, 30)
+        assert (looping.is_success, looping.text.endswith("stopped after 10 redirects")) == (False, True)
+        action = HTTPGetAction(port=here.port, path="/x")
+        assert (await http.ask(http.url_of(action, "127.0.0.1", here.port), {}, 30)).is_success
 
 
 def test_no_other_module_makes_a_session(repository: Path) -> None:

@@ -3,21 +3,18 @@ import asyncio
 from sampan.machinery.keyed_locks import KeyedLocks
 
 
-def test_a_lock_is_one_for_all_who_want_it_until_the_last_is_gone() -> None:
-    async def main() -> None:
-        locks, order = KeyedLocks(), list[str]()
+async def test_a_lock_is_one_for_all_who_want_it_until_the_last_is_gone() -> None:
+    locks, order = KeyedLocks(), list[str]()
 
-        async def hold(name: str) -> None:
-            async with locks.held("key"):
-                order.append(f"{name} in")
-                await asyncio.sleep(0)
-                order.append(f"{name} out")
+    async def hold(name: str) -> None:
+        async with locks.held("key"):
+            order.append(f"{name} in")
+            await asyncio.sleep(0)
+            order.append(f"{name} out")
 
-        tasks = [asyncio.create_task(hold(name)) for name in "abc"]
-        await asyncio.sleep(0)
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert order == ["a in", "a out", "c in", "c out"]
-        assert len(locks) == 0
-
-    asyncio.run(main())
+    tasks = [asyncio.create_task(hold(name)) for name in "abc"]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert order == ["a in", "a out", "c in", "c out"]
+    assert len(locks) == 0

@@ -209,22 +209,19 @@ def test_who_finds_another_in_the_lease_stops_at_once() -> None:
     run(body)
 
 
-def test_when_the_work_is_done_the_lease_is_given_back() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server:
-            done = []
+async def test_when_the_work_is_done_the_lease_is_given_back() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server:
+        done = []
 
-            async def lead() -> None:
-                done.append(True)
+        async def lead() -> None:
+            done.append(True)
 
-            elector = LeaderElector(client=server.client(), clock=clock, config=CONFIG)
-            await elector.run(lead)
-            assert done
-            assert not elector.is_leader
-            assert (await server.client().of(Lease).get("it", "kube-system")).spec.holderIdentity == ""
-
-    asyncio.run(main())
+        elector = LeaderElector(client=server.client(), clock=clock, config=CONFIG)
+        await elector.run(lead)
+        assert done
+        assert not elector.is_leader
+        assert (await server.client().of(Lease).get("it", "kube-system")).spec.holderIdentity == ""
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
@@ -247,19 +244,16 @@ def test_a_wall_clock_that_is_set_changes_no_leader(jump_s: int) -> None:
     run(body)
 
 
-def test_work_that_fails_as_the_lease_is_lost_does_not_hide_that() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with asyncio.timeout(60), serving(clock) as server:
-            one = Candidate("one", server)
-            task = asyncio.ensure_future(one.elector.run(_waiting_then_failing))
-            await clock.settle()
-            one.transport.is_cut = True
-            await clock.advance(15)
-            with pytest.raises(LeadershipLost, match="one lost lease it"):
-                await task
-
-    asyncio.run(main())
+async def test_work_that_fails_as_the_lease_is_lost_does_not_hide_that() -> None:
+    clock = VirtualClock()
+    async with asyncio.timeout(60), serving(clock) as server:
+        one = Candidate("one", server)
+        task = asyncio.ensure_future(one.elector.run(_waiting_then_failing))
+        await clock.settle()
+        one.transport.is_cut = True
+        await clock.advance(15)
+        with pytest.raises(LeadershipLost, match="one lost lease it"):
+            await task
 
 
 async def _waiting_then_failing() -> None:

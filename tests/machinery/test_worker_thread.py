@@ -8,27 +8,21 @@ import pytest
 from sampan.machinery.worker_thread import WorkerThread
 
 
-def test_results_and_errors_come_back() -> None:
-    async def check() -> None:
-        worker = WorkerThread("test")
-        assert await worker.run(pow, 2, 10) == 1024
-        with pytest.raises(ZeroDivisionError):
-            await worker.run(divmod, 1, 0)
-        assert await worker.run(threading.get_ident) != threading.get_ident()
-
-    asyncio.run(check())
+async def test_results_and_errors_come_back() -> None:
+    worker = WorkerThread("test")
+    assert await worker.run(pow, 2, 10) == 1024
+    with pytest.raises(ZeroDivisionError):
+        await worker.run(divmod, 1, 0)
+    assert await worker.run(threading.get_ident) != threading.get_ident()
 
 
-def test_work_is_done_one_after_the_other_in_order() -> None:
+async def test_work_is_done_one_after_the_other_in_order() -> None:
     done: list[int] = []
 
-    async def check() -> None:
-        worker = WorkerThread("test")
-        threads = await asyncio.gather(*(worker.run(_note, done, number) for number in range(50)))
-        assert done == list(range(50))
-        assert len(set(threads)) <= 50
-
-    asyncio.run(check())
+    worker = WorkerThread("test")
+    threads = await asyncio.gather(*(worker.run(_note, done, number) for number in range(50)))
+    assert done == list(range(50))
+    assert len(set(threads)) <= 50
 
 
 def _note(done: list[int], number: int) -> int:

@@ -1,6 +1,5 @@
 """Real containerd passes the suite that every runtime passes."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def test_conformance(check: Check, engine: Engine, address: str, tmp_path: Path)
     run(check, subject)
 
 
-def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: Path) -> None:
+async def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: Path) -> None:
     """Even if they have one name, as those of two clusters may."""
 
     def subject(name: str) -> Subject:
@@ -72,12 +71,9 @@ def test_nodes_that_share_an_engine_do_not_mix(engine: Engine, tmp_path: Path) -
             left=lambda uid: leftovers.of_pod(uid, engine.directory),
         )
 
-    async def main() -> None:
-        async with bench(subject("one")) as one, bench(subject("other")) as other:
-            pod = await one.sandbox()
-            assert one.runtime.known_pods() == [pod.metadata.uid]
-            await other.runtime.remove_pod(pod.metadata.uid)
-            assert other.runtime.known_pods() == []
-            assert one.runtime.pod_report(pod).is_sandbox_ready
-
-    asyncio.run(main())
+    async with bench(subject("one")) as one, bench(subject("other")) as other:
+        pod = await one.sandbox()
+        assert one.runtime.known_pods() == [pod.metadata.uid]
+        await other.runtime.remove_pod(pod.metadata.uid)
+        assert other.runtime.known_pods() == []
+        assert one.runtime.pod_report(pod).is_sandbox_ready

@@ -1,6 +1,5 @@
 """Pods that are being resized: what they take of their node."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -70,39 +69,36 @@ def test_nothing_is_copied_where_nothing_differs() -> None:
 
 
 @pytest.mark.parametrize(("reason", "is_free"), [("Deferred", False), ("Infeasible", True)])
-def test_room_while_a_pod_is_resized(reason: str, is_free: bool) -> None:
+async def test_room_while_a_pod_is_resized(reason: str, is_free: bool) -> None:
     """A pod that asks for more takes it at once, unless it can never have it."""
 
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a", cpu="4")
-            await cluster.create(cluster.pod("p", cpu="1"))
-            assert await cluster.where("p") == ["a"]
-            pods = cluster.cluster.client.of(Pod)
-            status = {
-                "containerStatuses": [
-                    {
-                        "name": "main",
-                        "ready": True,
-                        "restartCount": 0,
-                        "image": "pause",
-                        "imageID": "",
-                        "resources": {"requests": {"cpu": "1"}},
-                        "allocatedResources": {"cpu": "1"},
-                    }
-                ]
-            }
-            found = await pods.get("p", NAMESPACE)
-            assert found.spec.containers
-            name = found.spec.containers[0].name
-            status["containerStatuses"][0]["name"] = name
-            await pods.patch("p", {"status": status}, NAMESPACE, subresource="status")
-            more = {"spec": {"containers": [{"name": name, "resources": {"requests": {"cpu": "3"}}}]}}
-            await pods.patch("p", more, NAMESPACE, subresource="resize")
-            pending = {"type": "PodResizePending", "status": "True", "reason": reason}
-            await pods.patch("p", {"status": {"conditions": [pending]}}, NAMESPACE, subresource="status")
-            await cluster.settle()
-            await cluster.create(cluster.pod("q", cpu="2"))
-            assert await cluster.where("q") == (["a"] if is_free else [""])
-
-    asyncio.run(main())
+    async with running() as cluster:
+        await cluster.node("a", cpu="4")
+        await cluster.create(cluster.pod("p", cpu="1"))
+        assert await cluster.where("p") == ["a"]
+        pods = cluster.cluster.client.of(Pod)
+        status = {
+            "containerStatuses": [
+                {
+                    "name": "main",
+                    "ready": True,
+                    "restartCount": 0,
+                    "image": "pause",
+                    "imageID": "",
+                    "resources": {"requests": {"cpu": "1"}},
+                    "allocatedResources": {"cpu": "1"},
+                }
+            ]
+        }
+        found = await pods.get("p", NAMESPACE)
+        assert found.spec.containers
+        name = found.spec.containers[0].name
+        status["containerStatuses"][0]["name"] = name
+        await pods.patch("p", {"status": status}, NAMESPACE, subresource="status")
+        more = {"spec": {"containers": [{"name": name, "resources": {"requests": {"cpu": "3"}}}]}}
+        await pods.patch("p", more, NAMESPACE, subresource="resize")
+        pending = {"type": "PodResizePending", "status": "True", "reason": reason}
+        await pods.patch("p", {"status": {"conditions": [pending]}}, NAMESPACE, subresource="status")
+        await cluster.settle()
+        await cluster.create(cluster.pod("q", cpu="2"))
+        assert await cluster.where("q") == (["a"] if is_free else [""])

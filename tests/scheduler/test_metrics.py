@@ -155,19 +155,16 @@ def two_schedulers() -> SchedulerConfig:
     return parse_config({"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles})
 
 
-def test_several_schedulers_in_one_process() -> None:
-    async def main() -> None:
-        async with running(two_schedulers()) as found:
-            for name in ("a", "b"):
-                await found.node(name)
-            for number in range(4):
-                pod = found.pod(f"p{number}", cpu="500m")
-                pod.spec.schedulerName = "packing"
-                await found.create(pod)
-            assert len(set(await found.where(*(f"p{number}" for number in range(4))))) == 1
-            await found.create(found.pod("usual"))
-            assert await found.where("usual") != await found.where("p0")
-            (event,) = [one for one in await found.events("Scheduled") if one.regarding.name == "p0"]
-            assert event.reportingController == "packing"
-
-    asyncio.run(main())
+async def test_several_schedulers_in_one_process() -> None:
+    async with running(two_schedulers()) as found:
+        for name in ("a", "b"):
+            await found.node(name)
+        for number in range(4):
+            pod = found.pod(f"p{number}", cpu="500m")
+            pod.spec.schedulerName = "packing"
+            await found.create(pod)
+        assert len(set(await found.where(*(f"p{number}" for number in range(4))))) == 1
+        await found.create(found.pod("usual"))
+        assert await found.where("usual") != await found.where("p0")
+        (event,) = [one for one in await found.events("Scheduled") if one.regarding.name == "p0"]
+        assert event.reportingController == "packing"

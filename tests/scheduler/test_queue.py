@@ -93,18 +93,15 @@ def test_what_happens_during_an_attempt_counts(made: Made) -> None:
     assert made.queue.counts()["backoff"] == 1
 
 
-def test_errors_wait_longer_each_time(made: Made) -> None:
-    async def main() -> None:
-        made.queue.add(info("a"))
-        for pause in (1, 2, 4, 8, 10, 10):
-            found = made.queue.pop()
-            assert found is not None
-            made.queue.errored(found)
-            await made.clock.advance(pause - 0.01)
-            assert made.pop() == "", "not before its time"
-            await made.clock.advance(0.02)
-
-    asyncio.run(main())
+async def test_errors_wait_longer_each_time(made: Made) -> None:
+    made.queue.add(info("a"))
+    for pause in (1, 2, 4, 8, 10, 10):
+        found = made.queue.pop()
+        assert found is not None
+        made.queue.errored(found)
+        await made.clock.advance(pause - 0.01)
+        assert made.pop() == "", "not before its time"
+        await made.clock.advance(0.02)
 
 
 def test_pods_that_back_off_are_tried_early_when_nothing_else_is(made: Made) -> None:
@@ -116,33 +113,27 @@ def test_pods_that_back_off_are_tried_early_when_nothing_else_is(made: Made) -> 
     assert [made.pop(), made.pop()] == ["b", "a"]
 
 
-def test_nobody_waits_for_ever(made: Made) -> None:
-    async def main() -> None:
-        made.queue.add(info("a"))
-        made.fail("a", "Fit")
-        await made.clock.advance(299)
-        assert made.pop() == ""
-        await made.clock.advance(2)
-        assert made.pop() == "a"
-
-    asyncio.run(main())
+async def test_nobody_waits_for_ever(made: Made) -> None:
+    made.queue.add(info("a"))
+    made.fail("a", "Fit")
+    await made.clock.advance(299)
+    assert made.pop() == ""
+    await made.clock.advance(2)
+    assert made.pop() == "a"
 
 
-def test_waiting_ends_when_a_pod_comes_or_is_due(made: Made) -> None:
-    async def main() -> None:
-        waiting = asyncio.ensure_future(made.queue.wait())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        made.queue.add(info("a"))
-        await waiting
-        found = made.queue.pop()
-        assert found is not None
-        made.queue.errored(found)
-        given = asyncio.ensure_future(_next(made))
-        await made.clock.advance(1)
-        assert await given == "a"
-
-    asyncio.run(main())
+async def test_waiting_ends_when_a_pod_comes_or_is_due(made: Made) -> None:
+    waiting = asyncio.ensure_future(made.queue.wait())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    made.queue.add(info("a"))
+    await waiting
+    found = made.queue.pop()
+    assert found is not None
+    made.queue.errored(found)
+    given = asyncio.ensure_future(_next(made))
+    await made.clock.advance(1)
+    assert await given == "a"
 
 
 async def _next(made: Made) -> str:

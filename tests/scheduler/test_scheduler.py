@@ -11,51 +11,45 @@ from sampan.scheduler.framework import Code, Cycle, Handle, NodeView, ScalarPlug
 from tests.scheduler.running import NAMESPACE, Running, running
 
 
-def test_pods_are_spread_and_told() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            for name in ("a", "b", "c"):
-                await cluster.node(name)
-            for number in range(6):
-                await cluster.create(cluster.pod(f"p{number}"))
-            assert await cluster.where(*(f"p{number}" for number in range(6))) == ["a", "b", "c"] * 2
-            assert (await cluster.condition("p0")).status == "True"
-            (event,) = [found for found in await cluster.events("Scheduled") if found.regarding.name == "p0"]
-            assert event.note == "Successfully assigned default/p0 to a"
-            assert (event.type, event.action, event.reportingController) == ("Normal", "Binding", "default-scheduler")
-            decision = cluster.scheduler.history.of(event.regarding.uid)
-            assert decision is not None
-            assert decision.node == "a"
-
-    asyncio.run(main())
+async def test_pods_are_spread_and_told() -> None:
+    async with running() as cluster:
+        for name in ("a", "b", "c"):
+            await cluster.node(name)
+        for number in range(6):
+            await cluster.create(cluster.pod(f"p{number}"))
+        assert await cluster.where(*(f"p{number}" for number in range(6))) == ["a", "b", "c"] * 2
+        assert (await cluster.condition("p0")).status == "True"
+        (event,) = [found for found in await cluster.events("Scheduled") if found.regarding.name == "p0"]
+        assert event.note == "Successfully assigned default/p0 to a"
+        assert (event.type, event.action, event.reportingController) == ("Normal", "Binding", "default-scheduler")
+        decision = cluster.scheduler.history.of(event.regarding.uid)
+        assert decision is not None
+        assert decision.node == "a"
 
 
-def test_why_a_pod_waits_and_what_wakes_it() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.create(cluster.pod("big", cpu="8"))
-            await cluster.settle()
-            assert (await cluster.condition("big")).message == "no nodes available to schedule pods"
-            await cluster.node("a")
-            await cluster.node("b", taints=[Taint(key="k", value="v", effect="NoSchedule")], cpu="16")
-            await cluster.cluster.clock.advance(15)
-            found = await cluster.condition("big")
-            assert (found.status, found.reason) == ("False", "Unschedulable")
-            assert found.message == (
-                "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
-                "no new claims to deallocate, "
-                "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-            )
-            told = [event.note for event in await cluster.events("FailedScheduling")]
-            assert found.message in told
-            attempts = _attempts(cluster, await cluster.get("big"))
-            await cluster.cluster.client.of(Node).patch("a", {"metadata": {"annotations": {"x": "y"}}})
-            await cluster.cluster.clock.advance(30)
-            assert _attempts(cluster, await cluster.get("big")) == attempts, "what cannot help wakes nobody"
-            await cluster.cluster.client.of(Node).patch("b", {"spec": {"taints": None}}, type=PatchType.MERGE)
-            assert await cluster.where("big") == ["b"]
-
-    asyncio.run(main())
+async def test_why_a_pod_waits_and_what_wakes_it() -> None:
+    async with running() as cluster:
+        await cluster.create(cluster.pod("big", cpu="8"))
+        await cluster.settle()
+        assert (await cluster.condition("big")).message == "no nodes available to schedule pods"
+        await cluster.node("a")
+        await cluster.node("b", taints=[Taint(key="k", value="v", effect="NoSchedule")], cpu="16")
+        await cluster.cluster.clock.advance(15)
+        found = await cluster.condition("big")
+        assert (found.status, found.reason) == ("False", "Unschedulable")
+        assert found.message == (
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
+            "no new claims to deallocate, "
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+        )
+        told = [event.note for event in await cluster.events("FailedScheduling")]
+        assert found.message in told
+        attempts = _attempts(cluster, await cluster.get("big"))
+        await cluster.cluster.client.of(Node).patch("a", {"metadata": {"annotations": {"x": "y"}}})
+        await cluster.cluster.clock.advance(30)
+        assert _attempts(cluster, await cluster.get("big")) == attempts, "what cannot help wakes nobody"
+        await cluster.cluster.client.of(Node).patch("b", {"spec": {"taints": None}}, type=PatchType.MERGE)
+        assert await cluster.where("big") == ["b"]
 
 
 def _attempts(cluster: Running, pod: Pod | None) -> int:
@@ -65,51 +59,45 @@ def _attempts(cluster: Running, pod: Pod | None) -> int:
     return queued.attempts
 
 
-def test_a_pod_with_gates_waits_for_them() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a")
-            pod = cluster.pod("gated")
-            pod.spec.schedulingGates = [PodSchedulingGate(name="example.com/wait")]
+async def test_a_pod_with_gates_waits_for_them() -> None:
+    async with running() as cluster:
+        await cluster.node("a")
+        pod = cluster.pod("gated")
+        pod.spec.schedulingGates = [PodSchedulingGate(name="example.com/wait")]
+        await cluster.create(pod)
+        await cluster.cluster.clock.advance(60)
+        assert await cluster.where("gated") == [""]
+        assert (await cluster.condition("gated")).reason == "SchedulingGated"
+        assert cluster.scheduler.queue.counts()["gated"] == 1
+        await cluster.cluster.client.of(Pod).patch(
+            "gated", {"spec": {"schedulingGates": None}}, NAMESPACE, type=PatchType.MERGE
+        )
+        assert await cluster.where("gated") == ["a"]
+
+
+async def test_room_is_made_for_what_matters_more() -> None:
+    async with running() as cluster:
+        for name, value in (("low", 10), ("high", 1000)):
+            made = PriorityClass(value=value)
+            made.metadata.name = name
+            await cluster.cluster.client.of(PriorityClass).create(made)
+        await cluster.node("a", cpu="2")
+        await cluster.node("b", cpu="2")
+        for number, cpu in enumerate(("1500m", "1", "900m")):
+            pod = cluster.pod(f"low{number}", cpu=cpu)
+            pod.spec.priorityClassName = "low"
             await cluster.create(pod)
-            await cluster.cluster.clock.advance(60)
-            assert await cluster.where("gated") == [""]
-            assert (await cluster.condition("gated")).reason == "SchedulingGated"
-            assert cluster.scheduler.queue.counts()["gated"] == 1
-            await cluster.cluster.client.of(Pod).patch(
-                "gated", {"spec": {"schedulingGates": None}}, NAMESPACE, type=PatchType.MERGE
-            )
-            assert await cluster.where("gated") == ["a"]
-
-    asyncio.run(main())
-
-
-def test_room_is_made_for_what_matters_more() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            for name, value in (("low", 10), ("high", 1000)):
-                made = PriorityClass(value=value)
-                made.metadata.name = name
-                await cluster.cluster.client.of(PriorityClass).create(made)
-            await cluster.node("a", cpu="2")
-            await cluster.node("b", cpu="2")
-            for number, cpu in enumerate(("1500m", "1", "900m")):
-                pod = cluster.pod(f"low{number}", cpu=cpu)
-                pod.spec.priorityClassName = "low"
-                await cluster.create(pod)
-                await cluster.settle()
-            assert sorted(await cluster.where("low0", "low1", "low2")) == ["a", "b", "b"]
-            pod = cluster.pod("high", cpu="1500m")
-            pod.spec.priorityClassName = "high"
-            made_pod = await cluster.create(pod)
-            await cluster.cluster.clock.advance(30)
-            assert await cluster.where("low0", "low1", "low2", "high") == ["gone", "b", "b", "a"]
-            (event,) = await cluster.events("Preempted")
-            assert event.note == f"Preempted by pod {made_pod.metadata.uid} on node a"
-            assert event.regarding.name == "low0"
-            assert not cluster.scheduler.nominations.by_node
-
-    asyncio.run(main())
+            await cluster.settle()
+        assert sorted(await cluster.where("low0", "low1", "low2")) == ["a", "b", "b"]
+        pod = cluster.pod("high", cpu="1500m")
+        pod.spec.priorityClassName = "high"
+        made_pod = await cluster.create(pod)
+        await cluster.cluster.clock.advance(30)
+        assert await cluster.where("low0", "low1", "low2", "high") == ["gone", "b", "b", "a"]
+        (event,) = await cluster.events("Preempted")
+        assert event.note == f"Preempted by pod {made_pod.metadata.uid} on node a"
+        assert event.regarding.name == "low0"
+        assert not cluster.scheduler.nominations.by_node
 
 
 class Stubborn:
@@ -135,40 +123,34 @@ class Stubborn:
         return Status(Code.ERROR, ("not now",)) if self.left >= 0 else Status(Code.SKIP)
 
 
-def test_a_binding_that_fails_is_taken_back_and_tried_again() -> None:
+async def test_a_binding_that_fails_is_taken_back_and_tried_again() -> None:
     profile = ProfileConfig(plugins=(PluginChoice(f"{__name__}:Stubborn"), *DEFAULT_PLUGINS))
 
-    async def main() -> None:
-        async with running(SchedulerConfig(profiles=(profile,))) as cluster:
-            await cluster.node("a", cpu="1")
-            await cluster.create(cluster.pod("p", cpu="1"))
-            await cluster.settle()
-            found = await cluster.condition("p")
-            assert (found.reason, found.message) == ("SchedulerError", 'running Bind plugin "Stubborn": not now')
-            assert not cluster.scheduler.table.requested.any()
-            await cluster.cluster.clock.advance(20)
-            assert await cluster.where("p") == ["a"]
-            plugin = cluster.scheduler.profiles["default-scheduler"].points["reserve"][0]
-            assert plugin.reserved == ["p"]
-
-    asyncio.run(main())
+    async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+        await cluster.node("a", cpu="1")
+        await cluster.create(cluster.pod("p", cpu="1"))
+        await cluster.settle()
+        found = await cluster.condition("p")
+        assert (found.reason, found.message) == ("SchedulerError", 'running Bind plugin "Stubborn": not now')
+        assert not cluster.scheduler.table.requested.any()
+        await cluster.cluster.clock.advance(20)
+        assert await cluster.where("p") == ["a"]
+        plugin = cluster.scheduler.profiles["default-scheduler"].points["reserve"][0]
+        assert plugin.reserved == ["p"]
 
 
-def test_a_pod_that_somebody_else_binds() -> None:
+async def test_a_pod_that_somebody_else_binds() -> None:
     """The binding is refused by the server; the pod is where it is."""
 
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a")
-            await cluster.node("b")
-            pod = cluster.pod("p")
-            pod.spec.schedulerName = "other"
-            await cluster.create(pod)
-            await cluster.settle()
-            assert await cluster.where("p") == [""]
-            assert len(cluster.scheduler.queue) == 0
-
-    asyncio.run(main())
+    async with running() as cluster:
+        await cluster.node("a")
+        await cluster.node("b")
+        pod = cluster.pod("p")
+        pod.spec.schedulerName = "other"
+        await cluster.create(pod)
+        await cluster.settle()
+        assert await cluster.where("p") == [""]
+        assert len(cluster.scheduler.queue) == 0
 
 
 class Waits:
@@ -182,27 +164,24 @@ class Waits:
         return Status(Code.WAIT, wait_s=10) if cycle.info.name.startswith("wait") else None
 
 
-def test_pods_that_wait_for_permission() -> None:
+async def test_pods_that_wait_for_permission() -> None:
     profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Waits")))
 
-    async def main() -> None:
-        async with running(SchedulerConfig(profiles=(profile,))) as cluster:
-            await cluster.node("a")
-            await cluster.create(cluster.pod("wait-allowed"))
-            await cluster.create(cluster.pod("wait-too-long"))
-            await cluster.create(cluster.pod("free"))
-            assert await cluster.where("wait-allowed", "wait-too-long", "free") == ["", "", "a"]
-            for waiting in cluster.scheduler.waiting:
-                if waiting.info.name == "wait-allowed":
-                    waiting.allow("Waits")
-            assert await cluster.where("wait-allowed", "wait-too-long") == ["a", ""]
-            await cluster.cluster.clock.advance(11)
-            found = await cluster.condition("wait-too-long")
-            assert found.message == (
-                "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Waits."
-            )
-
-    asyncio.run(main())
+    async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+        await cluster.node("a")
+        await cluster.create(cluster.pod("wait-allowed"))
+        await cluster.create(cluster.pod("wait-too-long"))
+        await cluster.create(cluster.pod("free"))
+        assert await cluster.where("wait-allowed", "wait-too-long", "free") == ["", "", "a"]
+        for waiting in cluster.scheduler.waiting:
+            if waiting.info.name == "wait-allowed":
+                waiting.allow("Waits")
+        assert await cluster.where("wait-allowed", "wait-too-long") == ["a", ""]
+        await cluster.cluster.clock.advance(11)
+        found = await cluster.condition("wait-too-long")
+        assert found.message == (
+            "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Waits."
+        )
 
 
 class NamesEndInB(ScalarPlugin):
@@ -212,71 +191,62 @@ class NamesEndInB(ScalarPlugin):
         return "" if node.name.endswith("b") else "node(s) did not end in b"
 
 
-def test_a_plugin_of_ones_own_and_a_second_scheduler() -> None:
+async def test_a_plugin_of_ones_own_and_a_second_scheduler() -> None:
     own = ProfileConfig(scheduler_name="picky", plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:NamesEndInB")))
 
-    async def main() -> None:
-        async with running(SchedulerConfig(profiles=(ProfileConfig(), own))) as cluster:
-            await cluster.node("a")
-            await cluster.node("b")
-            for name in ("one", "two"):
-                pod = cluster.pod(name)
-                pod.spec.schedulerName = "picky"
-                await cluster.create(pod)
-            assert await cluster.where("one", "two") == ["b", "b"]
-            (first, *_) = await cluster.events("Scheduled")
-            assert first.reportingController == "picky"
-            await cluster.cluster.client.of(Node).delete("b")
-            pod = cluster.pod("three")
+    async with running(SchedulerConfig(profiles=(ProfileConfig(), own))) as cluster:
+        await cluster.node("a")
+        await cluster.node("b")
+        for name in ("one", "two"):
+            pod = cluster.pod(name)
             pod.spec.schedulerName = "picky"
             await cluster.create(pod)
-            await cluster.settle()
-            assert (await cluster.condition("three")).message.startswith(
-                "0/1 nodes are available: 1 node(s) did not end in b."
-            )
-            await cluster.node("ab")  # the plug-in does not say what may help: anything may
-            await cluster.cluster.clock.advance(10)
-            assert await cluster.where("three") == ["ab"]
-
-    asyncio.run(main())
-
-
-def test_a_pod_deleted_while_it_waits_is_forgotten() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a", cpu="1")
-            await cluster.create(cluster.pod("big", cpu="8"))
-            await cluster.settle()
-            await cluster.cluster.client.of(Pod).delete("big", NAMESPACE)
-            await cluster.settle()
-            assert len(cluster.scheduler.queue) == 0
-            await cluster.create(cluster.pod("small", cpu="1"))
-            assert await cluster.where("small") == ["a"]
-            await cluster.cluster.client.of(Pod).delete("small", NAMESPACE)
-            await cluster.settle()
-            assert not cluster.scheduler.table.requested.any()
-
-    asyncio.run(main())
+        assert await cluster.where("one", "two") == ["b", "b"]
+        (first, *_) = await cluster.events("Scheduled")
+        assert first.reportingController == "picky"
+        await cluster.cluster.client.of(Node).delete("b")
+        pod = cluster.pod("three")
+        pod.spec.schedulerName = "picky"
+        await cluster.create(pod)
+        await cluster.settle()
+        assert (await cluster.condition("three")).message.startswith(
+            "0/1 nodes are available: 1 node(s) did not end in b."
+        )
+        await cluster.node("ab")  # the plug-in does not say what may help: anything may
+        await cluster.cluster.clock.advance(10)
+        assert await cluster.where("three") == ["ab"]
 
 
-def test_a_second_scheduler_for_the_same_pods_does_no_harm() -> None:
+async def test_a_pod_deleted_while_it_waits_is_forgotten() -> None:
+    async with running() as cluster:
+        await cluster.node("a", cpu="1")
+        await cluster.create(cluster.pod("big", cpu="8"))
+        await cluster.settle()
+        await cluster.cluster.client.of(Pod).delete("big", NAMESPACE)
+        await cluster.settle()
+        assert len(cluster.scheduler.queue) == 0
+        await cluster.create(cluster.pod("small", cpu="1"))
+        assert await cluster.where("small") == ["a"]
+        await cluster.cluster.client.of(Pod).delete("small", NAMESPACE)
+        await cluster.settle()
+        assert not cluster.scheduler.table.requested.any()
+
+
+async def test_a_second_scheduler_for_the_same_pods_does_no_harm() -> None:
     """Two at once: each pod is bound once, the loser sees where it went."""
     from sampan.scheduler.scheduler import Scheduler
 
-    async def main() -> None:
-        async with running() as cluster:
-            other = Scheduler(client=cluster.cluster.make_client("other"), clock=cluster.cluster.clock)
-            async with asyncio.TaskGroup() as group:
-                task: Any = group.create_task(other.run())
-                await cluster.node("a")
-                await cluster.node("b")
-                for number in range(8):
-                    await cluster.create(cluster.pod(f"p{number}", cpu="1"))
-                await cluster.cluster.clock.advance(30)
-                assert "" not in await cluster.where(*(f"p{number}" for number in range(8)))
-                for found in (other, cluster.scheduler):
-                    assert len(found.queue) == 0
-                    assert int(found.table.requested[0].sum()) == 8000
-                task.cancel()
-
-    asyncio.run(main())
+    async with running() as cluster:
+        other = Scheduler(client=cluster.cluster.make_client("other"), clock=cluster.cluster.clock)
+        async with asyncio.TaskGroup() as group:
+            task: Any = group.create_task(other.run())
+            await cluster.node("a")
+            await cluster.node("b")
+            for number in range(8):
+                await cluster.create(cluster.pod(f"p{number}", cpu="1"))
+            await cluster.cluster.clock.advance(30)
+            assert "" not in await cluster.where(*(f"p{number}" for number in range(8)))
+            for found in (other, cluster.scheduler):
+                assert len(found.queue) == 0
+                assert int(found.table.requested[0].sum()) == 8000
+            task.cancel()

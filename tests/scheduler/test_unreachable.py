@@ -1,6 +1,5 @@
 """The API server cannot be reached for a while, on a virtual clock: the clock goes on, and the pod is bound later."""
 
-import asyncio
 from dataclasses import replace
 from typing import Any, cast
 
@@ -35,19 +34,16 @@ def cut_off(c: Cluster, times: int) -> Cluster:
     return replace(c, transport=cast(LoopbackTransport, transport))
 
 
-def test_a_binding_that_does_not_get_through_is_tried_again() -> None:
-    async def main() -> None:
-        async with (
-            pod_cluster() as c,
-            c.running("node-lifecycle-controller"),
-            c.nodes("n"),
-            cut_off(c, 20).scheduling(),
-        ):
-            await c.clock.advance(10)
-            await c.client.of(Pod).create(pod(name="p"))
-            await c.clock.advance(0)
-            assert not (await c.client.of(Pod).get("p", "default")).spec.nodeName
-            await c.clock.advance(120)
-            assert (await c.client.of(Pod).get("p", "default")).spec.nodeName == "n"
-
-    asyncio.run(main())
+async def test_a_binding_that_does_not_get_through_is_tried_again() -> None:
+    async with (
+        pod_cluster() as c,
+        c.running("node-lifecycle-controller"),
+        c.nodes("n"),
+        cut_off(c, 20).scheduling(),
+    ):
+        await c.clock.advance(10)
+        await c.client.of(Pod).create(pod(name="p"))
+        await c.clock.advance(0)
+        assert not (await c.client.of(Pod).get("p", "default")).spec.nodeName
+        await c.clock.advance(120)
+        assert (await c.client.of(Pod).get("p", "default")).spec.nodeName == "n"

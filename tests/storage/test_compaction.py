@@ -8,21 +8,18 @@ from sampan.storage.compaction import MARK, SharedCompaction
 from sampan.storage.memory import MemoryBackend
 
 
-def test_history_is_forgotten_an_interval_later() -> None:
-    async def scenario() -> None:
-        clock = VirtualClock()
-        async with MemoryBackend(clock=clock) as store:
-            first = await store.put("/registry/a", b"1")
-            await store.put("/registry/a", b"2")
-            running = asyncio.create_task(SharedCompaction(backend=store, clock=clock, interval_s=60).run())
-            await clock.advance(60)
-            assert (await store.get("/registry/a", revision=first))[0] is not None
-            await clock.advance(60)
-            with pytest.raises(Compacted):
-                await store.get("/registry/a", revision=first)
-            running.cancel()
-
-    asyncio.run(scenario())
+async def test_history_is_forgotten_an_interval_later() -> None:
+    clock = VirtualClock()
+    async with MemoryBackend(clock=clock) as store:
+        first = await store.put("/registry/a", b"1")
+        await store.put("/registry/a", b"2")
+        running = asyncio.create_task(SharedCompaction(backend=store, clock=clock, interval_s=60).run())
+        await clock.advance(60)
+        assert (await store.get("/registry/a", revision=first))[0] is not None
+        await clock.advance(60)
+        with pytest.raises(Compacted):
+            await store.get("/registry/a", revision=first)
+        running.cancel()
 
 
 def test_one_of_several_servers_compacts() -> None:

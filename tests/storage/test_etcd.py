@@ -71,22 +71,19 @@ def test_on_uvloop(etcd: Member) -> None:
         runner.run(main())
 
 
-def test_tenants_do_not_see_each_other(etcd: Member) -> None:
-    async def main() -> None:
-        async with (
-            EtcdBackend(endpoints=[etcd.client_url], prefix="/a") as first,
-            EtcdBackend(endpoints=[etcd.client_url], prefix="/b") as second,
-            EtcdBackend(endpoints=[etcd.client_url]) as whole,
-        ):
-            await first.put("/registry/x", b"1", expected=0)
-            await second.put("/registry/x", b"2", expected=0)
-            assert [entry.value for entry in (await first.range("/registry/")).entries] == [b"1"]
-            assert [entry.value for entry in (await second.range("")).entries] == [b"2"]
-            entry, _ = await whole.get("/a/registry/x")
-            assert entry is not None
-            assert entry.value == b"1"
-
-    asyncio.run(main())
+async def test_tenants_do_not_see_each_other(etcd: Member) -> None:
+    async with (
+        EtcdBackend(endpoints=[etcd.client_url], prefix="/a") as first,
+        EtcdBackend(endpoints=[etcd.client_url], prefix="/b") as second,
+        EtcdBackend(endpoints=[etcd.client_url]) as whole,
+    ):
+        await first.put("/registry/x", b"1", expected=0)
+        await second.put("/registry/x", b"2", expected=0)
+        assert [entry.value for entry in (await first.range("/registry/")).entries] == [b"1"]
+        assert [entry.value for entry in (await second.range("")).entries] == [b"2"]
+        entry, _ = await whole.get("/a/registry/x")
+        assert entry is not None
+        assert entry.value == b"1"
 
 
 def test_events_share_leases(etcd: Member) -> None:
@@ -99,16 +96,13 @@ def test_events_share_leases(etcd: Member) -> None:
     assert asyncio.run(main()) - before == 1
 
 
-def test_a_value_that_is_too_large_is_refused(etcd: Member) -> None:
-    async def main() -> None:
-        async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
-            for size in (1_600_000, 5_000_000):
-                with pytest.raises(StorageError, match=r"larger than max|too large") as caught:
-                    await backend.put("/registry/large", bytes(size))
-                assert not isinstance(caught.value, Unavailable)
-            assert (await backend.get("/registry/large"))[0] is None
-
-    asyncio.run(main())
+async def test_a_value_that_is_too_large_is_refused(etcd: Member) -> None:
+    async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
+        for size in (1_600_000, 5_000_000):
+            with pytest.raises(StorageError, match=r"larger than max|too large") as caught:
+                await backend.put("/registry/large", bytes(size))
+            assert not isinstance(caught.value, Unavailable)
+        assert (await backend.get("/registry/large"))[0] is None
 
 
 def test_a_full_etcd_says_so_and_loses_nothing(tmp_path: Path) -> None:
@@ -191,20 +185,17 @@ def _etcdctl(member: Member, *arguments: str) -> str:
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
-def test_keys_and_values_are_as_given_for_other_clients(etcd: Member) -> None:
+async def test_keys_and_values_are_as_given_for_other_clients(etcd: Member) -> None:
     key, value = "/registry/configmaps/default/other-client", '{"kind":"ConfigMap","apiVersion":"v1"}'
 
-    async def main() -> None:
-        async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
-            await backend.put(key, value.encode(), expected=0)
-            assert _etcdctl(etcd, "get", key) == f"{key}\n{value}\n"
-            start = await backend.current_revision()
-            async with backend.watch("/registry/configmaps/", after=start) as watch:
-                await asyncio.to_thread(_etcdctl, etcd, "put", key, "theirs")
-                [event] = (await anext(aiter(watch))).events
-                assert (event.key, event.value) == (key, b"theirs")
-
-    asyncio.run(main())
+    async with EtcdBackend(endpoints=[etcd.client_url]) as backend:
+        await backend.put(key, value.encode(), expected=0)
+        assert _etcdctl(etcd, "get", key) == f"{key}\n{value}\n"
+        start = await backend.current_revision()
+        async with backend.watch("/registry/configmaps/", after=start) as watch:
+            await asyncio.to_thread(_etcdctl, etcd, "put", key, "theirs")
+            [event] = (await anext(aiter(watch))).events
+            assert (event.key, event.value) == (key, b"theirs")
 
 
 def test_an_etcd_that_does_not_know_us(tmp_path: Path) -> None:

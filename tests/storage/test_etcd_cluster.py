@@ -84,15 +84,12 @@ def test_a_member_that_stops_answering_is_left(tmp_path: Path) -> None:
         asyncio.run(main(members))
 
 
-def test_a_dead_member_among_the_endpoints_does_no_harm(etcd: Member) -> None:
+async def test_a_dead_member_among_the_endpoints_does_no_harm(etcd: Member) -> None:
     dead = [f"http://127.0.0.1:{port}" for port in free_ports(2)]
 
-    async def main() -> None:
-        async with asyncio.timeout(60), EtcdBackend(endpoints=[*dead, etcd.client_url]) as backend:
-            for i in range(20):
-                await backend.put("/registry/dead", str(i).encode())
-
-    asyncio.run(main())
+    async with asyncio.timeout(60), EtcdBackend(endpoints=[*dead, etcd.client_url]) as backend:
+        for i in range(20):
+            await backend.put("/registry/dead", str(i).encode())
 
 
 async def _leader(members: Sequence[Member]) -> Member:
@@ -222,24 +219,21 @@ def test_a_put_that_never_arrived_and_comes_too_late_is_a_conflict(etcd: Member)
     _play(etcd, scene)
 
 
-def test_a_write_without_an_answer_ends_in_doubt(etcd: Member) -> None:
-    async def main() -> None:
-        timeouts = Timeouts(attempt_s=0.5, request_s=2)
-        async with (
-            asyncio.timeout(60),
-            TcpProxy(etcd.client_port).running() as proxy,
-            EtcdBackend(endpoints=[proxy.url], timeouts=timeouts) as backend,
-        ):
-            proxy.hold_answers()
-            for expected in (0, None):
-                with pytest.raises(Unavailable) as caught:
-                    await backend.put(f"/registry/doubt/{expected}", b"x", expected=expected)
-                assert caught.value.may_have_happened
+async def test_a_write_without_an_answer_ends_in_doubt(etcd: Member) -> None:
+    timeouts = Timeouts(attempt_s=0.5, request_s=2)
+    async with (
+        asyncio.timeout(60),
+        TcpProxy(etcd.client_port).running() as proxy,
+        EtcdBackend(endpoints=[proxy.url], timeouts=timeouts) as backend,
+    ):
+        proxy.hold_answers()
+        for expected in (0, None):
             with pytest.raises(Unavailable) as caught:
-                await backend.get("/registry/doubt/0")
-            assert not caught.value.may_have_happened
-
-    asyncio.run(main())
+                await backend.put(f"/registry/doubt/{expected}", b"x", expected=expected)
+            assert caught.value.may_have_happened
+        with pytest.raises(Unavailable) as caught:
+            await backend.get("/registry/doubt/0")
+        assert not caught.value.may_have_happened
 
 
 def test_a_compaction_while_cut_off_ends_watches_and_no_more(etcd: Member) -> None:

@@ -1,7 +1,5 @@
 """The memory store passes the suite that every store passes."""
 
-import asyncio
-
 import pytest
 
 pytest.register_assert_rewrite("sampan.testing.backend_conformance")
@@ -18,16 +16,13 @@ def test_conformance(check: Check) -> None:
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-def test_a_wall_clock_that_is_set_moves_no_expiry(jump_s: int) -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with MemoryBackend(clock=clock) as backend:
-            await backend.put("/registry/events/a", b"x", ttl_s=60)
-            await clock.advance(10)
-            clock.set_wall_clock(clock.now() + jump_s)
-            await clock.advance(45)
-            assert (await backend.get("/registry/events/a"))[0] is not None
-            await clock.advance(10)
-            assert (await backend.get("/registry/events/a"))[0] is None
-
-    asyncio.run(main())
+async def test_a_wall_clock_that_is_set_moves_no_expiry(jump_s: int) -> None:
+    clock = VirtualClock()
+    async with MemoryBackend(clock=clock) as backend:
+        await backend.put("/registry/events/a", b"x", ttl_s=60)
+        await clock.advance(10)
+        clock.set_wall_clock(clock.now() + jump_s)
+        await clock.advance(45)
+        assert (await backend.get("/registry/events/a"))[0] is not None
+        await clock.advance(10)
+        assert (await backend.get("/registry/events/a"))[0] is None

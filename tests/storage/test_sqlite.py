@@ -23,127 +23,109 @@ def test_conformance(check: Check, tmp_path: Path) -> None:
     run(check, Subject(open=lambda: SqliteBackend(path=path, clock=clock), advance=clock.advance, is_local=True))
 
 
-def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
+async def test_only_the_owner_can_read_the_files(tmp_path: Path) -> None:
     path = tmp_path / "new" / "data" / "state.db"
 
-    async def work() -> None:
-        async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
-            await backend.put("/a", b"secret")
-            files = list(path.parent.iterdir())
-            assert {file.name for file in files} >= {"state.db", "state.db-wal", "state.db-shm"}
-            assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-            for directory in (path.parent, path.parent.parent):
-                assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-
-    asyncio.run(work())
+    async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
+        await backend.put("/a", b"secret")
+        files = list(path.parent.iterdir())
+        assert {file.name for file in files} >= {"state.db", "state.db-wal", "state.db-shm"}
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+        for directory in (path.parent, path.parent.parent):
+            assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
-def test_a_second_owner_is_refused(tmp_path: Path) -> None:
+async def test_a_second_owner_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
 
-    async def work() -> None:
-        async with SqliteBackend(path=path, clock=VirtualClock()) as first:
-            with pytest.raises(InUse, match=f"{path} is in use by another process"):
-                await SqliteBackend(path=path, clock=VirtualClock()).__aenter__()
-            await first.put("/a", b"x")
-        async with SqliteBackend(path=path, clock=VirtualClock()) as second:
-            assert await second.count("/") == 1
-
-    asyncio.run(work())
+    async with SqliteBackend(path=path, clock=VirtualClock()) as first:
+        with pytest.raises(InUse, match=f"{path} is in use by another process"):
+            await SqliteBackend(path=path, clock=VirtualClock()).__aenter__()
+        await first.put("/a", b"x")
+    async with SqliteBackend(path=path, clock=VirtualClock()) as second:
+        assert await second.count("/") == 1
 
 
-def test_everything_is_there_when_opened_again(tmp_path: Path) -> None:
+async def test_everything_is_there_when_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
 
-    async def work() -> None:
-        async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
-            first = await backend.put("/a", b"1")
-            await backend.put("/a", b"2")
-            await backend.put("/b", b"1")
-            last = await backend.delete("/b")
-            page = await backend.range("/")
-            await backend.compact(first)
-        async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
-            assert await backend.current_revision() == last
-            assert await backend.range("/") == page
-            assert (await backend.get("/b", revision=last - 1))[0] is not None
-            with pytest.raises(Compacted):
-                await backend.get("/a", revision=first - 1)
-            async with backend.watch("/", after=first) as watch:
-                batch = await anext(aiter(watch))
-                assert [event.revision for event in batch.events] == [first + 1, first + 2, last]
-            assert await backend.put("/c", b"1") == last + 1
-
-    asyncio.run(work())
+    async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
+        first = await backend.put("/a", b"1")
+        await backend.put("/a", b"2")
+        await backend.put("/b", b"1")
+        last = await backend.delete("/b")
+        page = await backend.range("/")
+        await backend.compact(first)
+    async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
+        assert await backend.current_revision() == last
+        assert await backend.range("/") == page
+        assert (await backend.get("/b", revision=last - 1))[0] is not None
+        with pytest.raises(Compacted):
+            await backend.get("/a", revision=first - 1)
+        async with backend.watch("/", after=first) as watch:
+            batch = await anext(aiter(watch))
+            assert [event.revision for event in batch.events] == [first + 1, first + 2, last]
+        assert await backend.put("/c", b"1") == last + 1
 
 
-def test_keys_expire_after_a_restart(tmp_path: Path) -> None:
+async def test_keys_expire_after_a_restart(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.db", VirtualClock()
 
     async def gone(backend: SqliteBackend) -> list[str]:
         await clock.settle()
         return [key for key in ("/soon", "/late", "/never") if (await backend.get(key))[0] is None]
 
-    async def work() -> None:
-        async with SqliteBackend(path=path, clock=clock) as backend:
-            clock.on_idle(backend.idle)
-            await backend.put("/soon", b"x", ttl_s=10)
-            await backend.put("/late", b"x", ttl_s=100)
-            await backend.put("/never", b"x")
-        await clock.advance(50)
-        async with SqliteBackend(path=path, clock=clock) as backend:
-            clock.on_idle(backend.idle)
-            assert await gone(backend) == ["/soon"], "it was due while the store was closed"
-            await clock.advance(60)
-            assert await gone(backend) == ["/soon", "/late"]
-
-    asyncio.run(work())
+    async with SqliteBackend(path=path, clock=clock) as backend:
+        clock.on_idle(backend.idle)
+        await backend.put("/soon", b"x", ttl_s=10)
+        await backend.put("/late", b"x", ttl_s=100)
+        await backend.put("/never", b"x")
+    await clock.advance(50)
+    async with SqliteBackend(path=path, clock=clock) as backend:
+        clock.on_idle(backend.idle)
+        assert await gone(backend) == ["/soon"], "it was due while the store was closed"
+        await clock.advance(60)
+        assert await gone(backend) == ["/soon", "/late"]
 
 
-def test_writes_that_arrive_together_share_a_sync(tmp_path: Path) -> None:
+async def test_writes_that_arrive_together_share_a_sync(tmp_path: Path) -> None:
     disk, synced = Disk(), []
     disk.before_operation = lambda operation, name: synced.append(name) if operation == "sync" else None
 
-    async def work() -> None:
-        driver, clock = FaultyDriver(disk), VirtualClock()
-        async with SqliteBackend(path=tmp_path / "state.db", clock=clock, driver=driver) as backend:
-            clock.on_idle(backend.idle)
-            await backend.put("/a", b"x")
-            await clock.settle()
-            synced.clear()
-            await asyncio.gather(*(backend.put(f"/{i}", b"x") for i in range(100)))
-            assert synced == ["state.db-wal"], "one transaction for all that came in one turn of the loop"
-            await backend.put("/a", b"x")
-            assert synced == ["state.db-wal"] * 2
-            with pytest.raises(Exception, match="is at revision"):
-                await backend.put("/a", b"x", expected=0)
-            assert len(synced) == 2, "a conflict writes nothing"
-
-    asyncio.run(work())
+    driver, clock = FaultyDriver(disk), VirtualClock()
+    async with SqliteBackend(path=tmp_path / "state.db", clock=clock, driver=driver) as backend:
+        clock.on_idle(backend.idle)
+        await backend.put("/a", b"x")
+        await clock.settle()
+        synced.clear()
+        await asyncio.gather(*(backend.put(f"/{i}", b"x") for i in range(100)))
+        assert synced == ["state.db-wal"], "one transaction for all that came in one turn of the loop"
+        await backend.put("/a", b"x")
+        assert synced == ["state.db-wal"] * 2
+        with pytest.raises(Exception, match="is at revision"):
+            await backend.put("/a", b"x", expected=0)
+        assert len(synced) == 2, "a conflict writes nothing"
 
 
-def test_history_is_compacted_by_itself(tmp_path: Path) -> None:
+async def test_history_is_compacted_by_itself(tmp_path: Path) -> None:
     clock = VirtualClock()
     config = SqliteConfig(history_s=300, history_revisions=10)
 
-    async def work() -> None:
-        async with SqliteBackend(path=tmp_path / "state.db", clock=clock, config=config) as backend:
-            clock.on_idle(backend.idle)
-            early = [await backend.put("/a", b"x") for _ in range(50)]
-            await clock.advance(299)
+    async with SqliteBackend(path=tmp_path / "state.db", clock=clock, config=config) as backend:
+        clock.on_idle(backend.idle)
+        early = [await backend.put("/a", b"x") for _ in range(50)]
+        await clock.advance(299)
+        await backend.get("/a", revision=early[0])
+        late = [await backend.put("/a", b"x") for _ in range(5)]
+        await clock.advance(2)
+        await backend.get("/a", revision=early[0])
+        await clock.advance(300)
+        with pytest.raises(Compacted) as caught:
             await backend.get("/a", revision=early[0])
-            late = [await backend.put("/a", b"x") for _ in range(5)]
-            await clock.advance(2)
-            await backend.get("/a", revision=early[0])
-            await clock.advance(300)
-            with pytest.raises(Compacted) as caught:
-                await backend.get("/a", revision=early[0])
-            assert caught.value.compacted == late[-1] - 10, "at least ten revisions are kept"
-            await backend.get("/a", revision=caught.value.compacted)
-            await clock.advance(300)
-            assert clock.next_wake() is None, "a store that nobody writes to wakes nobody up"
-
-    asyncio.run(work())
+        assert caught.value.compacted == late[-1] - 10, "at least ten revisions are kept"
+        await backend.get("/a", revision=caught.value.compacted)
+        await clock.advance(300)
+        assert clock.next_wake() is None, "a store that nobody writes to wakes nobody up"
 
 
 def test_history_is_compacted_over_several_short_lives(tmp_path: Path) -> None:
@@ -187,50 +169,41 @@ def test_compaction_leaves_only_what_can_be_seen(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_space_is_given_back(tmp_path: Path) -> None:
+async def test_space_is_given_back(tmp_path: Path) -> None:
     path, clock = tmp_path / "state.db", VirtualClock()
     config = SqliteConfig(history_s=10, history_revisions=0)
 
-    async def work() -> None:
-        async with SqliteBackend(path=path, clock=clock, config=config) as backend:
-            clock.on_idle(backend.idle)
-            await asyncio.gather(*(backend.put(f"/{i}", b"x" * 100_000) for i in range(150)))
-            large = await backend.size()
-            assert large > 15_000_000
-            await asyncio.gather(*(backend.delete(f"/{i}") for i in range(149)))
-            await clock.advance(21)
-            assert await backend.size() < 3_000_000
-            assert path.with_name("state.db-wal").stat().st_size == 0, "the write-ahead log is emptied when idle"
-            entry, _ = await backend.get("/149")
-            assert entry is not None
-            assert entry.value == b"x" * 100_000
-
-    asyncio.run(work())
+    async with SqliteBackend(path=path, clock=clock, config=config) as backend:
+        clock.on_idle(backend.idle)
+        await asyncio.gather(*(backend.put(f"/{i}", b"x" * 100_000) for i in range(150)))
+        large = await backend.size()
+        assert large > 15_000_000
+        await asyncio.gather(*(backend.delete(f"/{i}") for i in range(149)))
+        await clock.advance(21)
+        assert await backend.size() < 3_000_000
+        assert path.with_name("state.db-wal").stat().st_size == 0, "the write-ahead log is emptied when idle"
+        entry, _ = await backend.get("/149")
+        assert entry is not None
+        assert entry.value == b"x" * 100_000
 
 
-def test_the_write_ahead_log_is_bounded(tmp_path: Path) -> None:
+async def test_the_write_ahead_log_is_bounded(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
 
-    async def work() -> None:
-        async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
-            for _ in range(25):
-                await asyncio.gather(*(backend.put(f"/{i}", b"x" * 50_000) for i in range(50)))
-            assert await backend.size() > 60_000_000
-            assert path.with_name("state.db-wal").stat().st_size < 34_000_000
-
-    asyncio.run(work())
+    async with SqliteBackend(path=path, clock=VirtualClock()) as backend:
+        for _ in range(25):
+            await asyncio.gather(*(backend.put(f"/{i}", b"x" * 50_000) for i in range(50)))
+        assert await backend.size() > 60_000_000
+        assert path.with_name("state.db-wal").stat().st_size < 34_000_000
 
 
-def test_a_long_range_does_not_hold_the_loop(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock()) as backend:
-            await asyncio.gather(*(backend.put(f"/{i}", b"x" * 1000) for i in range(5000)))
-            reading = asyncio.ensure_future(backend.range("/"))
-            turns = 0
-            while not reading.done():
-                await asyncio.sleep(0)
-                turns += 1
-            assert len((await reading).entries) == 5000
-            assert turns > 10
-
-    asyncio.run(work())
+async def test_a_long_range_does_not_hold_the_loop(tmp_path: Path) -> None:
+    async with SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock()) as backend:
+        await asyncio.gather(*(backend.put(f"/{i}", b"x" * 1000) for i in range(5000)))
+        reading = asyncio.ensure_future(backend.range("/"))
+        turns = 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len((await reading).entries) == 5000
+        assert turns > 10

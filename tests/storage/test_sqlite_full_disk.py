@@ -109,42 +109,36 @@ def _fill(directory: Path) -> None:
                     break
 
 
-def test_objects_can_be_deleted_on_a_full_disk(small_disk: Path) -> None:
+async def test_objects_can_be_deleted_on_a_full_disk(small_disk: Path) -> None:
     path = small_disk / "state.db"
 
-    async def work() -> None:
-        async with _client(SqliteBackend(path=path, clock=VirtualClock())) as client:
-            for _ in range(10):
-                assert not await client.write()
-            _fill(small_disk)
-            errors = await client.write_until_it_fails()
-            assert {str(error) for error in errors} == {f"{path}: no space left on device"}
-            assert client.backend.write_failure == f"{path}: no space left on device"
-            for ack in client.acknowledged:
-                await client.backend.delete(ack.key)
-            assert (await client.backend.range("/")).entries == []
-            assert await client.write(), "the disk is still full"
-
-    asyncio.run(work())
-
-
-def test_what_was_deleted_on_a_full_disk_makes_room(small_disk: Path) -> None:
-    path = small_disk / "state.db"
-
-    async def work() -> None:
-        clock = VirtualClock()
-        async with _client(SqliteBackend(path=path, clock=clock)) as client:
-            await client.write_until_it_fails()
-            for ack in client.acknowledged:
-                await client.backend.delete(ack.key)
-            for _ in range(20):
-                await client.backend.idle()
-                if not client.backend.write_failure:
-                    break
-                await clock.advance(5)
+    async with _client(SqliteBackend(path=path, clock=VirtualClock())) as client:
+        for _ in range(10):
             assert not await client.write()
+        _fill(small_disk)
+        errors = await client.write_until_it_fails()
+        assert {str(error) for error in errors} == {f"{path}: no space left on device"}
+        assert client.backend.write_failure == f"{path}: no space left on device"
+        for ack in client.acknowledged:
+            await client.backend.delete(ack.key)
+        assert (await client.backend.range("/")).entries == []
+        assert await client.write(), "the disk is still full"
 
-    asyncio.run(work())
+
+async def test_what_was_deleted_on_a_full_disk_makes_room(small_disk: Path) -> None:
+    path = small_disk / "state.db"
+
+    clock = VirtualClock()
+    async with _client(SqliteBackend(path=path, clock=clock)) as client:
+        await client.write_until_it_fails()
+        for ack in client.acknowledged:
+            await client.backend.delete(ack.key)
+        for _ in range(20):
+            await client.backend.idle()
+            if not client.backend.write_failure:
+                break
+            await clock.advance(5)
+        assert not await client.write()
 
 
 _WRITER = """
@@ -194,14 +188,14 @@ async def _has_only(path: Path, prefix: str) -> None:
         assert all(entry.key.startswith(prefix) for entry in page.entries)
 
 
-def test_a_read_only_directory_is_named_as_the_reason(small_disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+def remount_read_only(directory: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(directory)], check=True)
 
-    async def work() -> None:
-        with pytest.raises(Unavailable, match=r"state\.db: read-only file system"):
-            await SqliteBackend(path=small_disk / "state.db", clock=VirtualClock()).__aenter__()
 
-    asyncio.run(work())
+async def test_a_read_only_directory_is_named_as_the_reason(small_disk: Path) -> None:
+    remount_read_only(small_disk)
+    with pytest.raises(Unavailable, match=r"state\.db: read-only file system"):
+        await SqliteBackend(path=small_disk / "state.db", clock=VirtualClock()).__aenter__()
 
 
 def test_sqlite_reports_full(tmp_path: Path) -> None:
@@ -260,20 +254,17 @@ def test_io_errors(tmp_path: Path) -> None:
     check_file(tmp_path / "state.db", asyncio.run(work()))
 
 
-def test_a_store_that_is_too_large_takes_deletes(tmp_path: Path) -> None:
-    async def work() -> None:
-        config = SqliteConfig(max_bytes=500_000)
-        async with _client(SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), config=config)) as client:
-            backend = client.backend
-            for error in await client.write_until_it_fails():
-                assert isinstance(error, Unavailable)
-                assert "database space exceeded" in str(error)
-                assert not error.may_have_happened
-            assert 100 < len(client.acknowledged) < 200
-            for ack in client.acknowledged[:120]:
-                await backend.delete(ack.key)
-            assert await client.write(), "the history still takes up the space"
-            await backend.compact(await backend.current_revision())
-            assert not await client.write()
-
-    asyncio.run(work())
+async def test_a_store_that_is_too_large_takes_deletes(tmp_path: Path) -> None:
+    config = SqliteConfig(max_bytes=500_000)
+    async with _client(SqliteBackend(path=tmp_path / "state.db", clock=VirtualClock(), config=config)) as client:
+        backend = client.backend
+        for error in await client.write_until_it_fails():
+            assert isinstance(error, Unavailable)
+            assert "database space exceeded" in str(error)
+            assert not error.may_have_happened
+        assert 100 < len(client.acknowledged) < 200
+        for ack in client.acknowledged[:120]:
+            await backend.delete(ack.key)
+        assert await client.write(), "the history still takes up the space"
+        await backend.compact(await backend.current_revision())
+        assert not await client.write()

@@ -1,6 +1,5 @@
 """The hub: routes that stay right as watches come and go, and slow readers that go back to the log."""
 
-import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
@@ -32,47 +31,38 @@ def _publish_all(hub: WatchHub) -> None:
         hub.publish([Event(hub.revision + 1, key, b"x", hub.revision + 1)], hub.revision + 1)
 
 
-def test_events_reach_the_watches_of_their_prefixes() -> None:
+async def test_events_reach_the_watches_of_their_prefixes() -> None:
     """Also just after a watch was opened or left, when routes have to be found anew."""
 
-    async def work() -> None:
-        hub = WatchHub(revision=1, read_log=_no_log)
-        told = {prefix: Told() for prefix in PREFIXES}
-        async with AsyncExitStack() as watches:
-            for count, prefix in enumerate(PREFIXES, 1):
-                await watches.enter_async_context(hub.watch(prefix, after=hub.revision, on_batch=told[prefix]))
-                _publish_all(hub)
-                for opened in PREFIXES[:count]:
-                    assert told[opened].keys == [key for key in KEYS if key.startswith(opened)]
-                    told[opened].keys.clear()
-        _publish_all(hub)
-        assert not any(watch.keys for watch in told.values())
-
-    asyncio.run(work())
+    hub = WatchHub(revision=1, read_log=_no_log)
+    told = {prefix: Told() for prefix in PREFIXES}
+    async with AsyncExitStack() as watches:
+        for count, prefix in enumerate(PREFIXES, 1):
+            await watches.enter_async_context(hub.watch(prefix, after=hub.revision, on_batch=told[prefix]))
+            _publish_all(hub)
+            for opened in PREFIXES[:count]:
+                assert told[opened].keys == [key for key in KEYS if key.startswith(opened)]
+                told[opened].keys.clear()
+    _publish_all(hub)
+    assert not any(watch.keys for watch in told.values())
 
 
-def test_a_reader_that_is_far_behind_goes_back_to_the_log() -> None:
-    async def work() -> None:
-        async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
-            for i in range(QUEUED_EVENTS + 500):
-                await backend.put(f"/{i % 50}", b"x")
-            told: list[int] = []
-            batches = aiter(watch)
-            while len(told) < QUEUED_EVENTS + 500:
-                told += [event.revision for event in (await anext(batches)).events]
-            assert told == list(range(2, QUEUED_EVENTS + 502))
-
-    asyncio.run(work())
+async def test_a_reader_that_is_far_behind_goes_back_to_the_log() -> None:
+    async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
+        for i in range(QUEUED_EVENTS + 500):
+            await backend.put(f"/{i % 50}", b"x")
+        told: list[int] = []
+        batches = aiter(watch)
+        while len(told) < QUEUED_EVENTS + 500:
+            told += [event.revision for event in (await anext(batches)).events]
+        assert told == list(range(2, QUEUED_EVENTS + 502))
 
 
-def test_a_reader_behind_what_was_compacted_is_told() -> None:
-    async def work() -> None:
-        async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
-            for _ in range(40):
-                await backend.put("/a", bytes(QUEUED_BYTES // 30))
-            await backend.compact(30)
-            with pytest.raises(Compacted) as caught:
-                await anext(aiter(watch))
-            assert caught.value.compacted == 30
-
-    asyncio.run(work())
+async def test_a_reader_behind_what_was_compacted_is_told() -> None:
+    async with MemoryBackend(clock=VirtualClock()) as backend, backend.watch("/", after=1) as watch:
+        for _ in range(40):
+            await backend.put("/a", bytes(QUEUED_BYTES // 30))
+        await backend.compact(30)
+        with pytest.raises(Compacted) as caught:
+            await anext(aiter(watch))
+        assert caught.value.compacted == 30

@@ -1,4 +1,3 @@
-import asyncio
 from typing import Any
 
 import pytest
@@ -128,7 +127,7 @@ def test_on_the_server() -> None:
     in_cluster(work)
 
 
-def test_audiences_of_tokens() -> None:
+async def test_audiences_of_tokens() -> None:
     """A node has tokens only for those whom a volume of the pod is meant for."""
     sources = [{"serviceAccountToken": {"path": "t", "audience": "shop"}}, {"serviceAccountToken": {"path": "u"}}]
     volumes = [
@@ -136,35 +135,32 @@ def test_audiences_of_tokens() -> None:
         {"name": "inline", "csi": {"driver": "d.example"}},
     ]
 
-    async def main() -> None:
-        async with WholeCluster(components=["apiserver"]) as cluster:
-            client = cluster.client
-            await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
-            driver = {"metadata": {"name": "d.example"}, "spec": {"tokenRequests": [{"audience": "vault"}]}}
-            await client.of(CSIDriver).create(codec.from_value(driver, CSIDriver))
-            meta = ObjectMeta(name="default", namespace="default")
-            await client.of(ServiceAccount).create(ServiceAccount(metadata=meta))
-            spec = {"nodeName": "n", "volumes": volumes, "automountServiceAccountToken": False}
-            made = await client.of(Pod).create(pod(spec, name="a", namespace="default"))
-            user = User("system:node:n", groups=(NODES, "system:authenticated"))
-            transport = cluster.assembly.transport.acting_as(user)
-            accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").of(ServiceAccount)
+    async with WholeCluster(components=["apiserver"]) as cluster:
+        client = cluster.client
+        await client.of(Node).create(Node(metadata=ObjectMeta(name="n")))
+        driver = {"metadata": {"name": "d.example"}, "spec": {"tokenRequests": [{"audience": "vault"}]}}
+        await client.of(CSIDriver).create(codec.from_value(driver, CSIDriver))
+        meta = ObjectMeta(name="default", namespace="default")
+        await client.of(ServiceAccount).create(ServiceAccount(metadata=meta))
+        spec = {"nodeName": "n", "volumes": volumes, "automountServiceAccountToken": False}
+        made = await client.of(Pod).create(pod(spec, name="a", namespace="default"))
+        user = User("system:node:n", groups=(NODES, "system:authenticated"))
+        transport = cluster.assembly.transport.acting_as(user)
+        accounts = Client(transport=transport, clock=cluster.clock, component="kubelet").of(ServiceAccount)
 
-            async def ask(*audiences: str) -> str:
-                bound = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made.metadata.uid}
-                value = {"spec": {"audiences": list(audiences), "boundObjectRef": bound}}
-                request = codec.from_value(value, TokenRequest)
-                try:
-                    await accounts.create_subresource("token", "default", request, "default")
-                except errors.Forbidden as refusal:
-                    return refusal.message
-                return ""
+        async def ask(*audiences: str) -> str:
+            bound = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": made.metadata.uid}
+            value = {"spec": {"audiences": list(audiences), "boundObjectRef": bound}}
+            request = codec.from_value(value, TokenRequest)
+            try:
+                await accounts.create_subresource("token", "default", request, "default")
+            except errors.Forbidden as refusal:
+                return refusal.message
+            return ""
 
-            assert await ask("bank") == (
-                'serviceaccounts "default" is forbidden: audience "bank" not found in pod spec volume, '
-                "system:node:n is not authorized to request tokens for this audience"
-            )
-            assert "node may only request 0 or 1 audiences" in await ask("shop", "vault")
-            assert [await ask("shop"), await ask("vault"), await ask()] == ["", "", ""]
-
-    asyncio.run(main())
+        assert await ask("bank") == (
+            'serviceaccounts "default" is forbidden: audience "bank" not found in pod spec volume, '
+            "system:node:n is not authorized to request tokens for this audience"
+        )
+        assert "node may only request 0 or 1 audiences" in await ask("shop", "vault")
+        assert [await ask("shop"), await ask("vault"), await ask()] == ["", "", ""]

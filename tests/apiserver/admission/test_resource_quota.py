@@ -142,36 +142,33 @@ def test_one_that_gives_up_does_not_hold_up_the_others() -> None:
 
 
 @pytest.mark.parametrize("servers", [2, 3])
-def test_servers_that_share_a_store_never_give_out_more(servers: int) -> None:
-    async def race() -> None:
-        clock = RealClock()
-        config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
-        async with AsyncExitStack() as stack:
-            backend = await stack.enter_async_context(MemoryBackend(clock=clock))
-            running = [
-                await stack.enter_async_context(ApiServer(config=config, backend=backend, clock=clock))
-                for _ in range(servers)
-            ]
-            clients = [Client(transport=server.loopback(), clock=clock, component="test") for server in running]
-            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            await clients[0].of(ServiceAccount).create(account)
-            quotas = clients[0].of(ResourceQuota)
-            made = await quotas.create(
-                codec.from_value(
-                    {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "20"}}}, ResourceQuota
-                )
+async def test_servers_that_share_a_store_never_give_out_more(servers: int) -> None:
+    clock = RealClock()
+    config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
+    async with AsyncExitStack() as stack:
+        backend = await stack.enter_async_context(MemoryBackend(clock=clock))
+        running = [
+            await stack.enter_async_context(ApiServer(config=config, backend=backend, clock=clock))
+            for _ in range(servers)
+        ]
+        clients = [Client(transport=server.loopback(), clock=clock, component="test") for server in running]
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await clients[0].of(ServiceAccount).create(account)
+        quotas = clients[0].of(ResourceQuota)
+        made = await quotas.create(
+            codec.from_value(
+                {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "20"}}}, ResourceQuota
             )
-            value = codec.from_value(codec.to_value(made), ResourceQuota)
-            value.status.hard, value.status.used = {"pods": "20"}, {"pods": "0"}
-            await quotas.update_status(value)
-            outcomes = await asyncio.gather(*(_create(clients[index % servers], index) for index in range(50)))
-            refusals = Counter(outcomes)
-            assert refusals.pop("") == 20
-            assert refusals.total() == 30
-            assert all("exceeded quota: q" in text for text in refusals)
-            assert len((await clients[-1].of(Pod).list()).items) == 20
-
-    asyncio.run(race())
+        )
+        value = codec.from_value(codec.to_value(made), ResourceQuota)
+        value.status.hard, value.status.used = {"pods": "20"}, {"pods": "0"}
+        await quotas.update_status(value)
+        outcomes = await asyncio.gather(*(_create(clients[index % servers], index) for index in range(50)))
+        refusals = Counter(outcomes)
+        assert refusals.pop("") == 20
+        assert refusals.total() == 30
+        assert all("exceeded quota: q" in text for text in refusals)
+        assert len((await clients[-1].of(Pod).list()).items) == 20
 
 
 async def _create(client: Client, index: int) -> str:

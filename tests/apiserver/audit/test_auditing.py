@@ -190,17 +190,14 @@ def test_over_http(tmp_path: Path) -> None:
     assert lines[-1]["userAgent"].startswith("Python/")
 
 
-def test_without_a_policy_nothing_is_noted() -> None:
-    async def work() -> None:
-        clock = RealClock()
-        async with MemoryBackend(clock=clock) as backend:
-            config = ServerConfig(secure_port=0)
-            async with ApiServer(config=config, backend=backend, clock=clock) as server:
-                call = Call(method="GET", path=SECRETS, query=Query(""), headers={}, user=ADMIN)
-                await server.pipeline.serve_as(call)
-                assert call.trail is None
-
-    asyncio.run(work())
+async def test_without_a_policy_nothing_is_noted() -> None:
+    clock = RealClock()
+    async with MemoryBackend(clock=clock) as backend:
+        config = ServerConfig(secure_port=0)
+        async with ApiServer(config=config, backend=backend, clock=clock) as server:
+            call = Call(method="GET", path=SECRETS, query=Query(""), headers={}, user=ADMIN)
+            await server.pipeline.serve_as(call)
+            assert call.trail is None
 
 
 BOMB = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(

@@ -121,16 +121,13 @@ def test_audiences() -> None:
     assert found.audiences == ("b",)
 
 
-def test_a_token_ends() -> None:
-    async def work() -> None:
-        scene = Scene()
-        token = scene.token()
-        assert await scene.tokens.identify(token) is not None
-        await scene.clock.advance(700)
-        with pytest.raises(TokenFault, match="expired"):
-            await scene.tokens.identify(token)
-
-    asyncio.run(work())
+async def test_a_token_ends() -> None:
+    scene = Scene()
+    token = scene.token()
+    assert await scene.tokens.identify(token) is not None
+    await scene.clock.advance(700)
+    with pytest.raises(TokenFault, match="expired"):
+        await scene.tokens.identify(token)
 
 
 def test_a_token_of_tomorrow_is_not_good_today() -> None:

@@ -1,6 +1,5 @@
 """Files that a running server follows: who decides, and whose tokens are believed."""
 
-import asyncio
 from pathlib import Path
 
 from sampan.apiserver.auth.chain import TokenFault
@@ -27,34 +26,31 @@ async def fault_of(server: ApiServer) -> str:
     return ""
 
 
-def test_changes_take_effect(tmp_path: Path) -> None:
-    async def main() -> None:
-        authn, authz, clock = tmp_path / "authn.yaml", tmp_path / "authz.yaml", VirtualClock()
+async def test_changes_take_effect(tmp_path: Path) -> None:
+    authn, authz, clock = tmp_path / "authn.yaml", tmp_path / "authz.yaml", VirtualClock()
+    authn.write_text(HEAD)
+    authz.write_text(AUTHZ % "AlwaysDeny")
+    config = ServerConfig(
+        secure_port=0,
+        advertise_address="192.0.2.1",
+        jwt_issuers=read_authentication(authn).issuers,
+        authentication_config=authn,
+        authorization_modes=read_authorization(authz),
+        authorization_config=authz,
+    )
+    async with (
+        MemoryBackend(clock=clock) as backend,
+        ApiServer(config=config, backend=backend, clock=clock) as server,
+    ):
+        assert not await server.security.authorizer.is_allowed(asked("get", "pods"))
+        assert await fault_of(server) == "invalid bearer token"
+        authz.write_text(AUTHZ % "AlwaysAllow")
+        authn.write_text(HEAD + JWT)
+        await clock.advance(INTERVAL_S)
+        assert await server.security.authorizer.is_allowed(asked("get", "pods"))
+        assert "oidc: verify token" in await fault_of(server)
+        authz.write_text(AUTHZ % "Nonsense")
         authn.write_text(HEAD)
-        authz.write_text(AUTHZ % "AlwaysDeny")
-        config = ServerConfig(
-            secure_port=0,
-            advertise_address="192.0.2.1",
-            jwt_issuers=read_authentication(authn).issuers,
-            authentication_config=authn,
-            authorization_modes=read_authorization(authz),
-            authorization_config=authz,
-        )
-        async with (
-            MemoryBackend(clock=clock) as backend,
-            ApiServer(config=config, backend=backend, clock=clock) as server,
-        ):
-            assert not await server.security.authorizer.is_allowed(asked("get", "pods"))
-            assert await fault_of(server) == "invalid bearer token"
-            authz.write_text(AUTHZ % "AlwaysAllow")
-            authn.write_text(HEAD + JWT)
-            await clock.advance(INTERVAL_S)
-            assert await server.security.authorizer.is_allowed(asked("get", "pods"))
-            assert "oidc: verify token" in await fault_of(server)
-            authz.write_text(AUTHZ % "Nonsense")
-            authn.write_text(HEAD)
-            await clock.advance(INTERVAL_S)
-            assert await server.security.authorizer.is_allowed(asked("get", "pods"))
-            assert await fault_of(server) == "invalid bearer token"
-
-    asyncio.run(main())
+        await clock.advance(INTERVAL_S)
+        assert await server.security.authorizer.is_allowed(asked("get", "pods"))
+        assert await fault_of(server) == "invalid bearer token"

@@ -1,6 +1,5 @@
 """A server that is told by its flags to ask outside: who callers are, and what they may do."""
 
-import asyncio
 import dataclasses
 import ssl
 import time
@@ -94,46 +93,40 @@ async def served(there: Outside, *flags: str) -> AsyncIterator[Asking]:
         yield Asking(server, there)
 
 
-def test_webhooks(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside(tmp_path, Service().answer) as there:
-            file = there.kubeconfig()
-            flags = (
-                f"--authentication-token-webhook-config-file={file}",
-                f"--authorization-webhook-config-file={file}",
-                "--authorization-webhook-version=v1",
-                "--authorization-mode=Node,Webhook,RBAC",
-            )
-            async with served(there, *flags) as asks:
-                assert await asks.whoami("hooked") == "hook", "what the webhook leaves to others RBAC allows"
-                assert await asks.whoami("unknown") == 401
-                assert await asks.code("GET", PODS, "hooked") == 200
-                assert await asks.code("DELETE", PODS, "hooked") == 403
-                assert await asks.code("GET", f"{PODS}/none", "hooked") == 403
-
-    asyncio.run(main())
+async def test_webhooks(tmp_path: Path) -> None:
+    async with outside(tmp_path, Service().answer) as there:
+        file = there.kubeconfig()
+        flags = (
+            f"--authentication-token-webhook-config-file={file}",
+            f"--authorization-webhook-config-file={file}",
+            "--authorization-webhook-version=v1",
+            "--authorization-mode=Node,Webhook,RBAC",
+        )
+        async with served(there, *flags) as asks:
+            assert await asks.whoami("hooked") == "hook", "what the webhook leaves to others RBAC allows"
+            assert await asks.whoami("unknown") == 401
+            assert await asks.code("GET", PODS, "hooked") == 200
+            assert await asks.code("DELETE", PODS, "hooked") == 403
+            assert await asks.code("GET", f"{PODS}/none", "hooked") == 403
 
 
-def test_an_issuer_and_the_anonymous_by_file(tmp_path: Path) -> None:
-    async def main() -> None:
-        service = Service()
-        async with outside(tmp_path, service.answer, wants_certificate=False) as there:
-            service.url = there.url
-            ca = "".join(f"      {line}\n" for line in there.ca.decode().splitlines())
-            file = tmp_path / "authn.yaml"
-            file.write_text(
-                "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
-                "anonymous: {enabled: true, conditions: [{path: /livez}]}\n"
-                f"jwt:\n- issuer:\n    url: {there.url}\n    audiences: [kube]\n    certificateAuthority: |\n{ca}"
-                "  claimMappings:\n    username: {claim: sub, prefix: 'oidc:'}\n"
-            )
-            async with served(there, f"--authentication-config={file}") as asks:
-                assert await asks.whoami(_issued(there.url)) == "oidc:ann"
-                assert await asks.whoami(_issued(there.url, aud="other")) == 401
-                assert await asks.code("GET", "/livez") == 200
-                assert await asks.code("GET", "/readyz") == 401
-
-    asyncio.run(main())
+async def test_an_issuer_and_the_anonymous_by_file(tmp_path: Path) -> None:
+    service = Service()
+    async with outside(tmp_path, service.answer, wants_certificate=False) as there:
+        service.url = there.url
+        ca = "".join(f"      {line}\n" for line in there.ca.decode().splitlines())
+        file = tmp_path / "authn.yaml"
+        file.write_text(
+            "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
+            "anonymous: {enabled: true, conditions: [{path: /livez}]}\n"
+            f"jwt:\n- issuer:\n    url: {there.url}\n    audiences: [kube]\n    certificateAuthority: |\n{ca}"
+            "  claimMappings:\n    username: {claim: sub, prefix: 'oidc:'}\n"
+        )
+        async with served(there, f"--authentication-config={file}") as asks:
+            assert await asks.whoami(_issued(there.url)) == "oidc:ann"
+            assert await asks.whoami(_issued(there.url, aud="other")) == 401
+            assert await asks.code("GET", "/livez") == 200
+            assert await asks.code("GET", "/readyz") == 401
 
 
 def _issued(url: str, **more: Any) -> str:
@@ -141,26 +134,23 @@ def _issued(url: str, **more: Any) -> str:
     return jwt.encode(said, KEY, algorithm="ES256", headers={"kid": "one"})
 
 
-def test_an_issuer_by_classic_flags(tmp_path: Path) -> None:
-    async def main() -> None:
-        service = Service()
-        async with outside(tmp_path, service.answer, wants_certificate=False) as there:
-            service.url = there.url
-            flags = (
-                f"--oidc-issuer-url={there.url}",
-                "--oidc-client-id=kube",
-                f"--oidc-ca-file={there.pki.certificate(CA)}",
-                "--oidc-signing-algs=ES256",
-                "--oidc-required-claim=hd=example.com",
-            )
-            async with served(there, *flags) as asks:
-                assert await asks.whoami(_issued(there.url, hd="example.com")) == f"{there.url}#ann"
-                assert await asks.whoami(_issued(there.url)) == 401
-
-    asyncio.run(main())
+async def test_an_issuer_by_classic_flags(tmp_path: Path) -> None:
+    service = Service()
+    async with outside(tmp_path, service.answer, wants_certificate=False) as there:
+        service.url = there.url
+        flags = (
+            f"--oidc-issuer-url={there.url}",
+            "--oidc-client-id=kube",
+            f"--oidc-ca-file={there.pki.certificate(CA)}",
+            "--oidc-signing-algs=ES256",
+            "--oidc-required-claim=hd=example.com",
+        )
+        async with served(there, *flags) as asks:
+            assert await asks.whoami(_issued(there.url, hd="example.com")) == f"{there.url}#ann"
+            assert await asks.whoami(_issued(there.url)) == 401
 
 
-def test_old_versions_of_tls(tmp_path: Path) -> None:
+async def test_old_versions_of_tls(tmp_path: Path) -> None:
     async def speaks(asks: Asking, version: ssl.TLSVersion) -> bool:
         asks.newest = version
         try:
@@ -168,14 +158,11 @@ def test_old_versions_of_tls(tmp_path: Path) -> None:
         except ClientError:
             return False
 
-    async def main() -> None:
-        async with outside(tmp_path, Service().answer) as there:
-            for flags, wanted in (((), [True, True]), (("--tls-min-version=VersionTLS13",), [False, True])):
-                async with served(there, *flags) as asks:
-                    versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
-                    assert [await speaks(asks, version) for version in versions] == wanted
-
-    asyncio.run(main())
+    async with outside(tmp_path, Service().answer) as there:
+        for flags, wanted in (((), [True, True]), (("--tls-min-version=VersionTLS13",), [False, True])):
+            async with served(there, *flags) as asks:
+                versions = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+                assert [await speaks(asks, version) for version in versions] == wanted
 
 
 def test_flags_that_switch_off() -> None:

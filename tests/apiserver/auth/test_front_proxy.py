@@ -1,6 +1,5 @@
 """Proxies that name callers, over real TLS with two CAs."""
 
-import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -125,36 +124,30 @@ async def fronted(folder: Path) -> AsyncIterator[Asking]:
         yield Asking(server, folder, pki.certificate(CA))
 
 
-def test_certificates_are_told_apart(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fronted(tmp_path) as asks:
-            ann = ("X-Remote-User", "ann")
-            assert await asks.whoami("front", ann) == "ann"
-            assert await asks.whoami("admin") == "kubernetes-admin"
-            assert await asks.whoami("admin", ann) == "kubernetes-admin", "a user's certificate names no other"
-            assert await asks.whoami("stranger", ann) == 401
-            assert await asks.whoami("front") == 401, "a proxy is nobody itself"
-            assert await asks.whoami("", ann) == 403, "the anonymous may not ask who they are"
-
-    asyncio.run(main())
+async def test_certificates_are_told_apart(tmp_path: Path) -> None:
+    async with fronted(tmp_path) as asks:
+        ann = ("X-Remote-User", "ann")
+        assert await asks.whoami("front", ann) == "ann"
+        assert await asks.whoami("admin") == "kubernetes-admin"
+        assert await asks.whoami("admin", ann) == "kubernetes-admin", "a user's certificate names no other"
+        assert await asks.whoami("stranger", ann) == 401
+        assert await asks.whoami("front") == 401, "a proxy is nobody itself"
+        assert await asks.whoami("", ann) == 403, "the anonymous may not ask who they are"
 
 
-def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with fronted(tmp_path) as asks:
-            found = await asks.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
-            data = found["data"]
-            assert data.pop("client-ca-file") == (tmp_path / "pki/ca.crt").read_text()
-            assert data.pop("requestheader-client-ca-file") == (tmp_path / "proxies.crt").read_text()
-            assert {key: msgspec.json.decode(value) for key, value in data.items()} == {
-                "requestheader-allowed-names": ["front"],
-                "requestheader-extra-headers-prefix": ["X-Remote-Extra-"],
-                "requestheader-group-headers": ["X-Remote-Group"],
-                "requestheader-uid-headers": ["X-Remote-Uid"],
-                "requestheader-username-headers": ["X-Remote-User", "X-Other-User"],
-            }
-
-    asyncio.run(main())
+async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
+    async with fronted(tmp_path) as asks:
+        found = await asks.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
+        data = found["data"]
+        assert data.pop("client-ca-file") == (tmp_path / "pki/ca.crt").read_text()
+        assert data.pop("requestheader-client-ca-file") == (tmp_path / "proxies.crt").read_text()
+        assert {key: msgspec.json.decode(value) for key, value in data.items()} == {
+            "requestheader-allowed-names": ["front"],
+            "requestheader-extra-headers-prefix": ["X-Remote-Extra-"],
+            "requestheader-group-headers": ["X-Remote-Group"],
+            "requestheader-uid-headers": ["X-Remote-Uid"],
+            "requestheader-username-headers": ["X-Remote-User", "X-Other-User"],
+        }
 
 
 @pytest.mark.parametrize(

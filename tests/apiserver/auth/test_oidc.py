@@ -242,28 +242,25 @@ def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
         read_authentication(written(tmp_path, text), ["https://own"])
 
 
-def test_a_file_is_followed(tmp_path: Path) -> None:
-    async def main() -> None:
-        clock, file = VirtualClock(), written(tmp_path, HEAD)
-        seen: list[int] = []
-        followed = FollowedFile(
-            file, read=read_authentication, use=lambda found: seen.append(len(found.issuers)), clock=clock
-        )
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(followed.run())
-            await clock.advance(INTERVAL_S * 2)
-            assert seen == []
-            file.write_text(HEAD + JWT)
-            await clock.advance(INTERVAL_S)
-            assert seen == [1]
-            file.write_text(HEAD + "jwt: [{}]")
-            await clock.advance(INTERVAL_S)
-            file.unlink()
-            await clock.advance(INTERVAL_S)
-            assert seen == [1], "what cannot be used changes nothing"
-            file.write_text(HEAD)
-            await clock.advance(INTERVAL_S)
-            assert seen == [1, 0]
-            task.cancel()
-
-    asyncio.run(main())
+async def test_a_file_is_followed(tmp_path: Path) -> None:
+    clock, file = VirtualClock(), written(tmp_path, HEAD)
+    seen: list[int] = []
+    followed = FollowedFile(
+        file, read=read_authentication, use=lambda found: seen.append(len(found.issuers)), clock=clock
+    )
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(followed.run())
+        await clock.advance(INTERVAL_S * 2)
+        assert seen == []
+        file.write_text(HEAD + JWT)
+        await clock.advance(INTERVAL_S)
+        assert seen == [1]
+        file.write_text(HEAD + "jwt: [{}]")
+        await clock.advance(INTERVAL_S)
+        file.unlink()
+        await clock.advance(INTERVAL_S)
+        assert seen == [1], "what cannot be used changes nothing"
+        file.write_text(HEAD)
+        await clock.advance(INTERVAL_S)
+        assert seen == [1, 0]
+        task.cancel()

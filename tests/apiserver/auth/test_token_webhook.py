@@ -41,92 +41,77 @@ def webhook(service: Outside, clock: VirtualClock, **more: Any) -> TokenWebhook:
     return TokenWebhook(settings=settings, audiences=("api",), clock=clock)
 
 
-def test_the_service_is_asked_once_in_a_while(tmp_path: Path) -> None:
-    async def main() -> None:
-        service, clock = Service(), VirtualClock()
-        async with outside(tmp_path, service.answer) as there:
-            tokens = webhook(there, clock, version="v1", kept_s=120)
-            try:
-                assert await tokens.identify("good") == Identity(ANN_USER, ("api",))
-                assert await tokens.identify("good") == Identity(ANN_USER, ("api",))
-                assert await tokens.identify("bad") is None
-                assert await tokens.identify("bad") is None
-                assert [review["spec"] for review in service.asked] == [
-                    {"token": "good", "audiences": ["api"]},
-                    {"token": "bad", "audiences": ["api"]},
-                ]
-                assert {review["apiVersion"] for review in service.asked} == {"authentication.k8s.io/v1"}
-                await clock.advance(121)
-                await tokens.identify("good")
-                assert len(service.asked) == 3
-            finally:
-                await tokens.close()
-
-    asyncio.run(main())
-
-
-def test_those_who_come_together_share_one_question(tmp_path: Path) -> None:
-    async def main() -> None:
-        service = Service()
-        async with outside(tmp_path, service.answer) as there:
-            tokens = webhook(there, VirtualClock(), kept_s=0)
-            try:
-                found = await asyncio.gather(*(tokens.identify("good") for _ in range(20)))
-                assert {one.user.name for one in found if one is not None} == {"ann"}
-                assert len(service.asked) == 1
-            finally:
-                await tokens.close()
-
-    asyncio.run(main())
-
-
-def test_a_service_that_fails_is_asked_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        service = Service(failing=2)
-        async with outside(tmp_path, service.answer) as there:
-            tokens = webhook(there, VirtualClock())
-            try:
-                assert await tokens.identify("good") is not None
-                assert len(service.asked) == 3
-                service.failing = 100
-                with pytest.raises(TokenFault):
-                    await tokens.identify("other")
-                service.failing = 0
-                assert await tokens.identify("other") is None, "a failure is not kept"
-            finally:
-                await tokens.close()
-
-    asyncio.run(main())
-
-
-def test_a_service_that_is_not_there(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside(tmp_path, Service().answer) as there:
-            pass
-        tokens = webhook(there, VirtualClock())
+async def test_the_service_is_asked_once_in_a_while(tmp_path: Path) -> None:
+    service, clock = Service(), VirtualClock()
+    async with outside(tmp_path, service.answer) as there:
+        tokens = webhook(there, clock, version="v1", kept_s=120)
         try:
-            with pytest.raises(TokenFault):
-                await tokens.identify("good")
+            assert await tokens.identify("good") == Identity(ANN_USER, ("api",))
+            assert await tokens.identify("good") == Identity(ANN_USER, ("api",))
+            assert await tokens.identify("bad") is None
+            assert await tokens.identify("bad") is None
+            assert [review["spec"] for review in service.asked] == [
+                {"token": "good", "audiences": ["api"]},
+                {"token": "bad", "audiences": ["api"]},
+            ]
+            assert {review["apiVersion"] for review in service.asked} == {"authentication.k8s.io/v1"}
+            await clock.advance(121)
+            await tokens.identify("good")
+            assert len(service.asked) == 3
         finally:
             await tokens.close()
 
-    asyncio.run(main())
+
+async def test_those_who_come_together_share_one_question(tmp_path: Path) -> None:
+    service = Service()
+    async with outside(tmp_path, service.answer) as there:
+        tokens = webhook(there, VirtualClock(), kept_s=0)
+        try:
+            found = await asyncio.gather(*(tokens.identify("good") for _ in range(20)))
+            assert {one.user.name for one in found if one is not None} == {"ann"}
+            assert len(service.asked) == 1
+        finally:
+            await tokens.close()
 
 
-def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside(tmp_path, Service().answer) as there:
-            access = there.access()
-            access.ca_pem = b""
-            settings = TokenWebhookSettings(access=access, patience=QUICK)
-            tokens = TokenWebhook(settings=settings, audiences=(), clock=VirtualClock())
-            try:
-                with pytest.raises(TokenFault, match="certificate"):
-                    await tokens.identify("good")
-            finally:
-                await tokens.close()
+async def test_a_service_that_fails_is_asked_again(tmp_path: Path) -> None:
+    service = Service(failing=2)
+    async with outside(tmp_path, service.answer) as there:
+        tokens = webhook(there, VirtualClock())
+        try:
+            assert await tokens.identify("good") is not None
+            assert len(service.asked) == 3
+            service.failing = 100
+            with pytest.raises(TokenFault):
+                await tokens.identify("other")
+            service.failing = 0
+            assert await tokens.identify("other") is None, "a failure is not kept"
+        finally:
+            await tokens.close()
 
-    asyncio.run(main())
+
+async def test_a_service_that_is_not_there(tmp_path: Path) -> None:
+    async with outside(tmp_path, Service().answer) as there:
+        pass
+    tokens = webhook(there, VirtualClock())
+    try:
+        with pytest.raises(TokenFault):
+            await tokens.identify("good")
+    finally:
+        await tokens.close()
+
+
+async def test_a_service_without_our_certificate_is_not_believed(tmp_path: Path) -> None:
+    async with outside(tmp_path, Service().answer) as there:
+        access = there.access()
+        access.ca_pem = b""
+        settings = TokenWebhookSettings(access=access, patience=QUICK)
+        tokens = TokenWebhook(settings=settings, audiences=(), clock=VirtualClock())
+        try:
+            with pytest.raises(TokenFault, match="certificate"):
+                await tokens.identify("good")
+        finally:
+            await tokens.close()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """A service outside that decides, over HTTPS; and the file that names it."""
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -43,62 +42,53 @@ def authorizer(there: Outside, clock: VirtualClock, **more: Any) -> WebhookAutho
     return WebhookAuthorizer(settings=WebhookSettings(access=there.access(), patience=QUICK, **more), clock=clock)
 
 
-def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
-    async def main() -> None:
-        service, clock = Service(), VirtualClock()
-        async with outside(tmp_path, service.answer) as there:
-            chain = Chain(authorizer(there, clock))
-            try:
-                get, create = asked("get", "pods", namespace="ns"), asked("create", "pods", namespace="ns")
-                assert await chain.decide(get) == Decision(Verdict.ALLOWED, "for get")
-                assert await chain.decide(create) == Decision(Verdict.UNDECIDED, "for create")
-                assert (await chain.decide(asked("delete", "pods"))).verdict is Verdict.REFUSED
-                assert await chain.is_allowed(get)
-                assert not await chain.is_allowed(create)
-                assert len(service.asked) == 3
-                await clock.advance(31)
-                await chain.is_allowed(get)
-                await chain.is_allowed(create)
-                assert len(service.asked) == 4, "a no is kept for half a minute"
-                await clock.advance(300)
-                await chain.is_allowed(get)
-                assert len(service.asked) == 5, "a yes for five"
-            finally:
-                await chain.close()
-
-    asyncio.run(main())
-
-
-def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with outside(tmp_path, Service().answer) as there:
-            one = authorizer(there, VirtualClock())
-            try:
-                await Chain(one).decide(asked("get", "pods"))
-                assert one.decide(asked("get", "pods")) == Decision(Verdict.ALLOWED, "for get")
-            finally:
-                await one.close()
-
-    asyncio.run(main())
-
-
-@pytest.mark.parametrize("policy", [Verdict.UNDECIDED, Verdict.REFUSED])
-def test_when_it_cannot_be_asked(tmp_path: Path, policy: Verdict) -> None:
-    async def main() -> None:
-        async with outside(tmp_path, Service().answer) as there:
-            pass
-        chain = Chain(authorizer(there, VirtualClock(), on_failure=policy))
+async def test_it_decides_and_is_not_asked_twice(tmp_path: Path) -> None:
+    service, clock = Service(), VirtualClock()
+    async with outside(tmp_path, service.answer) as there:
+        chain = Chain(authorizer(there, clock))
         try:
-            decision = await chain.decide(asked("get", "pods"))
-            assert decision.verdict is policy
-            assert decision.fault
-            with pytest.raises(errors.ApiError, match="Internal Server Error") as told:
-                await chain.require(asked("get", "pods"))
-            assert told.value.code == 500
+            get, create = asked("get", "pods", namespace="ns"), asked("create", "pods", namespace="ns")
+            assert await chain.decide(get) == Decision(Verdict.ALLOWED, "for get")
+            assert await chain.decide(create) == Decision(Verdict.UNDECIDED, "for create")
+            assert (await chain.decide(asked("delete", "pods"))).verdict is Verdict.REFUSED
+            assert await chain.is_allowed(get)
+            assert not await chain.is_allowed(create)
+            assert len(service.asked) == 3
+            await clock.advance(31)
+            await chain.is_allowed(get)
+            await chain.is_allowed(create)
+            assert len(service.asked) == 4, "a no is kept for half a minute"
+            await clock.advance(300)
+            await chain.is_allowed(get)
+            assert len(service.asked) == 5, "a yes for five"
         finally:
             await chain.close()
 
-    asyncio.run(main())
+
+async def test_what_is_known_costs_no_waiting(tmp_path: Path) -> None:
+    async with outside(tmp_path, Service().answer) as there:
+        one = authorizer(there, VirtualClock())
+        try:
+            await Chain(one).decide(asked("get", "pods"))
+            assert one.decide(asked("get", "pods")) == Decision(Verdict.ALLOWED, "for get")
+        finally:
+            await one.close()
+
+
+@pytest.mark.parametrize("policy", [Verdict.UNDECIDED, Verdict.REFUSED])
+async def test_when_it_cannot_be_asked(tmp_path: Path, policy: Verdict) -> None:
+    async with outside(tmp_path, Service().answer) as there:
+        pass
+    chain = Chain(authorizer(there, VirtualClock(), on_failure=policy))
+    try:
+        decision = await chain.decide(asked("get", "pods"))
+        assert decision.verdict is policy
+        assert decision.fault
+        with pytest.raises(errors.ApiError, match="Internal Server Error") as told:
+            await chain.require(asked("get", "pods"))
+        assert told.value.code == 500
+    finally:
+        await chain.close()
 
 
 FULL = Attributes(
@@ -190,24 +180,21 @@ TEAM = User("ann", "", ("team",), {})
         (["has(request.nonResourceAttributes)"], Verdict.REFUSED, Verdict.UNDECIDED, ""),
     ],
 )
-def test_conditions(tmp_path: Path, conditions: list[str], policy: Verdict, wanted: Verdict, fault: str) -> None:
-    async def main() -> None:
-        service = Service()
-        async with outside(tmp_path, service.answer) as there:
-            made = [compiled(text) for text in conditions]
-            hook = authorizer(there, VirtualClock(), on_failure=policy, conditions=made)
-            try:
-                question = Attributes(
-                    TEAM, "get", version="v1", resource="pods", namespace="ns", field_selector="metadata.name=d"
-                )
-                decision = await Chain(hook).decide(question)
-                assert decision.verdict is wanted
-                assert bool(service.asked) is (wanted is Verdict.ALLOWED)
-                assert decision.fault == fault
-            finally:
-                await hook.close()
-
-    asyncio.run(main())
+async def test_conditions(tmp_path: Path, conditions: list[str], policy: Verdict, wanted: Verdict, fault: str) -> None:
+    service = Service()
+    async with outside(tmp_path, service.answer) as there:
+        made = [compiled(text) for text in conditions]
+        hook = authorizer(there, VirtualClock(), on_failure=policy, conditions=made)
+        try:
+            question = Attributes(
+                TEAM, "get", version="v1", resource="pods", namespace="ns", field_selector="metadata.name=d"
+            )
+            decision = await Chain(hook).decide(question)
+            assert decision.verdict is wanted
+            assert bool(service.asked) is (wanted is Verdict.ALLOWED)
+            assert decision.fault == fault
+        finally:
+            await hook.close()
 
 
 # -- the file --------------------------------------------------------------------------------------------------------

@@ -24,41 +24,38 @@ def other_keys(folder: Path) -> Pki:
     return pki
 
 
-def test_certificates_are_read_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        told: list[Mapping[str, str]] = []
-        kubelets: list[ssl.SSLContext] = []
-        async with site(tmp_path) as here:
-            pki = here.pki
-            tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
-            access = KubeletAccess(certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT))
-            config = ServerConfig(tls=tls, kubelets=access)
-            serving, asking = followed_certificates(
-                config, use_tls=here.http.use_tls, use_trust=told.append, use_kubelets=kubelets.append
-            )
-            before, old = here.trusting(ADMIN), pki.certificate(CA).read_text()
-            async with here.wire(context=before) as open_one:
-                assert (await open_one.ask("GET", PODS)).code == 200
-                serving.look()
-                assert told == []
-                fresh = other_keys(tmp_path / "other")
-                for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
-                    pki.certificate(name).write_bytes(fresh.certificate(name).read_bytes())
-                serving.look()
-                assert told == [], "the certificate and its key do not belong together yet"
-                assert await _reaches(here, before)
-                for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
-                    pki.key(name).write_bytes(fresh.key(name).read_bytes())
-                serving.look()
-                asking.look()
-                assert told == [{"client-ca-file": fresh.certificate(CA).read_text()}]
-                assert len(kubelets) == 1
-                assert await _reaches(here, here.trusting(ADMIN)), "by the new CA, as one of its own"
-                assert not await _reaches(here, before)
-                assert (await open_one.ask("GET", PODS)).code == 200, "an open connection goes on"
-                assert old != pki.certificate(CA).read_text()
-
-    asyncio.run(main())
+async def test_certificates_are_read_again(tmp_path: Path) -> None:
+    told: list[Mapping[str, str]] = []
+    kubelets: list[ssl.SSLContext] = []
+    async with site(tmp_path) as here:
+        pki = here.pki
+        tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
+        access = KubeletAccess(certificate=pki.certificate(KUBELET_CLIENT), key=pki.key(KUBELET_CLIENT))
+        config = ServerConfig(tls=tls, kubelets=access)
+        serving, asking = followed_certificates(
+            config, use_tls=here.http.use_tls, use_trust=told.append, use_kubelets=kubelets.append
+        )
+        before, old = here.trusting(ADMIN), pki.certificate(CA).read_text()
+        async with here.wire(context=before) as open_one:
+            assert (await open_one.ask("GET", PODS)).code == 200
+            serving.look()
+            assert told == []
+            fresh = other_keys(tmp_path / "other")
+            for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
+                pki.certificate(name).write_bytes(fresh.certificate(name).read_bytes())
+            serving.look()
+            assert told == [], "the certificate and its key do not belong together yet"
+            assert await _reaches(here, before)
+            for name in (SERVER, ADMIN, KUBELET_CLIENT, CA):
+                pki.key(name).write_bytes(fresh.key(name).read_bytes())
+            serving.look()
+            asking.look()
+            assert told == [{"client-ca-file": fresh.certificate(CA).read_text()}]
+            assert len(kubelets) == 1
+            assert await _reaches(here, here.trusting(ADMIN)), "by the new CA, as one of its own"
+            assert not await _reaches(here, before)
+            assert (await open_one.ask("GET", PODS)).code == 200, "an open connection goes on"
+            assert old != pki.certificate(CA).read_text()
 
 
 async def _reaches(here: Site, context: ssl.SSLContext) -> bool:
@@ -69,38 +66,31 @@ async def _reaches(here: Site, context: ssl.SSLContext) -> bool:
         return False
 
 
-def test_a_connection_does_not_outlive_the_clients_certificate(tmp_path: Path) -> None:
+async def test_a_connection_does_not_outlive_the_clients_certificate(tmp_path: Path) -> None:
     later_s = 0.0
 
-    async def main() -> None:
-        nonlocal later_s
-        async with (
-            site(tmp_path, now=lambda: time.time() + later_s) as here,
-            here.wire(context=here.trusting(ADMIN)) as wire,
-        ):
-            assert (await wire.ask("GET", PODS)).code == 200
-            later_s = 366 * 24 * 3600.0
-            refused = await wire.ask("GET", PODS)
-            assert (refused.code, refused.json["reason"]) == (401, "Unauthorized")
-            assert (await wire.ask("GET", "/version")).code == 401, "not even as somebody anonymous"
-
-    asyncio.run(main())
+    async with (
+        site(tmp_path, now=lambda: time.time() + later_s) as here,
+        here.wire(context=here.trusting(ADMIN)) as wire,
+    ):
+        assert (await wire.ask("GET", PODS)).code == 200
+        later_s = 366 * 24 * 3600.0
+        refused = await wire.ask("GET", PODS)
+        assert (refused.code, refused.json["reason"]) == (401, "Unauthorized")
+        assert (await wire.ask("GET", "/version")).code == 401, "not even as somebody anonymous"
 
 
-def test_files_that_are_gone_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with site(tmp_path) as here:
-            pki = here.pki
-            tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER))
-            (serving,) = followed_certificates(
-                ServerConfig(tls=tls), use_tls=here.http.use_tls, use_trust=print, use_kubelets=print
-            )
-            context = here.trusting(ADMIN)
-            pki.certificate(SERVER).unlink()
-            serving.look()
-            pki.certificate(SERVER).write_text("nonsense")
-            serving.look()
-            assert "keeping the previous contents" in caplog.text
-            assert await _reaches(here, context)
-
-    asyncio.run(main())
+async def test_files_that_are_gone_change_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with site(tmp_path) as here:
+        pki = here.pki
+        tls = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER))
+        (serving,) = followed_certificates(
+            ServerConfig(tls=tls), use_tls=here.http.use_tls, use_trust=print, use_kubelets=print
+        )
+        context = here.trusting(ADMIN)
+        pki.certificate(SERVER).unlink()
+        serving.look()
+        pki.certificate(SERVER).write_text("nonsense")
+        serving.look()
+        assert "keeping the previous contents" in caplog.text
+        assert await _reaches(here, context)

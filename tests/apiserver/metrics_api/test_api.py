@@ -1,6 +1,5 @@
 """The metrics API over hollow nodes, and giving way to an APIService."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -34,39 +33,36 @@ async def _pod(made: Cluster, name: str, node: str, **labels: str) -> None:
     await pods.create_subresource("binding", name, binding, "ns")
 
 
-def test_figures_of_hollow_nodes() -> None:
-    async def main() -> None:
-        async with cluster() as made:
-            await made.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
-            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
-            await made.client.of(ServiceAccount).create(account)
-            async with made.nodes("n1", "n2") as fleet:
-                made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
-                made.server.serve_metrics()
-                for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2")):
-                    await _pod(made, name, node, app=name)
-                await made.clock.advance(10)
-                nodes = await _get(made, f"{_PATH}/nodes")
-                assert (nodes["kind"], [item["metadata"]["name"] for item in nodes["items"]]) == (
-                    "NodeMetricsList",
-                    ["n1", "n2"],
-                )
-                assert nodes["items"][0]["usage"] == {"cpu": "500000000n", "memory": "131072Ki"}
-                pods = await _get(made, f"{_PATH}/namespaces/ns/pods", ("labelSelector", "app in (a,c)"))
-                assert [item["metadata"]["name"] for item in pods["items"]] == ["a", "c"]
-                assert pods["items"][0]["containers"] == [
-                    {"name": "c", "usage": {"cpu": "250000000n", "memory": "65536Ki"}}
-                ]
-                one = await _get(made, f"{_PATH}/namespaces/ns/pods/b")
-                assert (one["kind"], one["metadata"]["namespace"]) == ("PodMetrics", "ns")
-                with pytest.raises(errors.NotFound) as missing:
-                    await _get(made, f"{_PATH}/namespaces/ns/pods/x")
-                assert missing.value.message == 'podmetrics.metrics.k8s.io "ns/x" not found'
-                group = await _get(made, "/apis/metrics.k8s.io")
-                assert group["preferredVersion"]["groupVersion"] == "metrics.k8s.io/v1beta1"
-                await _give_way(made)
-
-    asyncio.run(main())
+async def test_figures_of_hollow_nodes() -> None:
+    async with cluster() as made:
+        await made.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
+        await made.client.of(ServiceAccount).create(account)
+        async with made.nodes("n1", "n2") as fleet:
+            made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
+            made.server.serve_metrics()
+            for name, node in (("a", "n1"), ("b", "n1"), ("c", "n2")):
+                await _pod(made, name, node, app=name)
+            await made.clock.advance(10)
+            nodes = await _get(made, f"{_PATH}/nodes")
+            assert (nodes["kind"], [item["metadata"]["name"] for item in nodes["items"]]) == (
+                "NodeMetricsList",
+                ["n1", "n2"],
+            )
+            assert nodes["items"][0]["usage"] == {"cpu": "500000000n", "memory": "131072Ki"}
+            pods = await _get(made, f"{_PATH}/namespaces/ns/pods", ("labelSelector", "app in (a,c)"))
+            assert [item["metadata"]["name"] for item in pods["items"]] == ["a", "c"]
+            assert pods["items"][0]["containers"] == [
+                {"name": "c", "usage": {"cpu": "250000000n", "memory": "65536Ki"}}
+            ]
+            one = await _get(made, f"{_PATH}/namespaces/ns/pods/b")
+            assert (one["kind"], one["metadata"]["namespace"]) == ("PodMetrics", "ns")
+            with pytest.raises(errors.NotFound) as missing:
+                await _get(made, f"{_PATH}/namespaces/ns/pods/x")
+            assert missing.value.message == 'podmetrics.metrics.k8s.io "ns/x" not found'
+            group = await _get(made, "/apis/metrics.k8s.io")
+            assert group["preferredVersion"]["groupVersion"] == "metrics.k8s.io/v1beta1"
+            await _give_way(made)
 
 
 async def _give_way(made: Cluster) -> None:

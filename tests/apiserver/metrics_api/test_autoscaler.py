@@ -1,6 +1,5 @@
 """The whole way: hollow pods say what they use, the kubelets' figures become metrics, the autoscaler acts on them."""
 
-import asyncio
 from typing import Any
 
 from sampan.api.codec import json
@@ -34,25 +33,22 @@ def _autoscaler() -> Any:
     return json.from_value({"metadata": meta, "spec": spec}, HorizontalPodAutoscaler)
 
 
-def test_replicas_follow_what_pods_use() -> None:
-    async def main() -> None:
-        async with cluster() as made:
-            client = made.client
-            await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
-            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
-            await client.of(ServiceAccount).create(account)
-            async with made.nodes("n1", "n2") as fleet, made.binding(), made.running(*_CONTROLLERS):
-                made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
-                made.server.serve_metrics()
-                await client.of(Deployment).create(_deployment())
-                await made.clock.advance(60)
-                await client.of(HorizontalPodAutoscaler).create(_autoscaler())
-                await made.clock.advance(400)
-                found = await client.of(HorizontalPodAutoscaler).get("web", "ns")
-                metrics = found.status.currentMetrics
-                assert metrics is not None
-                assert metrics[0].resource is not None
-                assert metrics[0].resource.current.averageUtilization == 90
-                assert (await client.of(Deployment).get("web", "ns")).spec.replicas == 5
-
-    asyncio.run(main())
+async def test_replicas_follow_what_pods_use() -> None:
+    async with cluster() as made:
+        client = made.client
+        await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="ns")))
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="ns"))
+        await client.of(ServiceAccount).create(account)
+        async with made.nodes("n1", "n2") as fleet, made.binding(), made.running(*_CONTROLLERS):
+            made.server.kubelets.local = LocalKubelets(clock=made.clock, fleet=lambda: fleet, real=lambda: None)
+            made.server.serve_metrics()
+            await client.of(Deployment).create(_deployment())
+            await made.clock.advance(60)
+            await client.of(HorizontalPodAutoscaler).create(_autoscaler())
+            await made.clock.advance(400)
+            found = await client.of(HorizontalPodAutoscaler).get("web", "ns")
+            metrics = found.status.currentMetrics
+            assert metrics is not None
+            assert metrics[0].resource is not None
+            assert metrics[0].resource.current.averageUtilization == 90
+            assert (await client.of(Deployment).get("web", "ns")).spec.replicas == 5

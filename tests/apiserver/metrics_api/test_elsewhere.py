@@ -118,24 +118,21 @@ async def until(condition: Callable[[], Awaitable[object]]) -> None:
 
 
 @needs_address
-def test_kubelets_elsewhere(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with there(tmp_path) as far, cluster() as made:
-            await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
-            await made.clock.settle()
-            assert not await is_served(made), "nobody has figures"
-            await add_node(made, far.port)
-            await until(lambda: is_served(made))
-            found = await ask(made, "GET", f"{METRICS}/nodes")
-            assert [(one["metadata"]["name"], one["usage"]) for one in found["items"]] == [
-                ("far", {"cpu": "7n", "memory": "4Ki"})
-            ]
-            async with made.running("clusterrole-aggregation-controller"):
-                role = await ask(made, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
-                assert role["rules"][0]["resources"] == ["pods", "nodes"]
-                await until(lambda: _may_view(made, role["rules"][0]))
-
-    asyncio.run(main())
+async def test_kubelets_elsewhere(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
+        await made.clock.settle()
+        assert not await is_served(made), "nobody has figures"
+        await add_node(made, far.port)
+        await until(lambda: is_served(made))
+        found = await ask(made, "GET", f"{METRICS}/nodes")
+        assert [(one["metadata"]["name"], one["usage"]) for one in found["items"]] == [
+            ("far", {"cpu": "7n", "memory": "4Ki"})
+        ]
+        async with made.running("clusterrole-aggregation-controller"):
+            role = await ask(made, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
+            assert role["rules"][0]["resources"] == ["pods", "nodes"]
+            await until(lambda: _may_view(made, role["rules"][0]))
 
 
 async def _may_view(made: Cluster, rule: Any) -> bool:
@@ -161,65 +158,56 @@ async def register(made: Cluster, port: int, **spec: Any) -> None:
 
 
 @needs_address
-def test_a_service_goes_first(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with there(tmp_path) as far, cluster() as made:
-            await register(made, far.port, caBundle=base64.b64encode(far.ca).decode())
-            found = await ask(made, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
-            assert found["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
-            headers = far.asked[0].headers
-            assert headers["X-Remote-User"] == "system:apiserver"
-            assert headers.getall("X-Remote-Group") == ["system:masters", "system:authenticated"]
-            assert "Authorization" not in headers
-            resources = await ask(made, "GET", METRICS)
-            assert [one["name"] for one in resources["resources"]] == ["nodes", "pods"]
-            await add_node(made, far.port)
-            assert (await ask(made, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
-            await ask(made, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
-            await until(lambda: _figures(made))
-
-    asyncio.run(main())
+async def test_a_service_goes_first(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, caBundle=base64.b64encode(far.ca).decode())
+        found = await ask(made, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
+        assert found["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
+        headers = far.asked[0].headers
+        assert headers["X-Remote-User"] == "system:apiserver"
+        assert headers.getall("X-Remote-Group") == ["system:masters", "system:authenticated"]
+        assert "Authorization" not in headers
+        resources = await ask(made, "GET", METRICS)
+        assert [one["name"] for one in resources["resources"]] == ["nodes", "pods"]
+        await add_node(made, far.port)
+        assert (await ask(made, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
+        await ask(made, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
+        await until(lambda: _figures(made))
 
 
 @needs_address
 @pytest.mark.parametrize(("file", "name"), [("admin.crt", "kubernetes-admin"), ("none.crt", "")])
-def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) -> None:
-    async def main() -> None:
-        async with there(tmp_path) as far, cluster() as made:
-            await register(made, far.port, insecureSkipTLSVerify=True)
-            server, keys = made.server, tmp_path / "there"
-            item = await server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
-            service = item.object(server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
-            files = (keys / file, keys / "admin.key")
-            elsewhere = Elsewhere(registry=server.registry, upstream=server.upstream, service=service, client=files)
-            call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=User("ann"))
-            await elsewhere.serve(server.pipeline.endpoints, call)
-            assert far.asked[-1].headers["X-Remote-User"] == "ann"
-            named = dict(pair for relative in far.peers[-1] or () for pair in relative)
-            assert named.get("commonName", "") == name
-
-    asyncio.run(main())
+async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        server, keys = made.server, tmp_path / "there"
+        item = await server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
+        service = item.object(server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
+        files = (keys / file, keys / "admin.key")
+        elsewhere = Elsewhere(registry=server.registry, upstream=server.upstream, service=service, client=files)
+        call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=User("ann"))
+        await elsewhere.serve(server.pipeline.endpoints, call)
+        assert far.asked[-1].headers["X-Remote-User"] == "ann"
+        named = dict(pair for relative in far.peers[-1] or () for pair in relative)
+        assert named.get("commonName", "") == name
 
 
 @needs_address
-def test_what_shows_who_the_server_is_may_be_renewed(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with there(tmp_path) as far, cluster() as made:
-            await register(made, far.port, insecureSkipTLSVerify=True)
-            client = (tmp_path / "client.crt", tmp_path / "client.key")
-            _take(tmp_path / "there", ADMIN, client)
-            upstream = made.server.upstream
-            summaries = Summaries(upstream=upstream, clock=made.clock)
-            api = MetricsApi(pipeline=made.server.pipeline, upstream=upstream, summaries=summaries, client=client)
-            async with asyncio.TaskGroup() as group:
-                running = group.create_task(api.run(asyncio.Event()))
-                await until(lambda: _shows(made, far, "kubernetes-admin"))
-                _take(tmp_path / "there", PROXY_CLIENT, client)
-                api.renew_client()
-                assert await _shows(made, far, "front-proxy-client")
-                running.cancel()
-
-    asyncio.run(main())
+async def test_what_shows_who_the_server_is_may_be_renewed(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        client = (tmp_path / "client.crt", tmp_path / "client.key")
+        _take(tmp_path / "there", ADMIN, client)
+        upstream = made.server.upstream
+        summaries = Summaries(upstream=upstream, clock=made.clock)
+        api = MetricsApi(pipeline=made.server.pipeline, upstream=upstream, summaries=summaries, client=client)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(api.run(asyncio.Event()))
+            await until(lambda: _shows(made, far, "kubernetes-admin"))
+            _take(tmp_path / "there", PROXY_CLIENT, client)
+            api.renew_client()
+            assert await _shows(made, far, "front-proxy-client")
+            running.cancel()
 
 
 def _take(keys: Path, name: str, client: tuple[Path, Path]) -> None:
@@ -234,29 +222,23 @@ async def _shows(made: Cluster, far: There, name: str) -> bool:
 
 
 @needs_address
-def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with there(tmp_path) as far, cluster() as made:
-            await register(made, far.port, insecureSkipTLSVerify=True)
-            path = f"{METRICS}/namespaces/away/pods"
-            answer = await made.transport.send(Asked(method="GET", path=path, headers={}))
-            assert (answer.status, answer.headers["Location"]) == (307, "/secret")
-            assert [request.path for request in far.asked] == [path]
-
-    asyncio.run(main())
+async def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        path = f"{METRICS}/namespaces/away/pods"
+        answer = await made.transport.send(Asked(method="GET", path=path, headers={}))
+        assert (answer.status, answer.headers["Location"]) == (307, "/secret")
+        assert [request.path for request in far.asked] == [path]
 
 
 @needs_address
-def test_an_answer_without_end_is_not_kept(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with there(tmp_path) as far, cluster() as made:
-            await register(made, far.port, insecureSkipTLSVerify=True)
-            path = f"{METRICS}/namespaces/vast/pods"
-            with pytest.raises(errors.ApiError, match="more than") as refused:
-                await ask(made, "GET", path)
-            assert refused.value.code == 503
-
-    asyncio.run(main())
+async def test_an_answer_without_end_is_not_kept(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        path = f"{METRICS}/namespaces/vast/pods"
+        with pytest.raises(errors.ApiError, match="more than") as refused:
+            await ask(made, "GET", path)
+        assert refused.value.code == 503
 
 
 async def _figures(made: Cluster) -> Any:
@@ -273,11 +255,8 @@ async def _figures(made: Cluster) -> Any:
         ({"service": {"name": "none", "namespace": "kube-system"}}, '"none" not found'),
     ],
 )
-def test_a_service_that_cannot_be_reached(tmp_path: Path, spec: dict[str, Any], fault: str) -> None:
-    async def main() -> None:
-        async with there(tmp_path) as far, cluster() as made:
-            await register(made, far.port, **spec)
-            with pytest.raises(errors.ServiceUnavailable, match=fault):
-                await ask(made, "GET", f"{METRICS}/nodes")
-
-    asyncio.run(main())
+async def test_a_service_that_cannot_be_reached(tmp_path: Path, spec: dict[str, Any], fault: str) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, **spec)
+        with pytest.raises(errors.ServiceUnavailable, match=fault):
+            await ask(made, "GET", f"{METRICS}/nodes")

@@ -227,27 +227,24 @@ STATUSES = rule("update patch", "resourceclaims/status", groups=GROUP)
 """What opens the door to all changes of statuses."""
 
 
-def test_on_a_server() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
-        async with (
-            asyncio.timeout(60),
-            MemoryBackend(clock=clock) as backend,
-            ApiServer(config=config, backend=backend, clock=clock) as server,
-        ):
+async def test_on_a_server() -> None:
+    clock = VirtualClock()
+    config = ServerConfig(secure_port=0, advertise_address="192.0.2.1")
+    async with (
+        asyncio.timeout(60),
+        MemoryBackend(clock=clock) as backend,
+        ApiServer(config=config, backend=backend, clock=clock) as server,
+    ):
 
-            def client(*user: User) -> Client:
-                return Client(transport=server.loopback(*user), clock=clock, component="test")
+        def client(*user: User) -> Client:
+            return Client(transport=server.loopback(*user), clock=clock, component="test")
 
-            admin = client()
-            for made in (role("statuses", STATUSES), binding("statuses", "statuses", "User joe", f"User {NODE.name}")):
-                await admin.of(type(made)).create(made)
-            await _known(server)
-            await admin.of(ResourceClaim).create(claim())
-            await _work(admin, client(JOE), client(NODE), client(SCHEDULER))
-
-    asyncio.run(main())
+        admin = client()
+        for made in (role("statuses", STATUSES), binding("statuses", "statuses", "User joe", f"User {NODE.name}")):
+            await admin.of(type(made)).create(made)
+        await _known(server)
+        await admin.of(ResourceClaim).create(claim())
+        await _work(admin, client(JOE), client(NODE), client(SCHEDULER))
 
 
 NODE = User("system:node:n", groups=("system:nodes", AUTHENTICATED))

@@ -82,27 +82,21 @@ def test_a_token_of_a_pod_outlives_what_was_asked_for() -> None:
     assert "warnafter" not in claims["kubernetes.io"]
 
 
-def test_a_pod_of_another_account() -> None:
-    async def work() -> None:
-        async with one(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER)) as server:
-            await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
-            spec = {"serviceAccountName": "b", "containers": [{"name": "c", "image": "i"}]}
-            await server.make(f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec})
-            bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}}
-            code, answer = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": bound})
-            assert code == 400
-            assert "running with different serviceaccount name" in answer["message"]
-
-    asyncio.run(work())
+async def test_a_pod_of_another_account() -> None:
+    async with one(signer=TokenSigner(key_pem=pem(KEY), issuer=ISSUER)) as server:
+        await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
+        spec = {"serviceAccountName": "b", "containers": [{"name": "c", "image": "i"}]}
+        await server.make(f"{NAMESPACE}/pods", {"metadata": {"name": "p"}, "spec": spec})
+        bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p"}}
+        code, answer = await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": bound})
+        assert code == 400
+        assert "running with different serviceaccount name" in answer["message"]
 
 
-def test_a_server_without_a_key_has_no_tokens() -> None:
-    async def work() -> None:
-        async with one() as server:
-            await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
-            assert (await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": {}}))[0] == 404
-
-    asyncio.run(work())
+async def test_a_server_without_a_key_has_no_tokens() -> None:
+    async with one() as server:
+        await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
+        assert (await server.ask("POST", f"{ACCOUNTS}/a/token", {"spec": {}}))[0] == 404
 
 
 def test_keys() -> None:
@@ -113,13 +107,10 @@ def test_keys() -> None:
     assert jwt.decode(signed, key.public_key(), algorithms=["RS256"], audience="x")["sub"] == "s"
 
 
-def test_a_long_life_is_shortened() -> None:
-    async def work() -> None:
-        signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, longest_s=7200)
-        async with one(signer=signer, clock=VirtualClock()) as server:
-            await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
-            answers = [await token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
-            assert [answer["spec"]["expirationSeconds"] for answer in answers] == [7200, 7200]
-            assert answers[0]["status"]["expirationTimestamp"] == answers[1]["status"]["expirationTimestamp"]
-
-    asyncio.run(work())
+async def test_a_long_life_is_shortened() -> None:
+    signer = TokenSigner(key_pem=pem(KEY), issuer=ISSUER, longest_s=7200)
+    async with one(signer=signer, clock=VirtualClock()) as server:
+        await server.make(ACCOUNTS, {"metadata": {"name": "a"}})
+        answers = [await token(server, {"expirationSeconds": seconds}) for seconds in (7200, 9000)]
+        assert [answer["spec"]["expirationSeconds"] for answer in answers] == [7200, 7200]
+        assert answers[0]["status"]["expirationTimestamp"] == answers[1]["status"]["expirationTimestamp"]

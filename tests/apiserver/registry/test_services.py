@@ -285,35 +285,29 @@ def test_a_full_range_of_ports() -> None:
 # -- several servers -------------------------------------------------------------------------------------------------
 
 
-def test_two_servers_never_give_the_same() -> None:
+async def test_two_servers_never_give_the_same() -> None:
     ranges = ServiceRanges.parse("10.96.0.0/26", (30000, 30039))
 
-    async def work() -> None:
-        async with several(2, ranges=ranges) as servers:
-            made = await asyncio.gather(
-                *(servers[n % 2].make(SERVICES, service(f"s{n}", type="NodePort")) for n in range(40))
+    async with several(2, ranges=ranges) as servers:
+        made = await asyncio.gather(
+            *(servers[n % 2].make(SERVICES, service(f"s{n}", type="NodePort")) for n in range(40))
+        )
+        assert len({found["spec"]["clusterIP"] for found in made}) == 40
+        assert len({found["spec"]["ports"][0]["nodePort"] for found in made}) == 40
+        await asyncio.gather(*(servers[(n + 1) % 2].ask("DELETE", f"{SERVICES}/s{n}") for n in range(40)))
+        assert await addresses(servers[0]) == set() == await node_ports(servers[1])
+
+
+async def test_two_servers_and_one_address() -> None:
+    async with several(2) as servers:
+        wanted = [service(f"s{n}", clusterIP="10.96.0.9") for n in range(6)]
+        codes = [
+            code
+            for code, _ in await asyncio.gather(
+                *(servers[n % 2].ask("POST", SERVICES, value) for n, value in enumerate(wanted))
             )
-            assert len({found["spec"]["clusterIP"] for found in made}) == 40
-            assert len({found["spec"]["ports"][0]["nodePort"] for found in made}) == 40
-            await asyncio.gather(*(servers[(n + 1) % 2].ask("DELETE", f"{SERVICES}/s{n}") for n in range(40)))
-            assert await addresses(servers[0]) == set() == await node_ports(servers[1])
-
-    asyncio.run(work())
-
-
-def test_two_servers_and_one_address() -> None:
-    async def work() -> None:
-        async with several(2) as servers:
-            wanted = [service(f"s{n}", clusterIP="10.96.0.9") for n in range(6)]
-            codes = [
-                code
-                for code, _ in await asyncio.gather(
-                    *(servers[n % 2].ask("POST", SERVICES, value) for n, value in enumerate(wanted))
-                )
-            ]
-            assert sorted(codes) == [201, *[422] * 5]
-
-    asyncio.run(work())
+        ]
+        assert sorted(codes) == [201, *[422] * 5]
 
 
 # -- other rules -----------------------------------------------------------------------------------------------------

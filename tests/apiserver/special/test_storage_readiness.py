@@ -27,31 +27,28 @@ class Held(MemoryBackend):
         return await super().range(prefix, limit=limit, **rest)
 
 
-def test_not_ready_before_the_caches_of_stored_objects_are_filled() -> None:
-    async def check() -> None:
-        async with serving() as server:
-            backend = Held()
-            async with backend:
-                await backend.put("/registry/pods/default/a", POD)
-                await backend.put("/registry/events/default/a", POD)
-                registry = server.registry
-                registry.backend = backend
-                readiness = StorageReadiness(registry=registry)
-                before = len(registry.stores())
-                task = asyncio.create_task(readiness.run())
-                probe = readiness.check().probe
-                while len(registry.stores()) == before:
-                    with pytest.raises(RuntimeError, match="is not filled yet"):
-                        await probe()
-                    await asyncio.sleep(0)
-                assert [store.cacher.shape.plural for store in registry.stores()][before:] == ["pods"]
-                with pytest.raises(RuntimeError, match="the watch cache of pods is not filled yet"):
-                    await _settled(probe)
-                backend.may_read.set()
-                await task
-                await probe()
-
-    asyncio.run(check())
+async def test_not_ready_before_the_caches_of_stored_objects_are_filled() -> None:
+    async with serving() as server:
+        backend = Held()
+        async with backend:
+            await backend.put("/registry/pods/default/a", POD)
+            await backend.put("/registry/events/default/a", POD)
+            registry = server.registry
+            registry.backend = backend
+            readiness = StorageReadiness(registry=registry)
+            before = len(registry.stores())
+            task = asyncio.create_task(readiness.run())
+            probe = readiness.check().probe
+            while len(registry.stores()) == before:
+                with pytest.raises(RuntimeError, match="is not filled yet"):
+                    await probe()
+                await asyncio.sleep(0)
+            assert [store.cacher.shape.plural for store in registry.stores()][before:] == ["pods"]
+            with pytest.raises(RuntimeError, match="the watch cache of pods is not filled yet"):
+                await _settled(probe)
+            backend.may_read.set()
+            await task
+            await probe()
 
 
 async def _settled(probe: Any) -> None:

@@ -1,6 +1,5 @@
 """An autoscaler, the controllers of a deployment and hollow nodes: replicas follow the load, and come to rest."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -76,21 +75,18 @@ async def replicas(c: Cluster) -> int:
     return (await c.client.of(Deployment).get("web", "default")).status.readyReplicas
 
 
-def test_replicas_follow_the_load_and_come_to_rest() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            load = SharedLoad(c)
-            config = replace(CONFIG, metrics=load)
-            async with c.nodes("n1", "n2"), c.binding(), c.running(*CONTROLLERS, config=config):
-                await c.client.of(Deployment).create(codec.from_value(DEPLOYMENT, Deployment))
-                await c.client.of(HorizontalPodAutoscaler).create(codec.from_value(AUTOSCALER, HorizontalPodAutoscaler))
-                for milli, expected in ((600, 12), (300, 6), (5000, 20), (50, 1)):
-                    load.milli = milli
-                    await c.clock.advance(1200)
-                    assert await replicas(c) == expected
-                    before = await c.client.of(Deployment).get("web", "default")
-                    await c.clock.advance(600)
-                    after = await c.client.of(Deployment).get("web", "default")
-                    assert after.metadata.generation == before.metadata.generation
-
-    asyncio.run(main())
+async def test_replicas_follow_the_load_and_come_to_rest() -> None:
+    async with pod_cluster() as c:
+        load = SharedLoad(c)
+        config = replace(CONFIG, metrics=load)
+        async with c.nodes("n1", "n2"), c.binding(), c.running(*CONTROLLERS, config=config):
+            await c.client.of(Deployment).create(codec.from_value(DEPLOYMENT, Deployment))
+            await c.client.of(HorizontalPodAutoscaler).create(codec.from_value(AUTOSCALER, HorizontalPodAutoscaler))
+            for milli, expected in ((600, 12), (300, 6), (5000, 20), (50, 1)):
+                load.milli = milli
+                await c.clock.advance(1200)
+                assert await replicas(c) == expected
+                before = await c.client.of(Deployment).get("web", "default")
+                await c.clock.advance(600)
+                after = await c.client.of(Deployment).get("web", "default")
+                assert after.metadata.generation == before.metadata.generation

@@ -1,6 +1,5 @@
 """Autoscalers on a virtual clock, with figures that the test makes up."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -97,61 +96,52 @@ async def scaled(*, figures: bool = True) -> AsyncIterator[Scaled]:
         yield Scaled(c, source)
 
 
-def test_more_load_more_replicas_less_load_fewer_after_the_window() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.create(2)
-            await c.use(100)
-            assert await c.replicas() == 4
-            assert (await c.conditions())["AbleToScale"] == ("True", "SucceededRescale")
-            status = (await c.hpa()).status
-            assert (status.currentReplicas, status.desiredReplicas) == (2, 4)
-            assert status.lastScaleTime is not None
-            told = "New size: 4; reason: cpu resource utilization (percentage of request) above target"
-            assert ("SuccessfulRescale", told) in await c.events()
-            await c.set_pods(4)
-            await c.use(50)
-            assert await c.conditions() == {
-                "AbleToScale": ("True", "ReadyForNewScale"),
-                "ScalingActive": ("True", "ValidMetricFound"),
-                "ScalingLimited": ("False", "DesiredWithinRange"),
-            }
-            await c.use(10)
-            assert await c.replicas() == 4
-            assert (await c.conditions())["AbleToScale"] == ("True", "ScaleDownStabilized")
-            await c.pass_s(330)
-            assert await c.replicas() == 1
-            assert ("SuccessfulRescale", "New size: 1; reason: All metrics below target") in await c.events()
-
-    asyncio.run(main())
+async def test_more_load_more_replicas_less_load_fewer_after_the_window() -> None:
+    async with scaled() as c:
+        await c.create(2)
+        await c.use(100)
+        assert await c.replicas() == 4
+        assert (await c.conditions())["AbleToScale"] == ("True", "SucceededRescale")
+        status = (await c.hpa()).status
+        assert (status.currentReplicas, status.desiredReplicas) == (2, 4)
+        assert status.lastScaleTime is not None
+        told = "New size: 4; reason: cpu resource utilization (percentage of request) above target"
+        assert ("SuccessfulRescale", told) in await c.events()
+        await c.set_pods(4)
+        await c.use(50)
+        assert await c.conditions() == {
+            "AbleToScale": ("True", "ReadyForNewScale"),
+            "ScalingActive": ("True", "ValidMetricFound"),
+            "ScalingLimited": ("False", "DesiredWithinRange"),
+        }
+        await c.use(10)
+        assert await c.replicas() == 4
+        assert (await c.conditions())["AbleToScale"] == ("True", "ScaleDownStabilized")
+        await c.pass_s(330)
+        assert await c.replicas() == 1
+        assert ("SuccessfulRescale", "New size: 1; reason: All metrics below target") in await c.events()
 
 
-def test_a_new_one_waits_for_its_turn() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.autoscale("web", wait_s=14.9)
-            assert await c.conditions() == {}
-            await c.pass_s(0.1)
-            assert await c.conditions() != {}
-
-    asyncio.run(main())
+async def test_a_new_one_waits_for_its_turn() -> None:
+    async with scaled() as c:
+        await c.autoscale("web", wait_s=14.9)
+        assert await c.conditions() == {}
+        await c.pass_s(0.1)
+        assert await c.conditions() != {}
 
 
-def test_the_status_tells_the_figures() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.create(2)
-            await c.use(52)
-            (metric,) = (await c.hpa()).status.currentMetrics or []
-            assert metric.resource is not None
-            assert (metric.resource.current.averageUtilization, metric.resource.current.averageValue) == (52, "52m")
-            active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
-            assert active.message == (
-                "the HPA was able to successfully calculate a replica count from cpu resource utilization "
-                "(percentage of request)"
-            )
-
-    asyncio.run(main())
+async def test_the_status_tells_the_figures() -> None:
+    async with scaled() as c:
+        await c.create(2)
+        await c.use(52)
+        (metric,) = (await c.hpa()).status.currentMetrics or []
+        assert metric.resource is not None
+        assert (metric.resource.current.averageUtilization, metric.resource.current.averageValue) == (52, "52m")
+        active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
+        assert active.message == (
+            "the HPA was able to successfully calculate a replica count from cpu resource utilization "
+            "(percentage of request)"
+        )
 
 
 @pytest.mark.parametrize(
@@ -161,45 +151,34 @@ def test_the_status_tells_the_figures() -> None:
         (1, 2, "Current number of replicas below Spec.MinReplicas"),
     ],
 )
-def test_the_bounds_hold_without_figures(replicas: int, expected: int, reason: str) -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.create(replicas, minReplicas=2)
-            assert await c.replicas() == expected
-            assert ("SuccessfulRescale", f"New size: {expected}; reason: {reason}") in await c.events()
-
-    asyncio.run(main())
+async def test_the_bounds_hold_without_figures(replicas: int, expected: int, reason: str) -> None:
+    async with scaled() as c:
+        await c.create(replicas, minReplicas=2)
+        assert await c.replicas() == expected
+        assert ("SuccessfulRescale", f"New size: {expected}; reason: {reason}") in await c.events()
 
 
-def test_nothing_is_scaled_from_zero() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.create(0)
-            assert await c.replicas() == 0
-            assert (await c.conditions())["ScalingActive"] == ("False", "ScalingDisabled")
-
-    asyncio.run(main())
+async def test_nothing_is_scaled_from_zero() -> None:
+    async with scaled() as c:
+        await c.create(0)
+        assert await c.replicas() == 0
+        assert (await c.conditions())["ScalingActive"] == ("False", "ScalingDisabled")
 
 
-def test_without_the_metrics_api_the_condition_says_so() -> None:
-    async def main() -> None:
-        async with scaled(figures=False) as c:
-            await c.create(2)
-            active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
-            assert (active.status, active.reason) == ("False", "FailedGetResourceMetric")
-            why = (
-                "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from "
-                "resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
-            )
-            assert active.message == f"the HPA was unable to compute the replica count: {why}"
-            events = await c.events()
-            assert ("FailedGetResourceMetric", why) in events
-            told = (
-                f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
-            )
-            assert ("FailedComputeMetricsReplicas", told) in events
-
-    asyncio.run(main())
+async def test_without_the_metrics_api_the_condition_says_so() -> None:
+    async with scaled(figures=False) as c:
+        await c.create(2)
+        active = next(each for each in (await c.hpa()).status.conditions if each.type == "ScalingActive")
+        assert (active.status, active.reason) == ("False", "FailedGetResourceMetric")
+        why = (
+            "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from "
+            "resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
+        )
+        assert active.message == f"the HPA was unable to compute the replica count: {why}"
+        events = await c.events()
+        assert ("FailedGetResourceMetric", why) in events
+        told = f"invalid metrics (1 invalid out of 1), first error is: failed to get cpu resource metric value: {why}"
+        assert ("FailedComputeMetricsReplicas", told) in events
 
 
 SERVICE = {"kind": "Service", "name": "front", "apiVersion": "v1"}
@@ -267,134 +246,102 @@ CUSTOM = {
         ),
     ],
 )
-def test_each_kind_of_metric_says_what_it_lacks(kind: str, reason: str, why: str) -> None:
-    async def main() -> None:
-        async with scaled(figures=False) as c:
-            await c.create(2, metrics=[CUSTOM[kind]])
-            assert (await c.conditions())["ScalingActive"] == ("False", reason)
-            assert (reason, why) in await c.events()
-
-    asyncio.run(main())
+async def test_each_kind_of_metric_says_what_it_lacks(kind: str, reason: str, why: str) -> None:
+    async with scaled(figures=False) as c:
+        await c.create(2, metrics=[CUSTOM[kind]])
+        assert (await c.conditions())["ScalingActive"] == ("False", reason)
+        assert (reason, why) in await c.events()
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("pods", 4), ("object", 6), ("external", 5), ("container", 4)])
-def test_each_kind_of_metric_scales(kind: str, expected: int) -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            c.figures.value, c.figures.many = 30_000, [20_000, 25_000]
-            await c.create(2, metrics=[CUSTOM[kind]], behavior={"scaleUp": {"stabilizationWindowSeconds": 0}})
-            await c.use(100 if kind == "container" else 20_000)
-            assert await c.replicas() == expected
-
-    asyncio.run(main())
+async def test_each_kind_of_metric_scales(kind: str, expected: int) -> None:
+    async with scaled() as c:
+        c.figures.value, c.figures.many = 30_000, [20_000, 25_000]
+        await c.create(2, metrics=[CUSTOM[kind]], behavior={"scaleUp": {"stabilizationWindowSeconds": 0}})
+        await c.use(100 if kind == "container" else 20_000)
+        assert await c.replicas() == expected
 
 
-def test_the_metric_that_asks_for_most_wins_and_one_that_fails_stops_only_fewer() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.create(4, metrics=[CPU, CUSTOM["external"]])
-            await c.use(10)
-            assert await c.replicas() == 4
-            assert (await c.conditions())["ScalingActive"] == ("False", "FailedGetExternalMetric")
-            await c.use(75)
-            assert await c.replicas() == 6
-            c.figures.many = [90_000]
-            await c.use(75)
-            assert await c.replicas() == 9
-
-    asyncio.run(main())
+async def test_the_metric_that_asks_for_most_wins_and_one_that_fails_stops_only_fewer() -> None:
+    async with scaled() as c:
+        await c.create(4, metrics=[CPU, CUSTOM["external"]])
+        await c.use(10)
+        assert await c.replicas() == 4
+        assert (await c.conditions())["ScalingActive"] == ("False", "FailedGetExternalMetric")
+        await c.use(75)
+        assert await c.replicas() == 6
+        c.figures.many = [90_000]
+        await c.use(75)
+        assert await c.replicas() == 9
 
 
-def test_behaviors_slow_down() -> None:
-    async def main() -> None:
-        policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
-        async with scaled() as c:
-            await c.create(2, behavior={"scaleUp": {"policies": [policy]}})
-            await c.use(200)
-            assert await c.replicas() == 3
-            assert (await c.conditions())["ScalingLimited"] == ("True", "ScaleUpLimit")
-            await c.pass_s(30)
-            assert await c.replicas() == 3
-            await c.pass_s(30)
-            assert await c.replicas() == 4
-
-    asyncio.run(main())
+async def test_behaviors_slow_down() -> None:
+    policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
+    async with scaled() as c:
+        await c.create(2, behavior={"scaleUp": {"policies": [policy]}})
+        await c.use(200)
+        assert await c.replicas() == 3
+        assert (await c.conditions())["ScalingLimited"] == ("True", "ScaleUpLimit")
+        await c.pass_s(30)
+        assert await c.replicas() == 3
+        await c.pass_s(30)
+        assert await c.replicas() == 4
 
 
-def test_an_autoscalers_own_tolerance() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.create(10, maxReplicas=20, behavior={"scaleUp": {"tolerance": "0.5"}})
-            await c.use(70)
-            assert await c.replicas() == 10
-            await c.use(80)
-            assert await c.replicas() == 16
-
-    asyncio.run(main())
+async def test_an_autoscalers_own_tolerance() -> None:
+    async with scaled() as c:
+        await c.create(10, maxReplicas=20, behavior={"scaleUp": {"tolerance": "0.5"}})
+        await c.use(70)
+        assert await c.replicas() == 10
+        await c.use(80)
+        assert await c.replicas() == 16
 
 
-def test_a_target_that_there_is_not() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.autoscale("web")
-            assert (await c.conditions())["AbleToScale"] == ("False", "FailedGetScale")
-            assert ("FailedGetScale", 'deployments.apps "web" not found') in await c.events()
-
-    asyncio.run(main())
+async def test_a_target_that_there_is_not() -> None:
+    async with scaled() as c:
+        await c.autoscale("web")
+        assert (await c.conditions())["AbleToScale"] == ("False", "FailedGetScale")
+        assert ("FailedGetScale", 'deployments.apps "web" not found') in await c.events()
 
 
-def test_a_kind_that_there_is_not() -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            await c.autoscale("web", kind="Flock")
-            assert ("FailedGetScale", 'no matches for kind "Flock" in group "apps"') in await c.events()
-
-    asyncio.run(main())
+async def test_a_kind_that_there_is_not() -> None:
+    async with scaled() as c:
+        await c.autoscale("web", kind="Flock")
+        assert ("FailedGetScale", 'no matches for kind "Flock" in group "apps"') in await c.events()
 
 
 @pytest.mark.parametrize("type", [ReplicaSet, StatefulSet])
-def test_any_kind_that_can_be_scaled(type: type[Any]) -> None:
-    async def main() -> None:
-        async with scaled() as c:
-            template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-            spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-            client = c.cluster.client.of(type)
-            await client.create(
-                codec.from_value({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}, type)
-            )
-            await c.set_pods(2)
-            await c.autoscale("web", kind=type.__name__)
-            await c.use(100)
-            assert (await client.get("web", "default")).spec.replicas == 4
-
-    asyncio.run(main())
+async def test_any_kind_that_can_be_scaled(type: type[Any]) -> None:
+    async with scaled() as c:
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        client = c.cluster.client.of(type)
+        await client.create(codec.from_value({"metadata": {"name": "web", "namespace": "default"}, "spec": spec}, type))
+        await c.set_pods(2)
+        await c.autoscale("web", kind=type.__name__)
+        await c.use(100)
+        assert (await client.get("web", "default")).spec.replicas == 4
 
 
-def test_pods_with_two_masters() -> None:
-    async def main() -> None:
-        async with scaled() as c:
+async def test_pods_with_two_masters() -> None:
+    async with scaled() as c:
+        await c.create(2)
+        await c.autoscale("other")
+        await c.use(100)
+        assert (await c.conditions())["ScalingActive"] == ("False", "AmbiguousSelector")
+        told = "pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]"
+        assert ("AmbiguousSelector", told) in await c.events()
+
+
+async def test_the_second_run_writes_nothing() -> None:
+    source = Figures()
+    async with pod_cluster() as cluster:
+        config = replace(CONFIG, metrics=source)
+        async with cluster.running(HPA, config=config):
+            c = Scaled(cluster, source)
             await c.create(2)
-            await c.autoscale("other")
-            await c.use(100)
-            assert (await c.conditions())["ScalingActive"] == ("False", "AmbiguousSelector")
-            told = "pods by selector app=web are controlled by multiple HPAs: [{other default} {web default}]"
-            assert ("AmbiguousSelector", told) in await c.events()
-
-    asyncio.run(main())
-
-
-def test_the_second_run_writes_nothing() -> None:
-    async def main() -> None:
-        source = Figures()
-        async with pod_cluster() as cluster:
-            config = replace(CONFIG, metrics=source)
-            async with cluster.running(HPA, config=config):
-                c = Scaled(cluster, source)
-                await c.create(2)
-                await c.use(50)
-            before = await cluster.revision()
-            async with cluster.running(HPA, config=config):
-                await cluster.clock.advance(60)
-            assert await cluster.revision() == before
-
-    asyncio.run(main())
+            await c.use(50)
+        before = await cluster.revision()
+        async with cluster.running(HPA, config=config):
+            await cluster.clock.advance(60)
+        assert await cluster.revision() == before

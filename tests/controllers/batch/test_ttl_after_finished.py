@@ -1,7 +1,5 @@
 """Finished jobs go when their time to live has passed."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.codec import json as codec
@@ -45,42 +43,33 @@ async def names(c: JobCluster) -> list[str]:
     return names_of([job for job in found if job.metadata.deletionTimestamp is None])
 
 
-def test_jobs_go_when_it_is_time() -> None:
-    async def main() -> None:
-        async with job_cluster(JOB, TTL) as c:
-            await c.create("soon", completions=0, parallelism=0, ttlSecondsAfterFinished=60)
-            await c.create("never", completions=0, parallelism=0)
-            await c.create("going", ttlSecondsAfterFinished=0)
-            await c.pass_s(59)
-            assert await names(c) == ["going", "never", "soon"]
-            await c.pass_s(2)
-            assert await names(c) == ["going", "never"]
-
-    asyncio.run(main())
+async def test_jobs_go_when_it_is_time() -> None:
+    async with job_cluster(JOB, TTL) as c:
+        await c.create("soon", completions=0, parallelism=0, ttlSecondsAfterFinished=60)
+        await c.create("never", completions=0, parallelism=0)
+        await c.create("going", ttlSecondsAfterFinished=0)
+        await c.pass_s(59)
+        assert await names(c) == ["going", "never", "soon"]
+        await c.pass_s(2)
+        assert await names(c) == ["going", "never"]
 
 
-def test_the_second_run_writes_nothing() -> None:
-    async def main() -> None:
-        async with pod_cluster() as cluster:
-            async with cluster.running(JOB, TTL):
-                await JobCluster(cluster).create("later", completions=0, parallelism=0, ttlSecondsAfterFinished=900)
-            await second_run_writes_nothing(cluster, JOB, TTL)
-
-    asyncio.run(main())
+async def test_the_second_run_writes_nothing() -> None:
+    async with pod_cluster() as cluster:
+        async with cluster.running(JOB, TTL):
+            await JobCluster(cluster).create("later", completions=0, parallelism=0, ttlSecondsAfterFinished=900)
+        await second_run_writes_nothing(cluster, JOB, TTL)
 
 
 @pytest.mark.parametrize("jump_s", [-3600, 3600], ids=["back", "forward"])
-def test_a_wall_clock_that_is_set_moves_the_end_with_it(jump_s: int) -> None:
-    async def main() -> None:
-        async with job_cluster(JOB, TTL) as c:
-            await c.create("done", completions=0, parallelism=0, ttlSecondsAfterFinished=7200)
-            clock = c.cluster.clock
-            await c.pass_s(1)
-            due = clock.now() - 1 + 7200
-            clock.set_wall_clock(clock.now() + jump_s)
-            await c.pass_s(int(due - clock.now()) - 60)
-            assert await names(c) == ["done"]
-            await c.pass_s(65)
-            assert await names(c) == []
-
-    asyncio.run(main())
+async def test_a_wall_clock_that_is_set_moves_the_end_with_it(jump_s: int) -> None:
+    async with job_cluster(JOB, TTL) as c:
+        await c.create("done", completions=0, parallelism=0, ttlSecondsAfterFinished=7200)
+        clock = c.cluster.clock
+        await c.pass_s(1)
+        due = clock.now() - 1 + 7200
+        clock.set_wall_clock(clock.now() + jump_s)
+        await c.pass_s(int(due - clock.now()) - 60)
+        assert await names(c) == ["done"]
+        await c.pass_s(65)
+        assert await names(c) == []

@@ -1,6 +1,5 @@
 """Claims come from templates, are reserved, given free and removed."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -77,135 +76,111 @@ async def stage() -> AsyncIterator[Stage]:
         yield Stage(c)
 
 
-def test_a_claim_is_made_and_told_of() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            async with c.running(CONTROLLER):
-                await c.client.of(ResourceClaimTemplate).create(template())
-                pod = await c.client.of(Pod).create(claiming())
-                await c.clock.advance(1)
-                (made,) = (await c.client.of(ResourceClaim).list()).items
-                assert made.metadata.name.startswith("p-gpu-")
-                assert made.metadata.ownerReferences[0].uid == pod.metadata.uid
-                (told,) = (await c.client.of(Pod).get("p", "default")).status.resourceClaimStatuses
-                assert (told.name, told.resourceClaimName) == ("gpu", made.metadata.name)
-            await second_run_writes_nothing(c, CONTROLLER)
-
-    asyncio.run(main())
+async def test_a_claim_is_made_and_told_of() -> None:
+    async with pod_cluster() as c:
+        async with c.running(CONTROLLER):
+            await c.client.of(ResourceClaimTemplate).create(template())
+            pod = await c.client.of(Pod).create(claiming())
+            await c.clock.advance(1)
+            (made,) = (await c.client.of(ResourceClaim).list()).items
+            assert made.metadata.name.startswith("p-gpu-")
+            assert made.metadata.ownerReferences[0].uid == pod.metadata.uid
+            (told,) = (await c.client.of(Pod).get("p", "default")).status.resourceClaimStatuses
+            assert (told.name, told.resourceClaimName) == ("gpu", made.metadata.name)
+        await second_run_writes_nothing(c, CONTROLLER)
 
 
-def test_a_claim_that_somebody_deletes_is_made_again() -> None:
-    async def main() -> None:
-        async with stage() as s:
-            await s.cluster.client.of(ResourceClaimTemplate).create(template())
-            await s.pods.create(claiming())
+async def test_a_claim_that_somebody_deletes_is_made_again() -> None:
+    async with stage() as s:
+        await s.cluster.client.of(ResourceClaimTemplate).create(template())
+        await s.pods.create(claiming())
+        await s.settle()
+        (first,) = names_of((await s.claims.list()).items)
+        await s.claims.delete(first, "default")
+        await s.settle()
+        (second,) = names_of((await s.claims.list()).items)
+        assert second != first
+        (told,) = (await s.pods.get("p", "default")).status.resourceClaimStatuses
+        assert told.resourceClaimName == second
+
+
+async def test_a_template_that_comes_late() -> None:
+    async with stage() as s:
+        await s.pods.create(claiming())
+        await s.settle()
+        events = (await s.cluster.client.of(Event).list()).items
+        assert {(event.reason, event.source.component) for event in events} == {
+            ("FailedResourceClaimCreation", "resource_claim")
+        }
+        why = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
+        assert events[0].message == f"PodResourceClaim gpu: {why}"
+        await s.cluster.client.of(ResourceClaimTemplate).create(template())
+        await s.settle()
+        assert len((await s.claims.list()).items) == 1
+
+
+async def test_the_last_pod_gives_a_claim_free() -> None:
+    async with stage() as s:
+        await s.claims.create(claim())
+        one = await s.pods.create(claiming("one", claim="c", node="n"))
+        two = await s.pods.create(claiming("two", claim="c", node="n"))
+        await s.allocate("c", one, two)
+        assert len((await s.get("c")).status.reservedFor) == 2
+        await s.finish("one")
+        left = await s.get("c")
+        assert [each.name for each in left.status.reservedFor] == ["two"]
+        assert left.status.allocation is not None
+        await s.pods.delete("two", "default", options=NOW)
+        await s.settle()
+        free = await s.get("c")
+        assert (free.status.reservedFor, free.status.allocation, free.metadata.finalizers) == ([], None, [])
+
+
+async def test_a_pod_that_was_put_on_a_node_is_reserved_for() -> None:
+    async with stage() as s:
+        await s.claims.create(claim())
+        other = await s.pods.create(claiming("other", claim="c", node="n"))
+        await s.allocate("c", other)
+        pod = await s.pods.create(claiming("p", claim="c", node="n"))
+        await s.settle()
+        found = (await s.get("c")).status.reservedFor
+        assert [each.uid for each in found] == [other.metadata.uid, pod.metadata.uid]
+
+
+async def test_the_claim_of_a_pod_that_is_done_goes() -> None:
+    async with stage() as s:
+        await s.cluster.client.of(ResourceClaimTemplate).create(template())
+        pod = await s.pods.create(claiming(node="n"))
+        await s.settle()
+        (name,) = names_of((await s.claims.list()).items)
+        await s.allocate(name, pod)
+        await s.finish("p")
+        assert (await s.claims.list()).items == []
+
+
+async def test_a_reservation_for_a_pod_that_nobody_knows_is_taken_back() -> None:
+    async with pod_cluster() as c:
+        s = Stage(c)
+        await s.claims.create(claim())
+        stranger = codec.from_value({"metadata": {"name": "gone", "uid": "x"}}, Pod)
+        await s.allocate("c", stranger)
+        async with c.running(CONTROLLER):
             await s.settle()
-            (first,) = names_of((await s.claims.list()).items)
-            await s.claims.delete(first, "default")
-            await s.settle()
-            (second,) = names_of((await s.claims.list()).items)
-            assert second != first
-            (told,) = (await s.pods.get("p", "default")).status.resourceClaimStatuses
-            assert told.resourceClaimName == second
-
-    asyncio.run(main())
+            assert (await s.get("c")).status.reservedFor == []
 
 
-def test_a_template_that_comes_late() -> None:
-    async def main() -> None:
-        async with stage() as s:
-            await s.pods.create(claiming())
-            await s.settle()
-            events = (await s.cluster.client.of(Event).list()).items
-            assert {(event.reason, event.source.component) for event in events} == {
-                ("FailedResourceClaimCreation", "resource_claim")
-            }
-            why = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
-            assert events[0].message == f"PodResourceClaim gpu: {why}"
-            await s.cluster.client.of(ResourceClaimTemplate).create(template())
-            await s.settle()
-            assert len((await s.claims.list()).items) == 1
-
-    asyncio.run(main())
-
-
-def test_the_last_pod_gives_a_claim_free() -> None:
-    async def main() -> None:
-        async with stage() as s:
-            await s.claims.create(claim())
-            one = await s.pods.create(claiming("one", claim="c", node="n"))
-            two = await s.pods.create(claiming("two", claim="c", node="n"))
-            await s.allocate("c", one, two)
-            assert len((await s.get("c")).status.reservedFor) == 2
-            await s.finish("one")
-            left = await s.get("c")
-            assert [each.name for each in left.status.reservedFor] == ["two"]
-            assert left.status.allocation is not None
-            await s.pods.delete("two", "default", options=NOW)
-            await s.settle()
-            free = await s.get("c")
-            assert (free.status.reservedFor, free.status.allocation, free.metadata.finalizers) == ([], None, [])
-
-    asyncio.run(main())
-
-
-def test_a_pod_that_was_put_on_a_node_is_reserved_for() -> None:
-    async def main() -> None:
-        async with stage() as s:
-            await s.claims.create(claim())
-            other = await s.pods.create(claiming("other", claim="c", node="n"))
-            await s.allocate("c", other)
-            pod = await s.pods.create(claiming("p", claim="c", node="n"))
-            await s.settle()
-            found = (await s.get("c")).status.reservedFor
-            assert [each.uid for each in found] == [other.metadata.uid, pod.metadata.uid]
-
-    asyncio.run(main())
-
-
-def test_the_claim_of_a_pod_that_is_done_goes() -> None:
-    async def main() -> None:
-        async with stage() as s:
-            await s.cluster.client.of(ResourceClaimTemplate).create(template())
-            pod = await s.pods.create(claiming(node="n"))
-            await s.settle()
-            (name,) = names_of((await s.claims.list()).items)
-            await s.allocate(name, pod)
-            await s.finish("p")
-            assert (await s.claims.list()).items == []
-
-    asyncio.run(main())
-
-
-def test_a_reservation_for_a_pod_that_nobody_knows_is_taken_back() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            s = Stage(c)
-            await s.claims.create(claim())
-            stranger = codec.from_value({"metadata": {"name": "gone", "uid": "x"}}, Pod)
-            await s.allocate("c", stranger)
-            async with c.running(CONTROLLER):
-                await s.settle()
-                assert (await s.get("c")).status.reservedFor == []
-
-    asyncio.run(main())
-
-
-def test_a_deleted_claim_goes_when_it_is_free() -> None:
-    async def main() -> None:
-        async with stage() as s:
-            await s.claims.create(claim())
-            pod = await s.pods.create(claiming(claim="c", node="n"))
-            await s.allocate("c", pod)
-            await s.claims.delete("c", "default")
-            await s.settle()
-            assert (await s.get("c")).metadata.deletionTimestamp is not None
-            await s.pods.delete("p", "default", options=NOW)
-            await s.settle()
-            try:
-                await s.get("c")
-            except errors.NotFound:
-                return
-            raise AssertionError("it is still there")
-
-    asyncio.run(main())
+async def test_a_deleted_claim_goes_when_it_is_free() -> None:
+    async with stage() as s:
+        await s.claims.create(claim())
+        pod = await s.pods.create(claiming(claim="c", node="n"))
+        await s.allocate("c", pod)
+        await s.claims.delete("c", "default")
+        await s.settle()
+        assert (await s.get("c")).metadata.deletionTimestamp is not None
+        await s.pods.delete("p", "default", options=NOW)
+        await s.settle()
+        try:
+            await s.get("c")
+        except errors.NotFound:
+            return
+        raise AssertionError("it is still there")

@@ -1,6 +1,5 @@
 """Pods leave devices that are tainted, at once, later, or not at all."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -77,33 +76,27 @@ async def told(s: Stage) -> list[str]:
     return [event.message for event in events if event.reason == "DeviceTaintManagerEviction"]
 
 
-def test_a_pod_goes_at_once() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(CONTROLLER):
-            s = await started(c)
-            assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
-            await taint(s, TAINT)
-            pod: Pod = await s.pods.get("p", "default")
-            assert pod.metadata.deletionTimestamp is not None
-            (condition,) = [each for each in pod.status.conditions if each.type == "DisruptionTarget"]
-            assert (condition.status, condition.reason) == ("True", "DeletionByDeviceTaintManager")
-            assert await told(s) == ["Marking for deletion"]
-
-    asyncio.run(main())
+async def test_a_pod_goes_at_once() -> None:
+    async with pod_cluster() as c, c.running(CONTROLLER):
+        s = await started(c)
+        assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
+        await taint(s, TAINT)
+        pod: Pod = await s.pods.get("p", "default")
+        assert pod.metadata.deletionTimestamp is not None
+        (condition,) = [each for each in pod.status.conditions if each.type == "DisruptionTarget"]
+        assert (condition.status, condition.reason) == ("True", "DeletionByDeviceTaintManager")
+        assert await told(s) == ["Marking for deletion"]
 
 
-def test_a_pod_that_is_given_time_and_reprieved() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(CONTROLLER):
-            s = await started(c, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
-            await taint(s, TAINT)
-            await c.clock.advance(200)
-            assert await told(s) == []
-            await taint(s)
-            assert await told(s) == ["Cancelling deletion"]
-            await c.clock.advance(200)
-            assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
-            await taint(s, TAINT)
-            assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is not None
-
-    asyncio.run(main())
+async def test_a_pod_that_is_given_time_and_reprieved() -> None:
+    async with pod_cluster() as c, c.running(CONTROLLER):
+        s = await started(c, {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+        await taint(s, TAINT)
+        await c.clock.advance(200)
+        assert await told(s) == []
+        await taint(s)
+        assert await told(s) == ["Cancelling deletion"]
+        await c.clock.advance(200)
+        assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is None
+        await taint(s, TAINT)
+        assert (await s.pods.get("p", "default")).metadata.deletionTimestamp is not None

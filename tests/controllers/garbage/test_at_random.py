@@ -1,6 +1,5 @@
 """Owners and dependents made and deleted at random, with a collector that is stopped and started in between."""
 
-import asyncio
 import random
 from contextlib import AsyncExitStack
 from typing import Any
@@ -68,23 +67,20 @@ async def all_is_well(c: Cluster) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_in_the_end_all_is_well(seed: int) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            chaos, dice = Chaos(c, seed), random.Random(seed + 1000)
-            for _ in range(4):
-                async with AsyncExitStack() as running:
-                    if dice.random() < 0.7:
-                        await running.enter_async_context(c.running(NAME))
-                    for _ in range(STEPS // 4):
-                        await chaos.step()
-            async with c.running(NAME) as manager:
-                await c.clock.advance(60)
-                await all_is_well(c)
-                graph = manager.runners[0].controller.graph  # type: ignore[attr-defined]
-                owned = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
-                linked = {obj.metadata.uid for obj in owned if obj.metadata.ownerReferences}
-                linked |= {ref.uid for obj in owned for ref in obj.metadata.ownerReferences}
-                assert graph.size() == len(linked)
-
-    asyncio.run(main())
+async def test_in_the_end_all_is_well(seed: int) -> None:
+    async with cluster() as c:
+        chaos, dice = Chaos(c, seed), random.Random(seed + 1000)
+        for _ in range(4):
+            async with AsyncExitStack() as running:
+                if dice.random() < 0.7:
+                    await running.enter_async_context(c.running(NAME))
+                for _ in range(STEPS // 4):
+                    await chaos.step()
+        async with c.running(NAME) as manager:
+            await c.clock.advance(60)
+            await all_is_well(c)
+            graph = manager.runners[0].controller.graph  # type: ignore[attr-defined]
+            owned = [obj for kind in KINDS for obj in (await c.client.of(kind).list()).items]
+            linked = {obj.metadata.uid for obj in owned if obj.metadata.ownerReferences}
+            linked |= {ref.uid for obj in owned for ref in obj.metadata.ownerReferences}
+            assert graph.size() == len(linked)

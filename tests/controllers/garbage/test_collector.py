@@ -1,6 +1,5 @@
 """garbage-collector-controller against a whole API server."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,232 +51,193 @@ def graph_of(manager: Any) -> Any:
     return manager.runners[0].controller.graph
 
 
-def test_dependents_go_after_their_owner_and_theirs_too() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME) as manager:
-            maps = c.client.of(ConfigMap)
-            a = await maps.create(config_map("a"))
-            b = await maps.create(config_map("b", owner_of(a)))
-            await maps.create(config_map("c", owner_of(b)))
-            await maps.create(config_map("other"))
-            await c.clock.settle()
-            assert await left(c) == ["a", "b", "c", "other"]
-            await maps.delete("a", "default", options=BACKGROUND)
-            await c.clock.settle()
-            assert await left(c) == ["other"]
-            assert graph_of(manager).size() == 0
-
-    asyncio.run(main())
+async def test_dependents_go_after_their_owner_and_theirs_too() -> None:
+    async with cluster() as c, c.running(NAME) as manager:
+        maps = c.client.of(ConfigMap)
+        a = await maps.create(config_map("a"))
+        b = await maps.create(config_map("b", owner_of(a)))
+        await maps.create(config_map("c", owner_of(b)))
+        await maps.create(config_map("other"))
+        await c.clock.settle()
+        assert await left(c) == ["a", "b", "c", "other"]
+        await maps.delete("a", "default", options=BACKGROUND)
+        await c.clock.settle()
+        assert await left(c) == ["other"]
+        assert graph_of(manager).size() == 0
 
 
-def test_objects_without_owners_are_not_remembered() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME) as manager:
-            maps = c.client.of(ConfigMap)
-            for at in range(20):
-                await maps.create(config_map(f"m{at}"))
-            await c.clock.settle()
-            empty = graph_of(manager).size()
-            await maps.create(config_map("owned", owner_of(await maps.get("m3", "default"))))
-            await c.clock.settle()
-            assert graph_of(manager).size() == empty + 2
-
-    asyncio.run(main())
+async def test_objects_without_owners_are_not_remembered() -> None:
+    async with cluster() as c, c.running(NAME) as manager:
+        maps = c.client.of(ConfigMap)
+        for at in range(20):
+            await maps.create(config_map(f"m{at}"))
+        await c.clock.settle()
+        empty = graph_of(manager).size()
+        await maps.create(config_map("owned", owner_of(await maps.get("m3", "default"))))
+        await c.clock.settle()
+        assert graph_of(manager).size() == empty + 2
 
 
-def test_an_owner_waits_for_those_that_block_it_and_not_for_others() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
-            a = await maps.create(config_map("a"))
-            await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
-            await maps.create(config_map("free", owner_of(a), finalizers=[HOLD]))
-            await c.clock.settle()
-            await maps.delete("a", "default", options=FOREGROUND)
-            await c.clock.settle()
-            assert (await maps.get("a", "default")).metadata.finalizers == ["foregroundDeletion"]
-            for name in ("held", "free"):
-                assert (await maps.get(name, "default")).metadata.deletionTimestamp is not None
-            await maps.patch("held", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
-            await c.clock.settle()
-            assert await left(c) == ["free"]
-
-    asyncio.run(main())
+async def test_an_owner_waits_for_those_that_block_it_and_not_for_others() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        a = await maps.create(config_map("a"))
+        await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
+        await maps.create(config_map("free", owner_of(a), finalizers=[HOLD]))
+        await c.clock.settle()
+        await maps.delete("a", "default", options=FOREGROUND)
+        await c.clock.settle()
+        assert (await maps.get("a", "default")).metadata.finalizers == ["foregroundDeletion"]
+        for name in ("held", "free"):
+            assert (await maps.get(name, "default")).metadata.deletionTimestamp is not None
+        await maps.patch("held", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
+        await c.clock.settle()
+        assert await left(c) == ["free"]
 
 
-def test_a_dependent_that_no_longer_blocks_lets_its_owner_go() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
-            a = await maps.create(config_map("a"))
-            await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
-            await maps.delete("a", "default", options=FOREGROUND)
-            await c.clock.settle()
-            assert await left(c) == ["a", "held"]
-            refs = {"metadata": {"ownerReferences": [{"uid": a.metadata.uid, "blockOwnerDeletion": False}]}}
-            await maps.patch("held", refs, "default")
-            await c.clock.settle()
-            assert await left(c) == ["held"]
-
-    asyncio.run(main())
+async def test_a_dependent_that_no_longer_blocks_lets_its_owner_go() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        a = await maps.create(config_map("a"))
+        await maps.create(config_map("held", owner_of(a, blockOwnerDeletion=True), finalizers=[HOLD]))
+        await maps.delete("a", "default", options=FOREGROUND)
+        await c.clock.settle()
+        assert await left(c) == ["a", "held"]
+        refs = {"metadata": {"ownerReferences": [{"uid": a.metadata.uid, "blockOwnerDeletion": False}]}}
+        await maps.patch("held", refs, "default")
+        await c.clock.settle()
+        assert await left(c) == ["held"]
 
 
-def test_a_chain_goes_from_its_end_in_the_foreground() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
-            a = await maps.create(config_map("a"))
-            b = await maps.create(config_map("b", owner_of(a, blockOwnerDeletion=True)))
-            await maps.create(config_map("c", owner_of(b, blockOwnerDeletion=True), finalizers=[HOLD]))
-            await c.clock.settle()
-            await maps.delete("a", "default", options=FOREGROUND)
-            await c.clock.settle()
-            for name in ("a", "b"):
-                assert (await maps.get(name, "default")).metadata.finalizers == ["foregroundDeletion"]
-            await maps.patch("c", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
-            await c.clock.settle()
-            assert await left(c) == []
-
-    asyncio.run(main())
+async def test_a_chain_goes_from_its_end_in_the_foreground() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        a = await maps.create(config_map("a"))
+        b = await maps.create(config_map("b", owner_of(a, blockOwnerDeletion=True)))
+        await maps.create(config_map("c", owner_of(b, blockOwnerDeletion=True), finalizers=[HOLD]))
+        await c.clock.settle()
+        await maps.delete("a", "default", options=FOREGROUND)
+        await c.clock.settle()
+        for name in ("a", "b"):
+            assert (await maps.get(name, "default")).metadata.finalizers == ["foregroundDeletion"]
+        await maps.patch("c", {"metadata": {"finalizers": None}}, "default", type=PatchType.MERGE)
+        await c.clock.settle()
+        assert await left(c) == []
 
 
-def test_a_circle_does_not_wait_for_itself() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
-            made = {name: await maps.create(config_map(name)) for name in "abc"}
-            for name, owner in (("a", "c"), ("b", "a"), ("c", "b")):
-                ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": made[owner].metadata.uid}
-                patch = {"metadata": {"ownerReferences": [{**ref, "blockOwnerDeletion": True}]}}
-                await maps.patch(name, patch, "default")
-            await c.clock.settle()
-            await maps.delete("a", "default", options=FOREGROUND)
-            await c.clock.advance(5)
-            assert await left(c) == []
-
-    asyncio.run(main())
+async def test_a_circle_does_not_wait_for_itself() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        made = {name: await maps.create(config_map(name)) for name in "abc"}
+        for name, owner in (("a", "c"), ("b", "a"), ("c", "b")):
+            ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": made[owner].metadata.uid}
+            patch = {"metadata": {"ownerReferences": [{**ref, "blockOwnerDeletion": True}]}}
+            await maps.patch(name, patch, "default")
+        await c.clock.settle()
+        await maps.delete("a", "default", options=FOREGROUND)
+        await c.clock.advance(5)
+        assert await left(c) == []
 
 
-def test_orphans_stay_without_their_owner() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            maps = c.client.of(ConfigMap)
-            async with c.running(NAME):
-                a = await maps.create(config_map("a"))
-                b = await maps.create(config_map("b"))
-                for at in range(30):
-                    await maps.create(config_map(f"m{at}", owner_of(a), owner_of(b)))
-                await c.clock.settle()
-                await maps.delete("a", "default", options=ORPHAN)
-                await c.clock.settle()
-                assert len(await left(c)) == 31
-                for found in (await maps.list(Selection(namespace="default"))).items:
-                    owners = [ref.name for ref in found.metadata.ownerReferences]
-                    assert owners == ([] if found.metadata.name == "b" else ["b"])
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
-
-
-def test_one_owner_of_two_is_struck_off() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
+async def test_orphans_stay_without_their_owner() -> None:
+    async with cluster() as c:
+        maps = c.client.of(ConfigMap)
+        async with c.running(NAME):
             a = await maps.create(config_map("a"))
             b = await maps.create(config_map("b"))
-            await maps.create(config_map("both", owner_of(a), owner_of(b, blockOwnerDeletion=True)))
+            for at in range(30):
+                await maps.create(config_map(f"m{at}", owner_of(a), owner_of(b)))
             await c.clock.settle()
-            await maps.delete("b", "default", options=FOREGROUND)
+            await maps.delete("a", "default", options=ORPHAN)
             await c.clock.settle()
-            assert await left(c) == ["a", "both"]
-            assert (await maps.get("both", "default")).metadata.ownerReferences == [owner_of(a)]
+            assert len(await left(c)) == 31
+            for found in (await maps.list(Selection(namespace="default"))).items:
+                owners = [ref.name for ref in found.metadata.ownerReferences]
+                assert owners == ([] if found.metadata.name == "b" else ["b"])
+        await second_run_writes_nothing(c, NAME)
 
-    asyncio.run(main())
+
+async def test_one_owner_of_two_is_struck_off() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        a = await maps.create(config_map("a"))
+        b = await maps.create(config_map("b"))
+        await maps.create(config_map("both", owner_of(a), owner_of(b, blockOwnerDeletion=True)))
+        await c.clock.settle()
+        await maps.delete("b", "default", options=FOREGROUND)
+        await c.clock.settle()
+        assert await left(c) == ["a", "both"]
+        assert (await maps.get("both", "default")).metadata.ownerReferences == [owner_of(a)]
 
 
 @pytest.mark.parametrize("is_other", [False, True], ids=["no such name", "another of that name"])
-def test_what_names_an_owner_that_is_absent_goes(is_other: bool) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            maps = c.client.of(ConfigMap)
-            if is_other:
-                await maps.create(config_map("a"))
-            ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="a", uid="0-0")
-            await maps.create(config_map("b", ref))
-            async with c.running(NAME) as manager:
-                assert await left(c) == (["a"] if is_other else [])
-                assert graph_of(manager).size() == 0
-
-    asyncio.run(main())
+async def test_what_names_an_owner_that_is_absent_goes(is_other: bool) -> None:
+    async with cluster() as c:
+        maps = c.client.of(ConfigMap)
+        if is_other:
+            await maps.create(config_map("a"))
+        ref = OwnerReference(apiVersion="v1", kind="ConfigMap", name="a", uid="0-0")
+        await maps.create(config_map("b", ref))
+        async with c.running(NAME) as manager:
+            assert await left(c) == (["a"] if is_other else [])
+            assert graph_of(manager).size() == 0
 
 
-def test_an_owner_in_another_namespace_is_none_and_that_is_told() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
-            await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
-            a = await maps.create(config_map("a", namespace="n"))
-            b = await maps.create(config_map("b", owner_of(a)))
-            await c.clock.settle()
-            assert await left(c) == []
-            (event,) = (await c.client.of(Event).list(Selection(namespace="default"))).items
-            assert (event.type, event.reason, event.involvedObject.uid) == (
-                "Warning",
-                "OwnerRefInvalidNamespace",
-                b.metadata.uid,
-            )
-            owner = f"[v1/ConfigMap, namespace: default, name: a, uid: {a.metadata.uid}]"
-            assert event.message == f'ownerRef {owner} does not exist in namespace "default"'
-            assert event.source.component == NAME
-
-    asyncio.run(main())
+async def test_an_owner_in_another_namespace_is_none_and_that_is_told() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        await c.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name="n")))
+        a = await maps.create(config_map("a", namespace="n"))
+        b = await maps.create(config_map("b", owner_of(a)))
+        await c.clock.settle()
+        assert await left(c) == []
+        (event,) = (await c.client.of(Event).list(Selection(namespace="default"))).items
+        assert (event.type, event.reason, event.involvedObject.uid) == (
+            "Warning",
+            "OwnerRefInvalidNamespace",
+            b.metadata.uid,
+        )
+        owner = f"[v1/ConfigMap, namespace: default, name: a, uid: {a.metadata.uid}]"
+        assert event.message == f'ownerRef {owner} does not exist in namespace "default"'
+        assert event.source.component == NAME
 
 
-def test_an_object_without_a_namespace_stays_though_its_owner_has_one() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
-            a = await maps.create(config_map("a"))
-            bad = volume("v")
-            bad.metadata.ownerReferences = [owner_of(a)]
-            await volumes.create(bad)
-            await c.clock.settle()
-            await maps.delete("a", "default")
-            await c.clock.advance(60)
-            assert not await is_gone(volumes, "v", "")
-            events = (await c.client.of(Event).list()).items
-            assert [event.reason for event in events] == ["OwnerRefInvalidNamespace"]
-
-    asyncio.run(main())
+async def test_an_object_without_a_namespace_stays_though_its_owner_has_one() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
+        a = await maps.create(config_map("a"))
+        bad = volume("v")
+        bad.metadata.ownerReferences = [owner_of(a)]
+        await volumes.create(bad)
+        await c.clock.settle()
+        await maps.delete("a", "default")
+        await c.clock.advance(60)
+        assert not await is_gone(volumes, "v", "")
+        events = (await c.client.of(Event).list()).items
+        assert [event.reason for event in events] == ["OwnerRefInvalidNamespace"]
 
 
-def test_an_owner_without_a_namespace_owns_in_all() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
-            owner = await volumes.create(volume("v"))
-            await maps.create(config_map("a", owner_of(owner)))
-            await c.clock.settle()
-            assert await left(c) == ["a"]
-            await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
-            await volumes.delete("v")
-            await c.clock.settle()
-            assert await left(c) == []
-
-    asyncio.run(main())
+async def test_an_owner_without_a_namespace_owns_in_all() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps, volumes = c.client.of(ConfigMap), c.client.of(PersistentVolume)
+        owner = await volumes.create(volume("v"))
+        await maps.create(config_map("a", owner_of(owner)))
+        await c.clock.settle()
+        assert await left(c) == ["a"]
+        await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
+        await volumes.delete("v")
+        await c.clock.settle()
+        assert await left(c) == []
 
 
-def test_an_owner_of_a_kind_that_is_not_served_holds_its_dependents() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            ref = OwnerReference(apiVersion="example.com/v1", kind="Boat", name="a", uid="0-0")
-            await c.client.of(ConfigMap).create(config_map("b", ref))
-            await c.clock.advance(3600)
-            assert await left(c) == ["b"]
-            await serve_boats(c)
-            assert await left(c) == []
-
-    asyncio.run(main())
+async def test_an_owner_of_a_kind_that_is_not_served_holds_its_dependents() -> None:
+    async with cluster() as c, c.running(NAME):
+        ref = OwnerReference(apiVersion="example.com/v1", kind="Boat", name="a", uid="0-0")
+        await c.client.of(ConfigMap).create(config_map("b", ref))
+        await c.clock.advance(3600)
+        assert await left(c) == ["b"]
+        await serve_boats(c)
+        assert await left(c) == []
 
 
 def boats() -> CustomResourceDefinition:
@@ -321,87 +281,72 @@ def boat(name: str, *owners: OwnerReference) -> Unstructured:
     return Unstructured.from_value({"kind": "Boat", "apiVersion": "example.com/v1", "metadata": meta})
 
 
-def test_custom_objects_own_and_are_owned_and_let_go() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            made, maps = await serve_boats(c), c.client.of(ConfigMap)
-            first = await made.create(boat("first"))
-            await maps.create(config_map("sail", owner_of(first)))
-            second = await made.create(boat("second", owner_of(first)))
-            await maps.create(config_map("oar", owner_of(second)))
-            await c.clock.settle()
-            await made.delete("first", "default", options=ORPHAN)
-            await c.clock.settle()
-            assert await left(c) == ["oar", "sail"]
-            assert (await made.get("second", "default")).metadata.ownerReferences == []
-            await made.delete("second", "default")
-            await c.clock.settle()
-            assert await left(c) == ["sail"]
-
-    asyncio.run(main())
+async def test_custom_objects_own_and_are_owned_and_let_go() -> None:
+    async with cluster() as c, c.running(NAME):
+        made, maps = await serve_boats(c), c.client.of(ConfigMap)
+        first = await made.create(boat("first"))
+        await maps.create(config_map("sail", owner_of(first)))
+        second = await made.create(boat("second", owner_of(first)))
+        await maps.create(config_map("oar", owner_of(second)))
+        await c.clock.settle()
+        await made.delete("first", "default", options=ORPHAN)
+        await c.clock.settle()
+        assert await left(c) == ["oar", "sail"]
+        assert (await made.get("second", "default")).metadata.ownerReferences == []
+        await made.delete("second", "default")
+        await c.clock.settle()
+        assert await left(c) == ["sail"]
 
 
-def test_what_is_no_longer_served_is_no_longer_followed() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME) as manager:
-            followed = manager.runners[0].controller._following.followed  # type: ignore[attr-defined]
-            await serve_boats(c)
-            assert ("example.com", "boats") in followed
-            c.server.registry.scheme.remove(BOATS)
-            await c.client.of(CustomResourceDefinition).delete("boats.example.com")
-            await c.clock.advance(5)
-            assert ("example.com", "boats") not in followed
-
-    asyncio.run(main())
+async def test_what_is_no_longer_served_is_no_longer_followed() -> None:
+    async with cluster() as c, c.running(NAME) as manager:
+        followed = manager.runners[0].controller._following.followed  # type: ignore[attr-defined]
+        await serve_boats(c)
+        assert ("example.com", "boats") in followed
+        c.server.registry.scheme.remove(BOATS)
+        await c.client.of(CustomResourceDefinition).delete("boats.example.com")
+        await c.clock.advance(5)
+        assert ("example.com", "boats") not in followed
 
 
-def test_started_late_it_finds_everything() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
-            a = await maps.create(config_map("a"))
-            for at in range(5):
-                made = Secret(metadata=ObjectMeta(name=f"s{at}", namespace="default", ownerReferences=[owner_of(a)]))
-                await secrets.create(made)
-            await maps.delete("a", "default", options=FOREGROUND)
-            async with c.running(NAME):
-                assert await left(c) == []
-                assert (await secrets.list(Selection(namespace="default"))).items == []
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
-
-
-def test_many_dependents_are_gone_within_a_second() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            maps = c.client.of(ConfigMap)
-            a = await maps.create(config_map("a"))
-            for at in range(200):
-                await maps.create(config_map(f"m{at}", owner_of(a)))
-            await c.clock.settle()
-            began = time.process_time()
-            await maps.delete("a", "default", options=BACKGROUND)
-            await c.clock.settle()
-            took_s = time.process_time() - began
+async def test_started_late_it_finds_everything() -> None:
+    async with cluster() as c:
+        maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
+        a = await maps.create(config_map("a"))
+        for at in range(5):
+            made = Secret(metadata=ObjectMeta(name=f"s{at}", namespace="default", ownerReferences=[owner_of(a)]))
+            await secrets.create(made)
+        await maps.delete("a", "default", options=FOREGROUND)
+        async with c.running(NAME):
             assert await left(c) == []
-            assert took_s < 1
+            assert (await secrets.list(Selection(namespace="default"))).items == []
+        await second_run_writes_nothing(c, NAME)
 
-    asyncio.run(main())
+
+async def test_many_dependents_are_gone_within_a_second() -> None:
+    async with cluster() as c, c.running(NAME):
+        maps = c.client.of(ConfigMap)
+        a = await maps.create(config_map("a"))
+        for at in range(200):
+            await maps.create(config_map(f"m{at}", owner_of(a)))
+        await c.clock.settle()
+        began = time.process_time()
+        await maps.delete("a", "default", options=BACKGROUND)
+        await c.clock.settle()
+        took_s = time.process_time() - began
+        assert await left(c) == []
+        assert took_s < 1
 
 
-def test_an_owner_that_cannot_be_watched_is_asked_for_now_and_then() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            c.server.registry.scheme.add(replace(BOATS, verbs=("create", "delete", "get", "list")))
-            made = c.client.resource(BOATS)
-            async with c.running(NAME):
-                owner = await made.create(boat("first"))
-                await c.client.of(ConfigMap).create(config_map("sail", owner_of(owner)))
-                await c.clock.advance(1000)
-                assert await left(c) == ["sail"]
-                await made.delete("first", "default")
-                await c.clock.advance(301)
-                assert await left(c) == []
-
-    asyncio.run(main())
+async def test_an_owner_that_cannot_be_watched_is_asked_for_now_and_then() -> None:
+    async with cluster() as c:
+        c.server.registry.scheme.add(replace(BOATS, verbs=("create", "delete", "get", "list")))
+        made = c.client.resource(BOATS)
+        async with c.running(NAME):
+            owner = await made.create(boat("first"))
+            await c.client.of(ConfigMap).create(config_map("sail", owner_of(owner)))
+            await c.clock.advance(1000)
+            assert await left(c) == ["sail"]
+            await made.delete("first", "default")
+            await c.clock.advance(301)
+            assert await left(c) == []

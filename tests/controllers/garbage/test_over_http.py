@@ -54,18 +54,15 @@ async def _scenario(client: Client) -> None:
     assert (await maps.get("orphan", "default")).metadata.ownerReferences == []
 
 
-def test_it_collects() -> None:
-    async def main() -> None:
-        async with (
-            Cluster(components=("apiserver",), insecure=True) as cluster,
-            HttpTransport(Access(server=cluster.insecure_url)) as transport,
-            asyncio.TaskGroup() as group,
-        ):
-            clock = RealClock()
-            client = Client(transport=transport, clock=clock, component="test")
-            manager = ControllerManager(client_for=lambda name: client, clock=clock, names=(GarbageCollector.name,))
-            running = group.create_task(manager.run())
-            await _scenario(cluster.client)
-            running.cancel()
-
-    asyncio.run(main())
+async def test_it_collects() -> None:
+    async with (
+        Cluster(components=("apiserver",), insecure=True) as cluster,
+        HttpTransport(Access(server=cluster.insecure_url)) as transport,
+        asyncio.TaskGroup() as group,
+    ):
+        clock = RealClock()
+        client = Client(transport=transport, clock=clock, component="test")
+        manager = ControllerManager(client_for=lambda name: client, clock=clock, names=(GarbageCollector.name,))
+        running = group.create_task(manager.run())
+        await _scenario(cluster.client)
+        running.cancel()

@@ -1,6 +1,5 @@
 """namespace-controller against a whole API server."""
 
-import asyncio
 import time
 from typing import Any
 
@@ -55,180 +54,155 @@ def held(namespace: Namespace) -> dict[str, str]:
     return {found.type: found.message for found in namespace.status.conditions if found.status == "True"}
 
 
-def test_content_goes_then_the_namespace_and_nobody_elses() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            client = c.client
+async def test_content_goes_then_the_namespace_and_nobody_elses() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await make_namespace(c, "other")
+        for namespace in ("n", "other"):
+            for kind in (ConfigMap, Secret, ServiceAccount):
+                made = kind(metadata=ObjectMeta(name="x", namespace=namespace))
+                await client.resource(resource_of(kind)).create(made)
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.settle()
+            assert await is_gone(client)
+            for kind in (ConfigMap, Secret, ServiceAccount):
+                found = (await client.of(kind).list(Selection(fields="metadata.name=x"))).items
+                assert [obj.metadata.namespace for obj in found] == ["other"]
             await make_namespace(c)
-            await make_namespace(c, "other")
-            for namespace in ("n", "other"):
-                for kind in (ConfigMap, Secret, ServiceAccount):
-                    made = kind(metadata=ObjectMeta(name="x", namespace=namespace))
-                    await client.resource(resource_of(kind)).create(made)
-            async with c.running(NAME):
-                await client.of(Namespace).delete("n")
-                await c.clock.settle()
-                assert await is_gone(client)
-                for kind in (ConfigMap, Secret, ServiceAccount):
-                    found = (await client.of(kind).list(Selection(fields="metadata.name=x"))).items
-                    assert [obj.metadata.namespace for obj in found] == ["other"]
-                await make_namespace(c)
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
+        await second_run_writes_nothing(c, NAME)
 
 
-def test_finalizers_are_waited_for_and_told() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            client = c.client
-            await make_namespace(c)
-            await client.of(ConfigMap).create(config_map("keep", HELD))
-            await client.of(Secret).create(Secret(metadata=ObjectMeta(name="go", namespace="n")))
-            async with c.running(NAME):
-                await client.of(Namespace).delete("n")
-                await c.clock.settle()
-                namespace = await client.of(Namespace).get("n")
-                assert held(namespace) == {
-                    "NamespaceContentRemaining": "Some resources are remaining: configmaps. has 1 resource instances",
-                    "NamespaceFinalizersRemaining": (
-                        "Some content in the namespace has finalizers remaining: "
-                        "example.com/hold in 1 resource instances"
-                    ),
-                }
-                assert (await client.of(Secret).list(Selection(namespace="n"))).items == []
-                await c.clock.advance(3600)
-                assert (await client.of(Namespace).get("n")) == namespace, "looking again changes nothing"
-            await second_run_writes_nothing(c, NAME)
-            async with c.running(NAME):
-                patch = {"metadata": {"finalizers": None}}
-                await client.of(ConfigMap).patch("keep", patch, "n", type=PatchType.MERGE)
-                await c.clock.advance(8.6)
-                assert await is_gone(client)
-
-    asyncio.run(main())
+async def test_finalizers_are_waited_for_and_told() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await client.of(ConfigMap).create(config_map("keep", HELD))
+        await client.of(Secret).create(Secret(metadata=ObjectMeta(name="go", namespace="n")))
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.settle()
+            namespace = await client.of(Namespace).get("n")
+            assert held(namespace) == {
+                "NamespaceContentRemaining": "Some resources are remaining: configmaps. has 1 resource instances",
+                "NamespaceFinalizersRemaining": (
+                    "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+                ),
+            }
+            assert (await client.of(Secret).list(Selection(namespace="n"))).items == []
+            await c.clock.advance(3600)
+            assert (await client.of(Namespace).get("n")) == namespace, "looking again changes nothing"
+        await second_run_writes_nothing(c, NAME)
+        async with c.running(NAME):
+            patch = {"metadata": {"finalizers": None}}
+            await client.of(ConfigMap).patch("keep", patch, "n", type=PatchType.MERGE)
+            await c.clock.advance(8.6)
+            assert await is_gone(client)
 
 
-def test_pods_go_before_everything_else() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            client = c.client
-            await make_namespace(c)
-            await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
-            await client.of(ConfigMap).create(config_map("needed"))
-            await client.of(Pod).create(running_pod())
-            async with c.running(NAME):
-                await client.of(Namespace).delete("n")
-                await c.clock.advance(10)
-                assert (await client.of(Pod).get("p", "n")).metadata.deletionTimestamp is not None
-                assert (await client.of(ConfigMap).get("needed", "n")).metadata.deletionTimestamp is None
-                namespace = await client.of(Namespace).get("n")
-                assert held(namespace) == {
-                    "NamespaceContentRemaining": "Some resources are remaining: pods. has 1 resource instances"
-                }
-                await client.of(Pod).delete("p", "n", options=Delete(grace_period_s=0))
-                await c.clock.advance(5)
-                assert await is_gone(client)
-
-    asyncio.run(main())
+async def test_pods_go_before_everything_else() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
+        await client.of(ConfigMap).create(config_map("needed"))
+        await client.of(Pod).create(running_pod())
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.advance(10)
+            assert (await client.of(Pod).get("p", "n")).metadata.deletionTimestamp is not None
+            assert (await client.of(ConfigMap).get("needed", "n")).metadata.deletionTimestamp is None
+            namespace = await client.of(Namespace).get("n")
+            assert held(namespace) == {
+                "NamespaceContentRemaining": "Some resources are remaining: pods. has 1 resource instances"
+            }
+            await client.of(Pod).delete("p", "n", options=Delete(grace_period_s=0))
+            await c.clock.advance(5)
+            assert await is_gone(client)
 
 
-def test_a_pod_that_overstays_its_grace_is_told() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            client = c.client
-            await make_namespace(c)
-            await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
-            await client.of(Pod).create(running_pod())
-            async with c.running(NAME):
-                await client.of(Namespace).delete("n")
-                await c.clock.advance(60)
-                told = held(await client.of(Namespace).get("n"))
-                assert told["NamespaceDeletionContentFailure"] == (
-                    "Failed to delete all resource types, 1 remaining: "
-                    "unexpected items still remain in namespace: n for gvr: /v1, Resource=pods"
-                )
-
-    asyncio.run(main())
+async def test_a_pod_that_overstays_its_grace_is_told() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        await client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="n")))
+        await client.of(Pod).create(running_pod())
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.advance(60)
+            told = held(await client.of(Namespace).get("n"))
+            assert told["NamespaceDeletionContentFailure"] == (
+                "Failed to delete all resource types, 1 remaining: "
+                "unexpected items still remain in namespace: n for gvr: /v1, Resource=pods"
+            )
 
 
-def test_finalizers_of_others_on_the_namespace_stay() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            client = c.client
-            await make_namespace(c, finalizers=["example.com/mine", "kubernetes"])
-            async with c.running(NAME):
-                await client.of(Namespace).delete("n")
-                await c.clock.advance(60)
-                namespace = await client.of(Namespace).get("n")
-                assert namespace.spec.finalizers == ["example.com/mine"]
-                assert held(namespace) == {}
-                assert len(namespace.status.conditions) == 5
-                before = await c.revision()
-                await c.clock.advance(600)
-                assert await c.revision() == before
-
-    asyncio.run(main())
+async def test_finalizers_of_others_on_the_namespace_stay() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c, finalizers=["example.com/mine", "kubernetes"])
+        async with c.running(NAME):
+            await client.of(Namespace).delete("n")
+            await c.clock.advance(60)
+            namespace = await client.of(Namespace).get("n")
+            assert namespace.spec.finalizers == ["example.com/mine"]
+            assert held(namespace) == {}
+            assert len(namespace.status.conditions) == 5
+            before = await c.revision()
+            await c.clock.advance(600)
+            assert await c.revision() == before
 
 
-def test_a_namespace_is_left_alone_for_a_moment_where_servers_share_a_store() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await make_namespace(c)
-            async with c.running(NAME, config=ControllerConfig(namespace_settle_s=5)):
-                await c.client.of(Namespace).delete("n")
-                await c.clock.advance(4.9)
-                assert not await is_gone(c.client)
-                await c.clock.advance(0.2)
-                assert await is_gone(c.client)
-
-    asyncio.run(main())
+async def test_a_namespace_is_left_alone_for_a_moment_where_servers_share_a_store() -> None:
+    async with cluster() as c:
+        await make_namespace(c)
+        async with c.running(NAME, config=ControllerConfig(namespace_settle_s=5)):
+            await c.client.of(Namespace).delete("n")
+            await c.clock.advance(4.9)
+            assert not await is_gone(c.client)
+            await c.clock.advance(0.2)
+            assert await is_gone(c.client)
 
 
-def test_what_cannot_be_found_out_holds_the_namespace_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await make_namespace(c)
-            async with c.running(NAME) as manager:
-                (runner,) = manager.runners
-                controller: Any = runner.controller
-                discover = controller._discover
+async def test_what_cannot_be_found_out_holds_the_namespace_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster() as c:
+        await make_namespace(c)
+        async with c.running(NAME) as manager:
+            (runner,) = manager.runners
+            controller: Any = runner.controller
+            discover = controller._discover
 
-                async def fail() -> tuple[list[Any], str]:
-                    return (await discover())[0], "metrics.example.com/v1: no answer"
+            async def fail() -> tuple[list[Any], str]:
+                return (await discover())[0], "metrics.example.com/v1: no answer"
 
-                controller._discover = fail
-                await c.client.of(Namespace).delete("n")
-                await c.clock.settle()
-                namespace = await c.client.of(Namespace).get("n")
-                assert held(namespace) == {"NamespaceDeletionDiscoveryFailure": "metrics.example.com/v1: no answer"}
-                controller._discover = discover
-                await c.clock.advance(60)
-                assert await is_gone(c.client)
-
-    asyncio.run(main())
+            controller._discover = fail
+            await c.client.of(Namespace).delete("n")
+            await c.clock.settle()
+            namespace = await c.client.of(Namespace).get("n")
+            assert held(namespace) == {"NamespaceDeletionDiscoveryFailure": "metrics.example.com/v1: no answer"}
+            controller._discover = discover
+            await c.clock.advance(60)
+            assert await is_gone(c.client)
 
 
-def test_five_hundred_objects_of_twenty_kinds_in_three_seconds() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            client = c.client
-            await make_namespace(c)
-            made, kinds = 0, set[str]()
-            for row in c.server.scheme:
-                if row.namespaced and "deletecollection" in row.verbs and row.storage == row.gvk and len(kinds) < 20:
-                    kinds.add(row.storage_prefix)
-                    made += await _fill(c, row, 25)
-            assert (len(kinds), made) == (20, 500)
-            async with c.running(NAME):
-                began = time.process_time()
-                await client.of(Namespace).delete("n")
-                await c.clock.settle()
-                took_s = time.process_time() - began
-                assert await is_gone(client)
-            assert took_s < 3
-
-    asyncio.run(main())
+async def test_five_hundred_objects_of_twenty_kinds_in_three_seconds() -> None:
+    async with cluster() as c:
+        client = c.client
+        await make_namespace(c)
+        made, kinds = 0, set[str]()
+        for row in c.server.scheme:
+            if row.namespaced and "deletecollection" in row.verbs and row.storage == row.gvk and len(kinds) < 20:
+                kinds.add(row.storage_prefix)
+                made += await _fill(c, row, 25)
+        assert (len(kinds), made) == (20, 500)
+        async with c.running(NAME):
+            began = time.process_time()
+            await client.of(Namespace).delete("n")
+            await c.clock.settle()
+            took_s = time.process_time() - began
+            assert await is_gone(client)
+        assert took_s < 3
 
 
 async def _fill(c: Cluster, row: Resource, count: int) -> int:

@@ -1,7 +1,5 @@
 """cloud-node-lifecycle-controller and node-route-controller, with a cloud in memory."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.codec import json as codec
@@ -19,61 +17,52 @@ LIFECYCLE, ROUTES, IPAM = "cloud-node-lifecycle-controller", "node-route-control
 SHUTDOWN = ("node.cloudprovider.kubernetes.io/shutdown", "NoSchedule")
 
 
-def test_a_node_whose_machine_is_gone_is_deleted() -> None:
-    async def main() -> None:
-        cloud = MemoryCloud()
-        async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
-            fleet = Fleet(c)
-            for name in ("well", "gone", "silent", "down"):
-                await fleet.add(name)
-            cloud.gone = {"well", "gone"}
-            cloud.shut_down = {"down"}
-            await c.clock.advance(11)
-            assert cloud.calls["instances.exists"] == 0, "those that are ready exist"
-            for name in ("gone", "silent", "down"):
-                await fleet.post(name, "Unknown")
-            await c.clock.advance(6)
-            with pytest.raises(errors.NotFound):
-                await fleet.node("gone")
-            assert await fleet.events("DeletingNode") == [
-                ("gone", "DeletingNode", "Deleting node gone because it does not exist in the cloud provider")
-            ]
-            assert SHUTDOWN not in await fleet.taints("silent")
-            assert SHUTDOWN in await fleet.taints("down")
-            before = await c.revision()
-            await c.clock.advance(60)
-            assert await c.revision() == before
-            await fleet.post("down")
-            await c.clock.advance(6)
-            assert SHUTDOWN not in await fleet.taints("down")
-
-    asyncio.run(main())
+async def test_a_node_whose_machine_is_gone_is_deleted() -> None:
+    cloud = MemoryCloud()
+    async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
+        fleet = Fleet(c)
+        for name in ("well", "gone", "silent", "down"):
+            await fleet.add(name)
+        cloud.gone = {"well", "gone"}
+        cloud.shut_down = {"down"}
+        await c.clock.advance(11)
+        assert cloud.calls["instances.exists"] == 0, "those that are ready exist"
+        for name in ("gone", "silent", "down"):
+            await fleet.post(name, "Unknown")
+        await c.clock.advance(6)
+        with pytest.raises(errors.NotFound):
+            await fleet.node("gone")
+        assert await fleet.events("DeletingNode") == [
+            ("gone", "DeletingNode", "Deleting node gone because it does not exist in the cloud provider")
+        ]
+        assert SHUTDOWN not in await fleet.taints("silent")
+        assert SHUTDOWN in await fleet.taints("down")
+        before = await c.revision()
+        await c.clock.advance(60)
+        assert await c.revision() == before
+        await fleet.post("down")
+        await c.clock.advance(6)
+        assert SHUTDOWN not in await fleet.taints("down")
 
 
-def test_a_provider_that_does_not_answer_deletes_nothing() -> None:
-    async def main() -> None:
-        cloud = MemoryCloud()
-        cloud.failing["instances.exists"] = "no answer"
-        cloud.gone = {"n"}
-        async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
-            fleet = Fleet(c)
-            await fleet.add("n", ready="False")
-            await c.clock.advance(60)
-            assert (await fleet.node("n")).metadata.name == "n"
-            cloud.failing.clear()
-            await c.clock.advance(6)
-            with pytest.raises(errors.NotFound):
-                await fleet.node("n")
-
-    asyncio.run(main())
+async def test_a_provider_that_does_not_answer_deletes_nothing() -> None:
+    cloud = MemoryCloud()
+    cloud.failing["instances.exists"] = "no answer"
+    cloud.gone = {"n"}
+    async with cluster() as c, c.running(LIFECYCLE, config=ControllerConfig(cloud=cloud)):
+        fleet = Fleet(c)
+        await fleet.add("n", ready="False")
+        await c.clock.advance(60)
+        assert (await fleet.node("n")).metadata.name == "n"
+        cloud.failing.clear()
+        await c.clock.advance(6)
+        with pytest.raises(errors.NotFound):
+            await fleet.node("n")
 
 
-def test_without_a_provider_there_is_nothing_to_do() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(LIFECYCLE, ROUTES, "service-lb-controller") as manager:
-            assert manager.runners == []
-
-    asyncio.run(main())
+async def test_without_a_provider_there_is_nothing_to_do() -> None:
+    async with cluster() as c, c.running(LIFECYCLE, ROUTES, "service-lb-controller") as manager:
+        assert manager.runners == []
 
 
 def node(name: str, *cidrs: str) -> Node:
@@ -97,42 +86,39 @@ def test_which_routes_come_and_go(routes: list[Route], create: list[str], delete
     assert [route.name for route in made.delete] == delete
 
 
-def test_every_range_has_a_route() -> None:
-    async def main() -> None:
-        cloud = MemoryCloud()
-        config = ControllerConfig(cloud=cloud, allocate_node_cidrs=True, cluster_cidr=["10.0.0.0/16", "fd00::/56"])
-        async with cluster() as c, c.running(IPAM, ROUTES, config=config):
-            fleet = Fleet(c)
-            await fleet.add("a")
-            await fleet.add("b")
-            cloud.failing["routes.create"] = "quota"
-            await c.clock.advance(11)
-            found = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
-            assert (found.status, found.reason, found.message) == (
-                "True",
-                "NoRouteCreated",
-                "RouteController failed to create a route",
-            )
-            assert "Could not create route" in (await fleet.events("FailedToCreateRoute"))[0][2]
-            cloud.failing.clear()
-            await c.clock.advance(11)
-            assert sorted((route.node, route.cidr) for route in cloud.route_table) == [
-                ("a", "10.0.0.0/24"),
-                ("a", "fd00::/64"),
-                ("b", "10.0.1.0/24"),
-                ("b", "fd00:0:0:1::/64"),
-            ]
-            found = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
-            assert (found.status, found.reason, found.message) == (
-                "False",
-                "RouteCreated",
-                "RouteController created a route",
-            )
-            before = await c.revision()
-            await c.clock.advance(60)
-            assert await c.revision() == before
-            await c.client.of(Node).delete("a")
-            await c.clock.advance(11)
-            assert {route.node for route in cloud.route_table} == {"b"}
-
-    asyncio.run(main())
+async def test_every_range_has_a_route() -> None:
+    cloud = MemoryCloud()
+    config = ControllerConfig(cloud=cloud, allocate_node_cidrs=True, cluster_cidr=["10.0.0.0/16", "fd00::/56"])
+    async with cluster() as c, c.running(IPAM, ROUTES, config=config):
+        fleet = Fleet(c)
+        await fleet.add("a")
+        await fleet.add("b")
+        cloud.failing["routes.create"] = "quota"
+        await c.clock.advance(11)
+        found = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
+        assert (found.status, found.reason, found.message) == (
+            "True",
+            "NoRouteCreated",
+            "RouteController failed to create a route",
+        )
+        assert "Could not create route" in (await fleet.events("FailedToCreateRoute"))[0][2]
+        cloud.failing.clear()
+        await c.clock.advance(11)
+        assert sorted((route.node, route.cidr) for route in cloud.route_table) == [
+            ("a", "10.0.0.0/24"),
+            ("a", "fd00::/64"),
+            ("b", "10.0.1.0/24"),
+            ("b", "fd00:0:0:1::/64"),
+        ]
+        found = next(one for one in (await fleet.node("a")).status.conditions if one.type == "NetworkUnavailable")
+        assert (found.status, found.reason, found.message) == (
+            "False",
+            "RouteCreated",
+            "RouteController created a route",
+        )
+        before = await c.revision()
+        await c.clock.advance(60)
+        assert await c.revision() == before
+        await c.client.of(Node).delete("a")
+        await c.clock.advance(11)
+        assert {route.node for route in cloud.route_table} == {"b"}

@@ -1,7 +1,5 @@
 """A hollow node dies: its pods are evicted after five minutes, which pass in milliseconds."""
 
-import asyncio
-
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet import hollow_nodes
 from tests.apiserver.pods import pod
@@ -33,43 +31,37 @@ async def is_ready(c: Cluster, name: str) -> bool:
     return any(one.type == "Ready" and one.status == "True" for one in found.status.conditions)
 
 
-def test_the_pods_of_a_node_that_dies_go() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(*CONTROLLERS), c.nodes("lives", "dies"):
-            pods, fleet = c.client.of(Pod), Fleet(c)
-            await started(c)
-            assert await fleet.taints("dies") == []
-            await power(c, "dies", hollow_nodes.OFF)
-            await c.clock.advance(60)
-            assert await fleet.taints("dies") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
-            assert not await is_ready(c, "a")
-            await c.clock.advance(280)
-            assert (await pods.get("a", "default")).metadata.deletionTimestamp is None
-            await c.clock.advance(30)
-            assert (await pods.get("a", "default")).metadata.deletionTimestamp is not None
-            assert (await pods.get("b", "default")).metadata.deletionTimestamp is None
-            await c.client.of(Node).delete("dies")
-            await c.clock.advance(70)
-            assert await fleet.pods() == ["b"]
-            assert await fleet.taints("lives") == []
-
-    asyncio.run(main())
+async def test_the_pods_of_a_node_that_dies_go() -> None:
+    async with cluster() as c, c.running(*CONTROLLERS), c.nodes("lives", "dies"):
+        pods, fleet = c.client.of(Pod), Fleet(c)
+        await started(c)
+        assert await fleet.taints("dies") == []
+        await power(c, "dies", hollow_nodes.OFF)
+        await c.clock.advance(60)
+        assert await fleet.taints("dies") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
+        assert not await is_ready(c, "a")
+        await c.clock.advance(280)
+        assert (await pods.get("a", "default")).metadata.deletionTimestamp is None
+        await c.clock.advance(30)
+        assert (await pods.get("a", "default")).metadata.deletionTimestamp is not None
+        assert (await pods.get("b", "default")).metadata.deletionTimestamp is None
+        await c.client.of(Node).delete("dies")
+        await c.clock.advance(70)
+        assert await fleet.pods() == ["b"]
+        assert await fleet.taints("lives") == []
 
 
-def test_a_node_that_comes_back_keeps_its_pods() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(*CONTROLLERS), c.nodes("lives", "dies"):
-            fleet = Fleet(c)
-            await started(c)
-            await power(c, "dies", hollow_nodes.OFF)
-            await c.clock.advance(200)
-            assert ("unreachable", "NoExecute") in await fleet.taints("dies")
-            await power(c, "dies", None)
-            await c.clock.advance(400)
-            assert await fleet.taints("dies") == []
-            assert (await c.client.of(Pod).get("a", "default")).metadata.deletionTimestamp is None
-            assert await is_ready(c, "a")
-            told = {message for _, _, message in await fleet.events("TaintManagerEviction")}
-            assert told == {"Cancelling deletion of Pod default/a"}
-
-    asyncio.run(main())
+async def test_a_node_that_comes_back_keeps_its_pods() -> None:
+    async with cluster() as c, c.running(*CONTROLLERS), c.nodes("lives", "dies"):
+        fleet = Fleet(c)
+        await started(c)
+        await power(c, "dies", hollow_nodes.OFF)
+        await c.clock.advance(200)
+        assert ("unreachable", "NoExecute") in await fleet.taints("dies")
+        await power(c, "dies", None)
+        await c.clock.advance(400)
+        assert await fleet.taints("dies") == []
+        assert (await c.client.of(Pod).get("a", "default")).metadata.deletionTimestamp is None
+        assert await is_ready(c, "a")
+        told = {message for _, _, message in await fleet.events("TaintManagerEviction")}
+        assert told == {"Cancelling deletion of Pod default/a"}

@@ -136,56 +136,45 @@ async def cidrs(c: Cluster) -> dict[str, list[str]]:
     return {node.metadata.name: node.spec.podCIDRs for node in (await c.client.of(Node).list()).items}
 
 
-def test_every_node_gets_one_and_a_restart_remembers() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.add("by-hand", podCIDR="10.0.1.0/24", podCIDRs=["10.0.1.0/24"])
-            async with c.running(NAME, config=CONFIG):
-                await fleet.add("a")
-                assert await cidrs(c) == {"by-hand": ["10.0.1.0/24"], "a": ["10.0.0.0/24"]}
-            async with c.running(NAME, config=CONFIG):
-                for name in ("b", "c", "too-many"):
-                    await fleet.add(name)
-                found = await cidrs(c)
-                assert found["b"] == ["10.0.2.0/24"]
-                assert found["c"] == ["10.0.3.0/24"]
-                assert found["too-many"] == []
-                assert (await fleet.node("b")).spec.podCIDR == "10.0.2.0/24"
-                assert await fleet.events("CIDRNotAvailable") == [
-                    ("too-many", "CIDRNotAvailable", "Node too-many status is now: CIDRNotAvailable")
-                ]
-                await c.client.of(Node).delete("a")
-                await c.clock.advance(11)
-                assert (await cidrs(c))["too-many"] == ["10.0.0.0/24"]
-            before = await c.revision()
-            async with c.running(NAME, config=CONFIG):
-                await c.clock.advance(60)
-            assert await c.revision() == before
-
-    asyncio.run(main())
-
-
-def test_two_families_and_many_at_once() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME, config=DUAL):
-            fleet = Fleet(c)
-            async with asyncio.TaskGroup() as group:
-                for index in range(60):
-                    group.create_task(fleet.add(f"n{index}"))
+async def test_every_node_gets_one_and_a_restart_remembers() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.add("by-hand", podCIDR="10.0.1.0/24", podCIDRs=["10.0.1.0/24"])
+        async with c.running(NAME, config=CONFIG):
+            await fleet.add("a")
+            assert await cidrs(c) == {"by-hand": ["10.0.1.0/24"], "a": ["10.0.0.0/24"]}
+        async with c.running(NAME, config=CONFIG):
+            for name in ("b", "c", "too-many"):
+                await fleet.add(name)
             found = await cidrs(c)
-            assert all(len(each) == 2 for each in found.values())
-            networks = [ip_network(cidr) for each in found.values() for cidr in each]
-            assert not any(
-                one.version == other.version and one.overlaps(other) for one, other in combinations(networks, 2)
-            )
+            assert found["b"] == ["10.0.2.0/24"]
+            assert found["c"] == ["10.0.3.0/24"]
+            assert found["too-many"] == []
+            assert (await fleet.node("b")).spec.podCIDR == "10.0.2.0/24"
+            assert await fleet.events("CIDRNotAvailable") == [
+                ("too-many", "CIDRNotAvailable", "Node too-many status is now: CIDRNotAvailable")
+            ]
+            await c.client.of(Node).delete("a")
+            await c.clock.advance(11)
+            assert (await cidrs(c))["too-many"] == ["10.0.0.0/24"]
+        before = await c.revision()
+        async with c.running(NAME, config=CONFIG):
+            await c.clock.advance(60)
+        assert await c.revision() == before
 
-    asyncio.run(main())
+
+async def test_two_families_and_many_at_once() -> None:
+    async with cluster() as c, c.running(NAME, config=DUAL):
+        fleet = Fleet(c)
+        async with asyncio.TaskGroup() as group:
+            for index in range(60):
+                group.create_task(fleet.add(f"n{index}"))
+        found = await cidrs(c)
+        assert all(len(each) == 2 for each in found.values())
+        networks = [ip_network(cidr) for each in found.values() for cidr in each]
+        assert not any(one.version == other.version and one.overlaps(other) for one, other in combinations(networks, 2))
 
 
-def test_it_does_nothing_unless_told() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME) as manager:
-            assert manager.runners == []
-
-    asyncio.run(main())
+async def test_it_does_nothing_unless_told() -> None:
+    async with cluster() as c, c.running(NAME) as manager:
+        assert manager.runners == []

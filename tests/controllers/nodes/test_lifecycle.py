@@ -20,47 +20,44 @@ async def quiet_revisions(c: Cluster) -> list[str]:
     return [found.metadata.resourceVersion for found in objects]
 
 
-def test_a_silent_node_becomes_unknown_and_its_pods_are_no_longer_ready() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.account()
-            for name in ("lives", "dies"):
-                await fleet.add(name)
-            await fleet.renew("lives", "dies")
-            await fleet.pod("a", "dies")
-            async with c.running(LIFECYCLE):
-                await fleet.pass_time(50, "lives")
-                assert await fleet.taints("dies") == []
-                await fleet.pass_time(10, "lives")
-                node = await fleet.node("dies")
-                assert {(one.type, one.status, one.reason, one.message) for one in node.status.conditions} == {
-                    (type, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
-                    for type in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-                }
-                assert await fleet.taints("dies") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
-                assert all(one.timeAdded for one in node.spec.taints)
-                assert await fleet.taints("lives") == []
-                pod = await c.client.of(Pod).get("a", "default")
-                assert [(one.type, one.status) for one in pod.status.conditions] == [("Ready", "False")]
-                assert await fleet.events("NodeNotReady") == [
-                    ("a", "NodeNotReady", "Node is not ready"),
-                    ("dies", "NodeNotReady", "Node dies status is now: NodeNotReady"),
-                ]
-                assert ("lives", "RegisteredNode", "Node lives event: Registered Node lives in Controller") in (
-                    await fleet.events("RegisteredNode")
-                )
-                await fleet.renew("dies")
-                await fleet.post("dies")
-                await fleet.pass_time(10, "lives", "dies")
-                assert await fleet.taints("dies") == []
-                await c.client.of(Node).delete("dies")
-                await fleet.pass_time(10, "lives")
-                assert await fleet.events("RemovingNode") == [
-                    ("dies", "RemovingNode", "Node dies event: Removing Node dies from Controller")
-                ]
-
-    asyncio.run(main())
+async def test_a_silent_node_becomes_unknown_and_its_pods_are_no_longer_ready() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.account()
+        for name in ("lives", "dies"):
+            await fleet.add(name)
+        await fleet.renew("lives", "dies")
+        await fleet.pod("a", "dies")
+        async with c.running(LIFECYCLE):
+            await fleet.pass_time(50, "lives")
+            assert await fleet.taints("dies") == []
+            await fleet.pass_time(10, "lives")
+            node = await fleet.node("dies")
+            assert {(one.type, one.status, one.reason, one.message) for one in node.status.conditions} == {
+                (type, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+                for type in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+            }
+            assert await fleet.taints("dies") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
+            assert all(one.timeAdded for one in node.spec.taints)
+            assert await fleet.taints("lives") == []
+            pod = await c.client.of(Pod).get("a", "default")
+            assert [(one.type, one.status) for one in pod.status.conditions] == [("Ready", "False")]
+            assert await fleet.events("NodeNotReady") == [
+                ("a", "NodeNotReady", "Node is not ready"),
+                ("dies", "NodeNotReady", "Node dies status is now: NodeNotReady"),
+            ]
+            assert ("lives", "RegisteredNode", "Node lives event: Registered Node lives in Controller") in (
+                await fleet.events("RegisteredNode")
+            )
+            await fleet.renew("dies")
+            await fleet.post("dies")
+            await fleet.pass_time(10, "lives", "dies")
+            assert await fleet.taints("dies") == []
+            await c.client.of(Node).delete("dies")
+            await fleet.pass_time(10, "lives")
+            assert await fleet.events("RemovingNode") == [
+                ("dies", "RemovingNode", "Node dies event: Removing Node dies from Controller")
+            ]
 
 
 def test_five_minutes_pass_in_milliseconds() -> None:
@@ -97,216 +94,186 @@ def test_five_minutes_pass_in_milliseconds() -> None:
     assert asyncio.run(main()) < 5, "a few hundred milliseconds of processor time"
 
 
-def test_leases_or_posts_are_signs_of_life() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            for name in ("leases", "posts"):
-                await fleet.add(name)
-            async with c.running(LIFECYCLE):
-                for _ in range(12):
-                    await fleet.post("posts")
-                    await fleet.pass_time(10, "leases")
-                assert await fleet.taints("leases") == await fleet.taints("posts") == []
-
-    asyncio.run(main())
+async def test_leases_or_posts_are_signs_of_life() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        for name in ("leases", "posts"):
+            await fleet.add(name)
+        async with c.running(LIFECYCLE):
+            for _ in range(12):
+                await fleet.post("posts")
+                await fleet.pass_time(10, "leases")
+            assert await fleet.taints("leases") == await fleet.taints("posts") == []
 
 
-def test_a_node_that_never_said_anything() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.add("well")
-            await fleet.renew("well")
-            await fleet.add("mute", ready=None)
-            async with c.running(LIFECYCLE):
-                await fleet.pass_time(60, "well")
-                assert (await fleet.node("mute")).status.conditions == []
-                await fleet.pass_time(10, "well")
-                node = await fleet.node("mute")
-                assert {(one.status, one.reason, one.message) for one in node.status.conditions} == {
-                    ("Unknown", "NodeStatusNeverUpdated", "Kubelet never posted node status.")
-                }
-                assert {one.lastHeartbeatTime for one in node.status.conditions} == {node.metadata.creationTimestamp}
-
-    asyncio.run(main())
+async def test_a_node_that_never_said_anything() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.add("well")
+        await fleet.renew("well")
+        await fleet.add("mute", ready=None)
+        async with c.running(LIFECYCLE):
+            await fleet.pass_time(60, "well")
+            assert (await fleet.node("mute")).status.conditions == []
+            await fleet.pass_time(10, "well")
+            node = await fleet.node("mute")
+            assert {(one.status, one.reason, one.message) for one in node.status.conditions} == {
+                ("Unknown", "NodeStatusNeverUpdated", "Kubelet never posted node status.")
+            }
+            assert {one.lastHeartbeatTime for one in node.status.conditions} == {node.metadata.creationTimestamp}
 
 
-def test_conditions_become_taints_at_once() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.add("a")
-            await fleet.add("b")
-            await fleet.renew("a", "b")
-            async with c.running(LIFECYCLE):
-                await fleet.post("a", MemoryPressure="True", PIDPressure="True")
-                await c.clock.settle()
-                assert await fleet.taints("a") == [("memory-pressure", "NoSchedule"), ("pid-pressure", "NoSchedule")]
-                await fleet.post("a", DiskPressure="True", NetworkUnavailable="True")
-                await c.clock.settle()
-                assert await fleet.taints("a") == [
-                    ("disk-pressure", "NoSchedule"),
-                    ("network-unavailable", "NoSchedule"),
-                ]
-                await fleet.post("a", NetworkUnavailable="False")
-                await c.client.of(Node).patch("a", {"spec": {"unschedulable": True}})
-                await c.clock.settle()
-                assert await fleet.taints("a") == [("unschedulable", "NoSchedule")]
-                await fleet.post("a", "False", NetworkUnavailable="False")
-                await c.client.of(Node).patch("a", {"spec": {"unschedulable": None}}, type=PatchType.MERGE)
-                await c.clock.settle()
-                assert await fleet.taints("a") == [("not-ready", "NoSchedule")]
-                await c.clock.advance(6)
-                assert await fleet.taints("a") == [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]
-                await fleet.post("a", NetworkUnavailable="False")
-                await c.clock.advance(6)
-                assert await fleet.taints("a") == []
-
-    asyncio.run(main())
+async def test_conditions_become_taints_at_once() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.add("a")
+        await fleet.add("b")
+        await fleet.renew("a", "b")
+        async with c.running(LIFECYCLE):
+            await fleet.post("a", MemoryPressure="True", PIDPressure="True")
+            await c.clock.settle()
+            assert await fleet.taints("a") == [("memory-pressure", "NoSchedule"), ("pid-pressure", "NoSchedule")]
+            await fleet.post("a", DiskPressure="True", NetworkUnavailable="True")
+            await c.clock.settle()
+            assert await fleet.taints("a") == [
+                ("disk-pressure", "NoSchedule"),
+                ("network-unavailable", "NoSchedule"),
+            ]
+            await fleet.post("a", NetworkUnavailable="False")
+            await c.client.of(Node).patch("a", {"spec": {"unschedulable": True}})
+            await c.clock.settle()
+            assert await fleet.taints("a") == [("unschedulable", "NoSchedule")]
+            await fleet.post("a", "False", NetworkUnavailable="False")
+            await c.client.of(Node).patch("a", {"spec": {"unschedulable": None}}, type=PatchType.MERGE)
+            await c.clock.settle()
+            assert await fleet.taints("a") == [("not-ready", "NoSchedule")]
+            await c.clock.advance(6)
+            assert await fleet.taints("a") == [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]
+            await fleet.post("a", NetworkUnavailable="False")
+            await c.clock.advance(6)
+            assert await fleet.taints("a") == []
 
 
-def test_not_ready_and_unreachable_exclude_each_other() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.add("a", ready="False")
-            await fleet.add("b")
-            async with c.running(LIFECYCLE):
-                await fleet.pass_time(10, "b")
-                assert await fleet.taints("a") == [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]
-                await fleet.pass_time(60, "b")
-                assert await fleet.taints("a") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
-                await fleet.post("a", "False")
-                await fleet.pass_time(10, "a", "b")
-                assert await fleet.taints("a") == [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]
-
-    asyncio.run(main())
+async def test_not_ready_and_unreachable_exclude_each_other() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.add("a", ready="False")
+        await fleet.add("b")
+        async with c.running(LIFECYCLE):
+            await fleet.pass_time(10, "b")
+            assert await fleet.taints("a") == [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]
+            await fleet.pass_time(60, "b")
+            assert await fleet.taints("a") == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
+            await fleet.post("a", "False")
+            await fleet.pass_time(10, "a", "b")
+            assert await fleet.taints("a") == [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]
 
 
-def test_nodes_are_tainted_one_by_one_and_taken_off_the_queue_when_they_recover() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            names = [f"n{index}" for index in range(8)]
-            for name in names:
-                await fleet.add(name)
-            async with c.running(LIFECYCLE):
-                await fleet.pass_time(10, *names)
-                for name in names[:2]:
-                    await fleet.post(name, "False")
-                await fleet.pass_time(6, *names)
-                tainted = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
-                assert tainted == ["n0"], "one in ten seconds"
-                await fleet.post("n1")
-                await fleet.pass_time(30, *names)
-                assert await fleet.taints("n1") == [], "recovered before its turn"
-                for name in names[1:3]:
-                    await fleet.post(name, "False")
-                began = c.clock.now()
-                await fleet.pass_time(30, *names)
-                added = []
-                for name in names[1:3]:
-                    taint = next(one for one in (await fleet.node(name)).spec.taints if one.effect == "NoExecute")
-                    assert taint.timeAdded is not None
-                    added.append(times.parse_time(taint.timeAdded) - began)
-                assert added[1] - added[0] >= 9
-
-    asyncio.run(main())
+async def test_nodes_are_tainted_one_by_one_and_taken_off_the_queue_when_they_recover() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        names = [f"n{index}" for index in range(8)]
+        for name in names:
+            await fleet.add(name)
+        async with c.running(LIFECYCLE):
+            await fleet.pass_time(10, *names)
+            for name in names[:2]:
+                await fleet.post(name, "False")
+            await fleet.pass_time(6, *names)
+            tainted = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
+            assert tainted == ["n0"], "one in ten seconds"
+            await fleet.post("n1")
+            await fleet.pass_time(30, *names)
+            assert await fleet.taints("n1") == [], "recovered before its turn"
+            for name in names[1:3]:
+                await fleet.post(name, "False")
+            began = c.clock.now()
+            await fleet.pass_time(30, *names)
+            added = []
+            for name in names[1:3]:
+                taint = next(one for one in (await fleet.node(name)).spec.taints if one.effect == "NoExecute")
+                assert taint.timeAdded is not None
+                added.append(times.parse_time(taint.timeAdded) - began)
+            assert added[1] - added[0] >= 9
 
 
-def test_nothing_is_evicted_while_every_node_is_out_of_reach() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.add("a", zone="x")
-            await fleet.add("b", zone="y")
-            async with c.running(LIFECYCLE):
-                await fleet.pass_time(30, "a", "b")
-                await fleet.pass_time(200)
-                for name in ("a", "b"):
-                    assert await fleet.taints(name) == [("unreachable", "NoSchedule")]
-                await fleet.post("a")
-                await fleet.pass_time(40, "a")
-                assert await fleet.taints("a") == []
-                assert ("unreachable", "NoExecute") in await fleet.taints("b")
-
-    asyncio.run(main())
+async def test_nothing_is_evicted_while_every_node_is_out_of_reach() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.add("a", zone="x")
+        await fleet.add("b", zone="y")
+        async with c.running(LIFECYCLE):
+            await fleet.pass_time(30, "a", "b")
+            await fleet.pass_time(200)
+            for name in ("a", "b"):
+                assert await fleet.taints(name) == [("unreachable", "NoSchedule")]
+            await fleet.post("a")
+            await fleet.pass_time(40, "a")
+            assert await fleet.taints("a") == []
+            assert ("unreachable", "NoExecute") in await fleet.taints("b")
 
 
-def test_a_small_zone_that_is_mostly_lost_is_left_alone_and_a_large_one_is_emptied_slowly() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            names = [f"n{index}" for index in range(5)]
-            for name in names:
-                await fleet.add(name, zone="x")
-            config = ControllerConfig(large_cluster_size_threshold=50)
-            async with c.running(LIFECYCLE, config=config):
-                await fleet.pass_time(10, *names)
-                for name in names[:4]:
-                    await fleet.post(name, "False")
-                await fleet.pass_time(120, *names)
-                lost = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
-                assert lost == []
-            async with c.running(LIFECYCLE, config=ControllerConfig(large_cluster_size_threshold=2)):
-                await fleet.pass_time(60, *names)
-                lost = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
-                assert len(lost) <= 1
-                await fleet.pass_time(110, *names)
-                more = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
-                assert len(more) == len(lost) + 1, "one in a hundred seconds"
-
-    asyncio.run(main())
+async def test_a_small_zone_that_is_mostly_lost_is_left_alone_and_a_large_one_is_emptied_slowly() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        names = [f"n{index}" for index in range(5)]
+        for name in names:
+            await fleet.add(name, zone="x")
+        config = ControllerConfig(large_cluster_size_threshold=50)
+        async with c.running(LIFECYCLE, config=config):
+            await fleet.pass_time(10, *names)
+            for name in names[:4]:
+                await fleet.post(name, "False")
+            await fleet.pass_time(120, *names)
+            lost = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
+            assert lost == []
+        async with c.running(LIFECYCLE, config=ControllerConfig(large_cluster_size_threshold=2)):
+            await fleet.pass_time(60, *names)
+            lost = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
+            assert len(lost) <= 1
+            await fleet.pass_time(110, *names)
+            more = [name for name in names if ("not-ready", "NoExecute") in await fleet.taints(name)]
+            assert len(more) == len(lost) + 1, "one in a hundred seconds"
 
 
-def test_old_labels_follow() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.add("a", labels={"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "plan9"})
-            async with c.running(LIFECYCLE):
-                labels = (await fleet.node("a")).metadata.labels
-                assert labels["beta.kubernetes.io/os"] == "linux"
-
-    asyncio.run(main())
+async def test_old_labels_follow() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.add("a", labels={"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "plan9"})
+        async with c.running(LIFECYCLE):
+            labels = (await fleet.node("a")).metadata.labels
+            assert labels["beta.kubernetes.io/os"] == "linux"
 
 
-def test_the_second_run_writes_nothing() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.account()
-            for name in ("lives", "dies"):
-                await fleet.add(name)
-            await fleet.pod("a", "dies")
-            async with c.running(LIFECYCLE, EVICTION):
-                await fleet.pass_time(80, "lives")
-                assert ("unreachable", "NoExecute") in await fleet.taints("dies")
-            before = await quiet_revisions(c)
-            async with c.running(LIFECYCLE, EVICTION):
-                await fleet.pass_time(80, "lives")
-            assert await quiet_revisions(c) == before
-
-    asyncio.run(main())
+async def test_the_second_run_writes_nothing() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.account()
+        for name in ("lives", "dies"):
+            await fleet.add(name)
+        await fleet.pod("a", "dies")
+        async with c.running(LIFECYCLE, EVICTION):
+            await fleet.pass_time(80, "lives")
+            assert ("unreachable", "NoExecute") in await fleet.taints("dies")
+        before = await quiet_revisions(c)
+        async with c.running(LIFECYCLE, EVICTION):
+            await fleet.pass_time(80, "lives")
+        assert await quiet_revisions(c) == before
 
 
-def test_a_node_that_speaks_at_the_last_moment_is_believed() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            for name in ("lives", "late"):
-                await fleet.add(name)
-            async with lagging(c, LIFECYCLE, 1) as slow:
-                for _ in range(5):
-                    await fleet.renew("lives")
-                    await c.clock.advance(10)
-                    while slow.step():
-                        await c.clock.settle()
-                await fleet.post("late")
+async def test_a_node_that_speaks_at_the_last_moment_is_believed() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        for name in ("lives", "late"):
+            await fleet.add(name)
+        async with lagging(c, LIFECYCLE, 1) as slow:
+            for _ in range(5):
                 await fleet.renew("lives")
-                await c.clock.advance(6)
-                found = await fleet.node("late")
-                assert {one.status for one in found.status.conditions if one.type == "Ready"} == {"True"}
-
-    asyncio.run(main())
+                await c.clock.advance(10)
+                while slow.step():
+                    await c.clock.settle()
+            await fleet.post("late")
+            await fleet.renew("lives")
+            await c.clock.advance(6)
+            found = await fleet.node("late")
+            assert {one.status for one in found.status.conditions if one.type == "Ready"} == {"True"}

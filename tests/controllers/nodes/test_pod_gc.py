@@ -1,6 +1,5 @@
 """pod-garbage-collector-controller."""
 
-import asyncio
 from typing import Any
 
 from sampan.api.codec import json as codec
@@ -55,84 +54,72 @@ def test_who_terminates_where_nobody_ends_it() -> None:
     assert names(never_scheduled(pods)) == ["c"]
 
 
-def test_pods_of_a_vanished_node_go_after_the_quarantine() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.account()
-            await fleet.add("stays")
-            await fleet.add("goes")
-            await fleet.pod("a", "stays")
-            await fleet.pod("b", "goes", finalizers=["example.com/look"])
-            async with c.running(NAME):
-                await c.client.of(Node).delete("goes")
-                await c.clock.advance(39)
-                assert (await c.client.of(Pod).get("b", "default")).status.phase == "Running"
-                await c.clock.advance(30)
-                found = await c.client.of(Pod).get("b", "default")
-                assert found.status.phase == "Failed"
-                assert found.metadata.deletionTimestamp is not None
-                target = next(one for one in found.status.conditions if one.type == "DisruptionTarget")
-                assert (target.reason, target.message) == ("DeletionByPodGC", "PodGC: node no longer exists")
-                await c.client.of(Pod).patch("b", {"metadata": {"finalizers": None}}, "default")
-                await c.clock.advance(40)
-                assert await fleet.pods() == ["a"]
-            before = await c.revision()
-            async with c.running(NAME):
-                await c.clock.advance(120)
-            assert await c.revision() == before
-
-    asyncio.run(main())
-
-
-def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            fleet = Fleet(c)
-            await fleet.account()
-            await fleet.add("n")
-            await fleet.pod("a", "n")
-            for _ in range(5):
-                await c.client.of(Node).delete("n")
-                await c.clock.advance(30)
-                await fleet.add("n")
-                await c.clock.advance(30)
+async def test_pods_of_a_vanished_node_go_after_the_quarantine() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.account()
+        await fleet.add("stays")
+        await fleet.add("goes")
+        await fleet.pod("a", "stays")
+        await fleet.pod("b", "goes", finalizers=["example.com/look"])
+        async with c.running(NAME):
+            await c.client.of(Node).delete("goes")
+            await c.clock.advance(39)
+            assert (await c.client.of(Pod).get("b", "default")).status.phase == "Running"
+            await c.clock.advance(30)
+            found = await c.client.of(Pod).get("b", "default")
+            assert found.status.phase == "Failed"
+            assert found.metadata.deletionTimestamp is not None
+            target = next(one for one in found.status.conditions if one.type == "DisruptionTarget")
+            assert (target.reason, target.message) == ("DeletionByPodGC", "PodGC: node no longer exists")
+            await c.client.of(Pod).patch("b", {"metadata": {"finalizers": None}}, "default")
+            await c.clock.advance(40)
             assert await fleet.pods() == ["a"]
+        before = await c.revision()
+        async with c.running(NAME):
+            await c.clock.advance(120)
+        assert await c.revision() == before
 
-    asyncio.run(main())
 
-
-def test_the_threshold_and_pods_without_a_node() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.account()
+async def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
+    async with cluster() as c, c.running(NAME):
+        fleet = Fleet(c)
+        await fleet.account()
+        await fleet.add("n")
+        await fleet.pod("a", "n")
+        for _ in range(5):
+            await c.client.of(Node).delete("n")
+            await c.clock.advance(30)
             await fleet.add("n")
-            for index in range(4):
-                await fleet.pod(f"over{index}", "n", phase="Succeeded")
-                await c.clock.advance(1)
-            await fleet.pod("waits", finalizers=["example.com/look"], phase="Pending")
-            await c.client.of(Pod).delete("waits", "default", options=Delete(grace_period_s=30))
-            async with c.running(NAME, config=ControllerConfig(terminated_pod_gc_threshold=2)):
-                assert await fleet.pods() == ["over2", "over3", "waits"]
-                assert (await c.client.of(Pod).get("waits", "default")).status.phase == "Failed"
-
-    asyncio.run(main())
+            await c.clock.advance(30)
+        assert await fleet.pods() == ["a"]
 
 
-def test_out_of_service() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            fleet = Fleet(c)
-            await fleet.account()
-            await fleet.add("n", ready="Unknown")
-            await fleet.pod("a", "n")
-            await c.client.of(Pod).delete("a", "default")
-            await c.clock.advance(60)
-            assert await fleet.pods() == ["a"]
-            taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
-            await c.client.of(Node).patch("n", {"spec": {"taints": [taint]}})
-            await c.clock.advance(21)
-            assert await fleet.pods() == []
+async def test_the_threshold_and_pods_without_a_node() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.account()
+        await fleet.add("n")
+        for index in range(4):
+            await fleet.pod(f"over{index}", "n", phase="Succeeded")
+            await c.clock.advance(1)
+        await fleet.pod("waits", finalizers=["example.com/look"], phase="Pending")
+        await c.client.of(Pod).delete("waits", "default", options=Delete(grace_period_s=30))
+        async with c.running(NAME, config=ControllerConfig(terminated_pod_gc_threshold=2)):
+            assert await fleet.pods() == ["over2", "over3", "waits"]
+            assert (await c.client.of(Pod).get("waits", "default")).status.phase == "Failed"
 
-    asyncio.run(main())
+
+async def test_out_of_service() -> None:
+    async with cluster() as c, c.running(NAME):
+        fleet = Fleet(c)
+        await fleet.account()
+        await fleet.add("n", ready="Unknown")
+        await fleet.pod("a", "n")
+        await c.client.of(Pod).delete("a", "default")
+        await c.clock.advance(60)
+        assert await fleet.pods() == ["a"]
+        taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+        await c.client.of(Node).patch("n", {"spec": {"taints": [taint]}})
+        await c.clock.advance(21)
+        assert await fleet.pods() == []

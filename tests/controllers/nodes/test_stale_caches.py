@@ -1,6 +1,5 @@
 """However late the caches are, and however often the controller starts anew, no two nodes share a range."""
 
-import asyncio
 from ipaddress import ip_network
 from itertools import combinations
 from random import Random
@@ -16,26 +15,23 @@ from tests.controllers.workloads.lag import Lag, lagging
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_ranges_of_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ranges_of_nodes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     config = ControllerConfig(allocate_node_cidrs=True, cluster_cidr=["10.0.0.0/20"])
     monkeypatch.setattr(lag, "CONFIG", config)
 
-    async def main() -> None:
-        async with cluster() as c:
-            random, names = Random(seed), set[str]()
-            for start in range(3):
-                async with lagging(c, "node-ipam-controller", seed + start) as slow:
-                    for _ in range(12):
-                        await change(c, random, names)
-                        for _ in range(random.randrange(6)):
-                            slow.step()
-                            await c.clock.settle()
-                        await never_shared(c)
-                    if start == 2:
-                        await until_rest(c, slow)
-                        assert all(await never_shared(c)), "each has one"
-
-    asyncio.run(main())
+    async with cluster() as c:
+        random, names = Random(seed), set[str]()
+        for start in range(3):
+            async with lagging(c, "node-ipam-controller", seed + start) as slow:
+                for _ in range(12):
+                    await change(c, random, names)
+                    for _ in range(random.randrange(6)):
+                        slow.step()
+                        await c.clock.settle()
+                    await never_shared(c)
+                if start == 2:
+                    await until_rest(c, slow)
+                    assert all(await never_shared(c)), "each has one"
 
 
 async def change(c: Cluster, random: Random, names: set[str]) -> None:

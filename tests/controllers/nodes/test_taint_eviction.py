@@ -1,6 +1,5 @@
 """taint-eviction-controller."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -102,69 +101,60 @@ async def leaving(c: Cluster) -> list[str]:
     return sorted(name for name in ("now", "later", "never") if name not in found or found[name])
 
 
-def test_pods_leave_as_their_tolerations_say() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            fleet = Fleet(c)
-            await fleet.account()
-            await fleet.add("n")
+async def test_pods_leave_as_their_tolerations_say() -> None:
+    async with cluster() as c, c.running(NAME):
+        fleet = Fleet(c)
+        await fleet.account()
+        await fleet.add("n")
+        await fleet.pod("now", "n")
+        await fleet.pod("later", "n", tolerations=[FOR_TEN])
+        await fleet.pod("never", "n", tolerations=[FOREVER])
+        await taint(c, TAINT)
+        assert await leaving(c) == ["now"]
+        await c.clock.advance(9)
+        assert await leaving(c) == ["now"]
+        await c.clock.advance(2)
+        assert await leaving(c) == ["later", "now"]
+        assert await fleet.events("TaintManagerEviction") == [
+            (name, "TaintManagerEviction", f"Marking for deletion Pod default/{name}") for name in ("later", "now")
+        ]
+
+
+async def test_a_taint_that_goes_calls_it_off() -> None:
+    async with cluster() as c, c.running(NAME):
+        fleet = Fleet(c)
+        await fleet.account()
+        await fleet.add("n")
+        await fleet.pod("later", "n", tolerations=[FOR_TEN])
+        await taint(c, TAINT)
+        await c.clock.advance(5)
+        await taint(c)
+        await c.clock.advance(60)
+        assert await fleet.pods() == ["later"]
+        assert await fleet.events("TaintManagerEviction") == [
+            ("later", "TaintManagerEviction", "Cancelling deletion of Pod default/later")
+        ]
+        await taint(c, TAINT)
+        await c.clock.advance(9)
+        assert await leaving(c) == ["never", "now"], "the time begins anew"
+        await c.clock.advance(2)
+        assert "later" in await leaving(c)
+
+
+async def test_pods_that_come_to_a_tainted_node_and_a_second_run() -> None:
+    async with cluster() as c:
+        fleet = Fleet(c)
+        await fleet.account()
+        await fleet.add("n")
+        async with c.running(NAME):
+            await taint(c, TAINT)
             await fleet.pod("now", "n")
-            await fleet.pod("later", "n", tolerations=[FOR_TEN])
             await fleet.pod("never", "n", tolerations=[FOREVER])
-            await taint(c, TAINT)
+            await fleet.pod("later", "n", tolerations=[{**FOR_TEN, "tolerationSeconds": 100}])
+            await c.clock.advance(1)
             assert await leaving(c) == ["now"]
-            await c.clock.advance(9)
-            assert await leaving(c) == ["now"]
-            await c.clock.advance(2)
-            assert await leaving(c) == ["later", "now"]
-            assert await fleet.events("TaintManagerEviction") == [
-                (name, "TaintManagerEviction", f"Marking for deletion Pod default/{name}") for name in ("later", "now")
-            ]
-
-    asyncio.run(main())
-
-
-def test_a_taint_that_goes_calls_it_off() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            fleet = Fleet(c)
-            await fleet.account()
-            await fleet.add("n")
-            await fleet.pod("later", "n", tolerations=[FOR_TEN])
-            await taint(c, TAINT)
-            await c.clock.advance(5)
-            await taint(c)
+        await c.client.of(Pod).delete("now", "default")
+        before = await c.revision()
+        async with c.running(NAME):
             await c.clock.advance(60)
-            assert await fleet.pods() == ["later"]
-            assert await fleet.events("TaintManagerEviction") == [
-                ("later", "TaintManagerEviction", "Cancelling deletion of Pod default/later")
-            ]
-            await taint(c, TAINT)
-            await c.clock.advance(9)
-            assert await leaving(c) == ["never", "now"], "the time begins anew"
-            await c.clock.advance(2)
-            assert "later" in await leaving(c)
-
-    asyncio.run(main())
-
-
-def test_pods_that_come_to_a_tainted_node_and_a_second_run() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            fleet = Fleet(c)
-            await fleet.account()
-            await fleet.add("n")
-            async with c.running(NAME):
-                await taint(c, TAINT)
-                await fleet.pod("now", "n")
-                await fleet.pod("never", "n", tolerations=[FOREVER])
-                await fleet.pod("later", "n", tolerations=[{**FOR_TEN, "tolerationSeconds": 100}])
-                await c.clock.advance(1)
-                assert await leaving(c) == ["now"]
-            await c.client.of(Pod).delete("now", "default")
-            before = await c.revision()
-            async with c.running(NAME):
-                await c.clock.advance(60)
-            assert await c.revision() <= before + 2, "only the pod that still goes is told again"
-
-    asyncio.run(main())
+        assert await c.revision() <= before + 2, "only the pod that still goes is told again"

@@ -1,7 +1,5 @@
 """How long kubelets may keep what they have read."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.types.core_v1 import Node
@@ -20,21 +18,18 @@ def test_steps_overlap(step: int, nodes: int, then: int) -> None:
     assert next_step(step, nodes) == then
 
 
-def test_nodes_are_told() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            nodes = c.client.of(Node)
-            async with c.running(TTL):
-                for at in range(101):
-                    await nodes.create(Node(metadata=ObjectMeta(name=f"n{at}")))
-                await c.clock.advance(1)
-                told = [node.metadata.annotations[ANNOTATION] for node in (await nodes.list()).items]
-                assert set(told[:100]) <= {"0", "15"}
-                await nodes.patch("n0", {"metadata": {"labels": {"a": "b"}}})
-                await c.clock.advance(1)
-                assert (await nodes.get("n0")).metadata.annotations[ANNOTATION] == "15"
-            async with c.running(TTL):
-                await c.clock.advance(1)
-            await second_run_writes_nothing(c, TTL)
-
-    asyncio.run(main())
+async def test_nodes_are_told() -> None:
+    async with cluster() as c:
+        nodes = c.client.of(Node)
+        async with c.running(TTL):
+            for at in range(101):
+                await nodes.create(Node(metadata=ObjectMeta(name=f"n{at}")))
+            await c.clock.advance(1)
+            told = [node.metadata.annotations[ANNOTATION] for node in (await nodes.list()).items]
+            assert set(told[:100]) <= {"0", "15"}
+            await nodes.patch("n0", {"metadata": {"labels": {"a": "b"}}})
+            await c.clock.advance(1)
+            assert (await nodes.get("n0")).metadata.annotations[ANNOTATION] == "15"
+        async with c.running(TTL):
+            await c.clock.advance(1)
+        await second_run_writes_nothing(c, TTL)

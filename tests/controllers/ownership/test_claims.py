@@ -1,6 +1,5 @@
 """Keeping, adopting and releasing, against the real API server."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -38,116 +37,98 @@ async def owner_of(client: Client, name: str) -> str:
     return found.uid if found else ""
 
 
-def test_what_matches_is_kept_or_adopted_and_the_rest_released() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            client, pods = c.client, c.client.of(Pod)
-            one, other = await made_owner(client), await made_owner(client, "other")
-            kept = await made_pod(client, "kept", owned_by=one.metadata.uid)
-            leaves = await made_pod(client, "leaves", owned_by=one.metadata.uid, labels={"app": "x"})
-            orphan = await made_pod(client, "orphan")
-            theirs = await made_pod(client, "theirs", owned_by=other.metadata.uid)
-            stranger = await made_pod(client, "stranger", labels={"app": "x"})
-            before = (await pods.get("kept", "default")).metadata.resourceVersion
+async def test_what_matches_is_kept_or_adopted_and_the_rest_released() -> None:
+    async with pod_cluster() as c:
+        client, pods = c.client, c.client.of(Pod)
+        one, other = await made_owner(client), await made_owner(client, "other")
+        kept = await made_pod(client, "kept", owned_by=one.metadata.uid)
+        leaves = await made_pod(client, "leaves", owned_by=one.metadata.uid, labels={"app": "x"})
+        orphan = await made_pod(client, "orphan")
+        theirs = await made_pod(client, "theirs", owned_by=other.metadata.uid)
+        stranger = await made_pod(client, "stranger", labels={"app": "x"})
+        before = (await pods.get("kept", "default")).metadata.resourceVersion
 
-            owned = await claim(one, SELECTOR, [kept, leaves, orphan, theirs, stranger], control(client))
+        owned = await claim(one, SELECTOR, [kept, leaves, orphan, theirs, stranger], control(client))
 
-            assert {found.metadata.name for found in owned} == {"kept", "orphan"}
-            assert await owner_of(client, "orphan") == one.metadata.uid
-            assert await owner_of(client, "leaves") == ""
-            assert await owner_of(client, "theirs") == other.metadata.uid
-            assert await owner_of(client, "stranger") == ""
-            assert (await pods.get("kept", "default")).metadata.resourceVersion == before
-
-    asyncio.run(main())
+        assert {found.metadata.name for found in owned} == {"kept", "orphan"}
+        assert await owner_of(client, "orphan") == one.metadata.uid
+        assert await owner_of(client, "leaves") == ""
+        assert await owner_of(client, "theirs") == other.metadata.uid
+        assert await owner_of(client, "stranger") == ""
+        assert (await pods.get("kept", "default")).metadata.resourceVersion == before
 
 
-def test_a_reference_that_adoption_writes() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            one, orphan = await made_owner(c.client), await made_pod(c.client, "orphan")
-            marks = ClaimControl(owners=c.client.of(ReplicaSet), objects=c.client.of(Pod), finalizers=("a.b/c",))
-            await claim(one, SELECTOR, [orphan], marks)
-            meta = (await c.client.of(Pod).get("orphan", "default")).metadata
-            (found,) = meta.ownerReferences
-            assert (found.apiVersion, found.kind, found.name) == ("apps/v1", "ReplicaSet", "web")
-            assert (found.controller, found.blockOwnerDeletion) == (True, True)
-            assert meta.finalizers == ["a.b/c"]
-            relabelled = copy_of(await c.client.of(Pod).get("orphan", "default"))
-            relabelled.metadata.labels = {"app": "x"}
-            await claim(one, SELECTOR, [await c.client.of(Pod).update(relabelled)], marks)
-            meta = (await c.client.of(Pod).get("orphan", "default")).metadata
-            assert (meta.ownerReferences, meta.finalizers) == ([], [])
-
-    asyncio.run(main())
+async def test_a_reference_that_adoption_writes() -> None:
+    async with pod_cluster() as c:
+        one, orphan = await made_owner(c.client), await made_pod(c.client, "orphan")
+        marks = ClaimControl(owners=c.client.of(ReplicaSet), objects=c.client.of(Pod), finalizers=("a.b/c",))
+        await claim(one, SELECTOR, [orphan], marks)
+        meta = (await c.client.of(Pod).get("orphan", "default")).metadata
+        (found,) = meta.ownerReferences
+        assert (found.apiVersion, found.kind, found.name) == ("apps/v1", "ReplicaSet", "web")
+        assert (found.controller, found.blockOwnerDeletion) == (True, True)
+        assert meta.finalizers == ["a.b/c"]
+        relabelled = copy_of(await c.client.of(Pod).get("orphan", "default"))
+        relabelled.metadata.labels = {"app": "x"}
+        await claim(one, SELECTOR, [await c.client.of(Pod).update(relabelled)], marks)
+        meta = (await c.client.of(Pod).get("orphan", "default")).metadata
+        assert (meta.ownerReferences, meta.finalizers) == ([], [])
 
 
-def test_an_owner_made_anew_adopts_nothing_for_the_old_one() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            old = await made_owner(c.client)
-            await c.client.of(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
-            await made_owner(c.client)
-            orphan = await made_pod(c.client, "orphan")
-            with pytest.raises(errors.Conflict, match=r"can't adopt Pod default/orphan .*: original ReplicaSet"):
-                await claim(old, SELECTOR, [orphan], control(c.client))
-            assert await owner_of(c.client, "orphan") == ""
-
-    asyncio.run(main())
+async def test_an_owner_made_anew_adopts_nothing_for_the_old_one() -> None:
+    async with pod_cluster() as c:
+        old = await made_owner(c.client)
+        await c.client.of(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
+        await made_owner(c.client)
+        orphan = await made_pod(c.client, "orphan")
+        with pytest.raises(errors.Conflict, match=r"can't adopt Pod default/orphan .*: original ReplicaSet"):
+            await claim(old, SELECTOR, [orphan], control(c.client))
+        assert await owner_of(c.client, "orphan") == ""
 
 
-def test_an_owner_that_is_being_deleted_adopts_and_releases_nothing() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            sets = c.client.of(ReplicaSet)
-            cached = await made_owner(c.client)
-            held = copy_of(cached)
-            held.metadata.finalizers = ["a.b/c"]
-            await sets.update(held)
-            await sets.delete("web", "default", options=Delete(propagation="Background"))
-            orphan = await made_pod(c.client, "orphan")
-            with pytest.raises(errors.Conflict, match="has just been deleted at"):
-                await claim(cached, SELECTOR, [orphan], control(c.client))
+async def test_an_owner_that_is_being_deleted_adopts_and_releases_nothing() -> None:
+    async with pod_cluster() as c:
+        sets = c.client.of(ReplicaSet)
+        cached = await made_owner(c.client)
+        held = copy_of(cached)
+        held.metadata.finalizers = ["a.b/c"]
+        await sets.update(held)
+        await sets.delete("web", "default", options=Delete(propagation="Background"))
+        orphan = await made_pod(c.client, "orphan")
+        with pytest.raises(errors.Conflict, match="has just been deleted at"):
+            await claim(cached, SELECTOR, [orphan], control(c.client))
 
-            leaving = await sets.get("web", "default")
-            kept = await made_pod(c.client, "kept", owned_by=leaving.metadata.uid)
-            relabelled = await made_pod(c.client, "relabelled", owned_by=leaving.metadata.uid, labels={"app": "x"})
-            owned = await claim(leaving, SELECTOR, [orphan, kept, relabelled], control(c.client))
-            assert [found.metadata.name for found in owned] == ["kept"]
-            assert await owner_of(c.client, "relabelled") == leaving.metadata.uid
-
-    asyncio.run(main())
+        leaving = await sets.get("web", "default")
+        kept = await made_pod(c.client, "kept", owned_by=leaving.metadata.uid)
+        relabelled = await made_pod(c.client, "relabelled", owned_by=leaving.metadata.uid, labels={"app": "x"})
+        owned = await claim(leaving, SELECTOR, [orphan, kept, relabelled], control(c.client))
+        assert [found.metadata.name for found in owned] == ["kept"]
+        assert await owner_of(c.client, "relabelled") == leaving.metadata.uid
 
 
-def test_what_is_gone_or_another_is_no_failure_to_let_go() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            one = await made_owner(c.client)
-            mine, labels = one.metadata.uid, {"app": "x"}
-            gone = await made_pod(c.client, "gone", owned_by=mine, labels=labels)
-            gone_orphan = await made_pod(c.client, "gone-orphan")
-            for name in ("gone", "gone-orphan"):
-                await c.client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
-            freed = await made_pod(c.client, "freed", owned_by=mine, labels=labels)
-            await claim(one, SELECTOR, [freed], control(c.client))
-            assert await claim(one, SELECTOR, [gone, gone_orphan, freed], control(c.client)) == []
-
-    asyncio.run(main())
+async def test_what_is_gone_or_another_is_no_failure_to_let_go() -> None:
+    async with pod_cluster() as c:
+        one = await made_owner(c.client)
+        mine, labels = one.metadata.uid, {"app": "x"}
+        gone = await made_pod(c.client, "gone", owned_by=mine, labels=labels)
+        gone_orphan = await made_pod(c.client, "gone-orphan")
+        for name in ("gone", "gone-orphan"):
+            await c.client.of(Pod).delete(name, "default", options=Delete(grace_period_s=0))
+        freed = await made_pod(c.client, "freed", owned_by=mine, labels=labels)
+        await claim(one, SELECTOR, [freed], control(c.client))
+        assert await claim(one, SELECTOR, [gone, gone_orphan, freed], control(c.client)) == []
 
 
-def test_all_are_tried_before_a_failure_is_raised() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            one, other = await made_owner(c.client), await made_owner(c.client, "other")
-            taken = await made_pod(c.client, "taken")
-            await claim(other, SELECTOR, [taken], control(c.client))
-            orphan = await made_pod(c.client, "orphan")
-            with pytest.raises(errors.Invalid):
-                await claim(one, SELECTOR, [taken, orphan], control(c.client))
-            assert await owner_of(c.client, "taken") == other.metadata.uid
-            assert await owner_of(c.client, "orphan") == one.metadata.uid
-
-    asyncio.run(main())
+async def test_all_are_tried_before_a_failure_is_raised() -> None:
+    async with pod_cluster() as c:
+        one, other = await made_owner(c.client), await made_owner(c.client, "other")
+        taken = await made_pod(c.client, "taken")
+        await claim(other, SELECTOR, [taken], control(c.client))
+        orphan = await made_pod(c.client, "orphan")
+        with pytest.raises(errors.Invalid):
+            await claim(one, SELECTOR, [taken, orphan], control(c.client))
+        assert await owner_of(c.client, "taken") == other.metadata.uid
+        assert await owner_of(c.client, "orphan") == one.metadata.uid
 
 
 LEAVING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

@@ -1,6 +1,5 @@
 """Expectations: a stale cache decides nothing."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -34,19 +33,16 @@ def test_creations_are_counted_and_deletions_known_by_uid() -> None:
     assert expectations.satisfied("o")
 
 
-def test_what_is_not_seen_is_given_up() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        expectations = Expectations(clock=clock)
-        expectations.expect("o", creations=1)
-        await clock.advance(EXPIRY_S)
-        assert not expectations.satisfied("o")
-        again_s = expectations.expires_in("o")
-        assert again_s is not None
-        await clock.advance(again_s)
-        assert expectations.satisfied("o")
-
-    asyncio.run(main())
+async def test_what_is_not_seen_is_given_up() -> None:
+    clock = VirtualClock()
+    expectations = Expectations(clock=clock)
+    expectations.expect("o", creations=1)
+    await clock.advance(EXPIRY_S)
+    assert not expectations.satisfied("o")
+    again_s = expectations.expires_in("o")
+    assert again_s is not None
+    await clock.advance(again_s)
+    assert expectations.satisfied("o")
 
 
 @pytest.mark.parametrize(

@@ -55,64 +55,52 @@ class Told:
         return [(found.type, found.reason, found.message) for found in events]
 
 
-def test_pods_are_made_and_deleted_with_events() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            one, said = owner(uid="u"), Told(c)
-            made = await said.control.create(one.spec.template, "default", one)
-            name = made.metadata.name
-            assert name.startswith("web-")
+async def test_pods_are_made_and_deleted_with_events() -> None:
+    async with pod_cluster() as c:
+        one, said = owner(uid="u"), Told(c)
+        made = await said.control.create(one.spec.template, "default", one)
+        name = made.metadata.name
+        assert name.startswith("web-")
+        await said.control.delete(made, one)
+        with pytest.raises(errors.NotFound):
             await said.control.delete(made, one)
-            with pytest.raises(errors.NotFound):
-                await said.control.delete(made, one)
-            assert await said.told() == [
-                ("Normal", "SuccessfulCreate", f"Created pod: {name}"),
-                ("Normal", "SuccessfulDelete", f"Deleted pod: {name}"),
-            ]
-
-    asyncio.run(main())
+        assert await said.told() == [
+            ("Normal", "SuccessfulCreate", f"Created pod: {name}"),
+            ("Normal", "SuccessfulDelete", f"Deleted pod: {name}"),
+        ]
 
 
-def test_a_refusal_is_told() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-            made = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
-            made = copy_of(made)
-            made.status.hard, made.status.used = {"pods": "0"}, {"pods": "0"}
-            await c.client.of(ResourceQuota).update_status(made)
-            one, said = owner(uid="u"), Told(c)
-            with pytest.raises(errors.Forbidden):
-                await said.control.create(one.spec.template, "default", one)
-            ((type, reason, message),) = await said.told()
-            assert (type, reason) == ("Warning", "FailedCreate")
-            assert message.startswith('Error creating: pods "web-')
-            assert message.endswith("is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")
-
-    asyncio.run(main())
+async def test_a_refusal_is_told() -> None:
+    async with pod_cluster() as c:
+        quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
+        made = await c.client.of(ResourceQuota).create(codec.from_value(quota, ResourceQuota))
+        made = copy_of(made)
+        made.status.hard, made.status.used = {"pods": "0"}, {"pods": "0"}
+        await c.client.of(ResourceQuota).update_status(made)
+        one, said = owner(uid="u"), Told(c)
+        with pytest.raises(errors.Forbidden):
+            await said.control.create(one.spec.template, "default", one)
+        ((type, reason, message),) = await said.told()
+        assert (type, reason) == ("Warning", "FailedCreate")
+        assert message.startswith('Error creating: pods "web-')
+        assert message.endswith("is forbidden: exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0")
 
 
-def test_nothing_is_told_of_a_namespace_that_ends() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            namespaces = c.client.of(Namespace)
-            await namespaces.create(Namespace(metadata=ObjectMeta(name="ends")))
-            await namespaces.delete("ends")
-            one, said = owner(uid="u", namespace="ends"), Told(c)
-            with pytest.raises(errors.Forbidden) as refusal:
-                await said.control.create(one.spec.template, "ends", one)
-            assert is_namespace_ending(refusal.value)
-            assert await said.told() == []
-
-    asyncio.run(main())
+async def test_nothing_is_told_of_a_namespace_that_ends() -> None:
+    async with pod_cluster() as c:
+        namespaces = c.client.of(Namespace)
+        await namespaces.create(Namespace(metadata=ObjectMeta(name="ends")))
+        await namespaces.delete("ends")
+        one, said = owner(uid="u", namespace="ends"), Told(c)
+        with pytest.raises(errors.Forbidden) as refusal:
+            await said.control.create(one.spec.template, "ends", one)
+        assert is_namespace_ending(refusal.value)
+        assert await said.told() == []
 
 
-def test_pods_without_labels_would_never_be_found_again() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            one, said = owner(uid="u"), Told(c)
-            one.spec.template.metadata.labels = {}
-            with pytest.raises(errors.BadRequest, match="no labels"):
-                await said.control.create(one.spec.template, "default", one)
-
-    asyncio.run(main())
+async def test_pods_without_labels_would_never_be_found_again() -> None:
+    async with pod_cluster() as c:
+        one, said = owner(uid="u"), Told(c)
+        one.spec.template.metadata.labels = {}
+        with pytest.raises(errors.BadRequest, match="no labels"):
+            await said.control.create(one.spec.template, "default", one)

@@ -75,24 +75,21 @@ async def events(c: Cluster) -> list[tuple[str, str, str]]:
     return [(one.type, one.reason, one.message) for one in (await c.client.of(Event).list(HERE)).items]
 
 
-def test_the_status_follows_the_pods() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            async with c.running(NAME):
-                await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2))
-                await c.clock.settle()
-                assert await told(c) == (0, 0, 2, 0)
-                assert await events(c) == [("Normal", "NoPods", "No matching pods found")]
-                await make_pods(c, 3)
-                await c.clock.settle()
-                assert await told(c) == (1, 3, 2, 3)
-                await set_ready(c, "p0", False)
-                await c.clock.settle()
-                assert await told(c) == (0, 2, 2, 3)
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
+async def test_the_status_follows_the_pods() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        async with c.running(NAME):
+            await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2))
+            await c.clock.settle()
+            assert await told(c) == (0, 0, 2, 0)
+            assert await events(c) == [("Normal", "NoPods", "No matching pods found")]
+            await make_pods(c, 3)
+            await c.clock.settle()
+            assert await told(c) == (1, 3, 2, 3)
+            await set_ready(c, "p0", False)
+            await c.clock.settle()
+            assert await told(c) == (0, 2, 2, 3)
+        await second_run_writes_nothing(c, NAME)
 
 
 @pytest.mark.parametrize(
@@ -103,35 +100,29 @@ def test_the_status_follows_the_pods() -> None:
         ({"minAvailable": "40%"}, (1, 3, 2, 5)),
     ],
 )
-def test_shares_are_of_what_there_should_be(spec: dict[str, Any], expected: tuple[int, ...]) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            await make_pods(c, 3, await make_set(c, 5))
-            await c.client.of(PodDisruptionBudget).create(budget(**spec))
-            async with c.running(NAME):
-                assert await told(c) == expected
-
-    asyncio.run(main())
+async def test_shares_are_of_what_there_should_be(spec: dict[str, Any], expected: tuple[int, ...]) -> None:
+    async with cluster() as c:
+        await prepare(c)
+        await make_pods(c, 3, await make_set(c, 5))
+        await c.client.of(PodDisruptionBudget).create(budget(**spec))
+        async with c.running(NAME):
+            assert await told(c) == expected
 
 
-def test_a_set_counts_as_its_deployment() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            owner = await make_set(c, 2)
-            made = await c.client.of(Deployment).create(
-                builders.deployment("d", replicas=7, labels=LABELS, namespace="default")
-            )
-            above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": made.metadata.uid}
-            refs = {"metadata": {"ownerReferences": [{**above, "controller": True}]}}
-            await c.client.of(ReplicaSet).patch("rs", refs, "default")
-            await make_pods(c, 2, owner)
-            await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
-            async with c.running(NAME):
-                assert await told(c) == (0, 2, 6, 7)
-
-    asyncio.run(main())
+async def test_a_set_counts_as_its_deployment() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        owner = await make_set(c, 2)
+        made = await c.client.of(Deployment).create(
+            builders.deployment("d", replicas=7, labels=LABELS, namespace="default")
+        )
+        above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": made.metadata.uid}
+        refs = {"metadata": {"ownerReferences": [{**above, "controller": True}]}}
+        await c.client.of(ReplicaSet).patch("rs", refs, "default")
+        await make_pods(c, 2, owner)
+        await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
+        async with c.running(NAME):
+            assert await told(c) == (0, 2, 6, 7)
 
 
 @pytest.mark.parametrize(
@@ -163,136 +154,118 @@ def test_what_cannot_be_found_out_allows_nothing(owner: tuple[str, str], why: st
     asyncio.run(main())
 
 
-def test_pods_without_a_controller_are_told_of() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            await make_pods(c, 1)
-            await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
-            async with c.running(NAME):
-                await c.clock.settle()
-            (event,) = {one[2] for one in await events(c) if one[1] == "UnmanagedPods"}
-            assert event.startswith(
-                "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{"
-                "app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."
-            )
-            assert await told(c) == (0, 1, 0, 0)
-
-    asyncio.run(main())
+async def test_pods_without_a_controller_are_told_of() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        await make_pods(c, 1)
+        await c.client.of(PodDisruptionBudget).create(budget(maxUnavailable=1))
+        async with c.running(NAME):
+            await c.clock.settle()
+        (event,) = {one[2] for one in await events(c) if one[1] == "UnmanagedPods"}
+        assert event.startswith(
+            "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{"
+            "app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."
+        )
+        assert await told(c) == (0, 1, 0, 0)
 
 
-def test_two_budgets_for_a_pod_are_told_of() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            for name in ("a", "b"):
-                await c.client.of(PodDisruptionBudget).create(budget(name, minAvailable=1))
-            await make_pods(c, 1)
-            async with c.running(NAME):
-                await set_ready(c, "p0", False)
-                await c.clock.settle()
-            found = {one[2] for one in await events(c) if one[1] == "MultiplePodDisruptionBudgets"}
-            assert len(found) == 1
-            assert 'Pod "default"/"p0" matches multiple PodDisruptionBudgets.  Chose "' in found.pop()
-
-    asyncio.run(main())
+async def test_two_budgets_for_a_pod_are_told_of() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        for name in ("a", "b"):
+            await c.client.of(PodDisruptionBudget).create(budget(name, minAvailable=1))
+        await make_pods(c, 1)
+        async with c.running(NAME):
+            await set_ready(c, "p0", False)
+            await c.clock.settle()
+        found = {one[2] for one in await events(c) if one[1] == "MultiplePodDisruptionBudgets"}
+        assert len(found) == 1
+        assert 'Pod "default"/"p0" matches multiple PodDisruptionBudgets.  Chose "' in found.pop()
 
 
-def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            await make_pods(c, 50, await make_set(c, 50))
-            await c.client.of(PodDisruptionBudget).create(budget(minAvailable=43))
-            async with c.running(NAME):
-                await c.clock.settle()
-                results = await asyncio.gather(*(evict(c, f"p{at}") for at in range(50)), return_exceptions=True)
-                granted = [at for at, result in enumerate(results) if result is None]
-                assert len(granted) == 7
-                refused = [result for result in results if result is not None]
-                assert {type(result) for result in refused} == {errors.TooManyRequests}
-                pods = (await c.client.of(Pod).list(HERE)).items
-                assert sum(found.metadata.deletionTimestamp is None for found in pods) == 43
-                await c.clock.settle()
-                assert await told(c) == (0, 43, 43, 50)
-                status = (await c.client.of(PodDisruptionBudget).get("b", "default")).status
-                assert status.disruptedPods == {}
-                left = next(at for at in range(50) if at not in granted)
-                with pytest.raises(errors.TooManyRequests) as last:
-                    await evict(c, f"p{left}")
-                assert last.value.message == "Cannot evict pod as it would violate the pod's disruption budget."
-                assert last.value.causes == [
-                    {
-                        "reason": "DisruptionBudget",
-                        "message": "The disruption budget b needs 43 healthy pods and has 43 currently",
-                    }
-                ]
-
-    asyncio.run(main())
+async def test_evictions_at_the_same_time_never_exceed_the_budget() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        await make_pods(c, 50, await make_set(c, 50))
+        await c.client.of(PodDisruptionBudget).create(budget(minAvailable=43))
+        async with c.running(NAME):
+            await c.clock.settle()
+            results = await asyncio.gather(*(evict(c, f"p{at}") for at in range(50)), return_exceptions=True)
+            granted = [at for at, result in enumerate(results) if result is None]
+            assert len(granted) == 7
+            refused = [result for result in results if result is not None]
+            assert {type(result) for result in refused} == {errors.TooManyRequests}
+            pods = (await c.client.of(Pod).list(HERE)).items
+            assert sum(found.metadata.deletionTimestamp is None for found in pods) == 43
+            await c.clock.settle()
+            assert await told(c) == (0, 43, 43, 50)
+            status = (await c.client.of(PodDisruptionBudget).get("b", "default")).status
+            assert status.disruptedPods == {}
+            left = next(at for at in range(50) if at not in granted)
+            with pytest.raises(errors.TooManyRequests) as last:
+                await evict(c, f"p{left}")
+            assert last.value.message == "Cannot evict pod as it would violate the pod's disruption budget."
+            assert last.value.causes == [
+                {
+                    "reason": "DisruptionBudget",
+                    "message": "The disruption budget b needs 43 healthy pods and has 43 currently",
+                }
+            ]
 
 
 @pytest.mark.parametrize(("policy", "is_let_go"), [("IfHealthyBudget", False), ("AlwaysAllow", True)])
-def test_unhealthy_pods_go_where_the_budget_lets_them(policy: str, is_let_go: bool) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            await make_pods(c, 3, ready=1)
-            await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2, unhealthyPodEvictionPolicy=policy))
-            async with c.running(NAME):
-                await c.clock.settle()
-                if is_let_go:
-                    await evict(c, "p2")
-                else:
-                    with pytest.raises(errors.TooManyRequests):
-                        await evict(c, "p2")
+async def test_unhealthy_pods_go_where_the_budget_lets_them(policy: str, is_let_go: bool) -> None:
+    async with cluster() as c:
+        await prepare(c)
+        await make_pods(c, 3, ready=1)
+        await c.client.of(PodDisruptionBudget).create(budget(minAvailable=2, unhealthyPodEvictionPolicy=policy))
+        async with c.running(NAME):
+            await c.clock.settle()
+            if is_let_go:
+                await evict(c, "p2")
+            else:
                 with pytest.raises(errors.TooManyRequests):
-                    await evict(c, "p0")
-
-    asyncio.run(main())
-
-
-def test_an_eviction_that_was_granted_and_not_carried_out_expires() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            await make_pods(c, 2)
-            budgets = c.client.of(PodDisruptionBudget)
-            await budgets.create(budget(minAvailable=1))
-            async with c.running(NAME):
-                await c.clock.settle()
-                assert await told(c) == (1, 2, 1, 2)
-                found = await budgets.get("b", "default")
-                changed = copy_of(found)
-                changed.status.disruptedPods = {"p0": times.format_time(c.clock.now())}
-                changed.status.disruptionsAllowed = 0
-                await budgets.update_status(changed)
-                await c.clock.advance(119)
-                assert await told(c) == (0, 1, 1, 2)
-                await c.clock.advance(2)
-                assert await told(c) == (1, 2, 1, 2)
-                text = "Pod was expected by PDB default/default to be deleted but it wasn't"
-                assert ("Warning", "NotDeleted", text) in await events(c)
-
-    asyncio.run(main())
+                    await evict(c, "p2")
+            with pytest.raises(errors.TooManyRequests):
+                await evict(c, "p0")
 
 
-def test_a_pod_that_was_to_be_disrupted_and_was_not_takes_it_back() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            await make_pods(c, 1)
-            pods = c.client.of(Pod)
-            since = times.format_time(c.clock.now())
-            condition = {"type": "DisruptionTarget", "status": "True", "reason": "x", "lastTransitionTime": since}
-            await pods.patch("p0", {"status": {"conditions": [condition]}}, "default", subresource="status")
-            async with c.running(NAME):
-                await c.clock.advance(119)
-                assert _target(await pods.get("p0", "default")) == "True"
-                await c.clock.advance(2)
-                assert _target(await pods.get("p0", "default")) == "False"
-            await second_run_writes_nothing(c, NAME)
+async def test_an_eviction_that_was_granted_and_not_carried_out_expires() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        await make_pods(c, 2)
+        budgets = c.client.of(PodDisruptionBudget)
+        await budgets.create(budget(minAvailable=1))
+        async with c.running(NAME):
+            await c.clock.settle()
+            assert await told(c) == (1, 2, 1, 2)
+            found = await budgets.get("b", "default")
+            changed = copy_of(found)
+            changed.status.disruptedPods = {"p0": times.format_time(c.clock.now())}
+            changed.status.disruptionsAllowed = 0
+            await budgets.update_status(changed)
+            await c.clock.advance(119)
+            assert await told(c) == (0, 1, 1, 2)
+            await c.clock.advance(2)
+            assert await told(c) == (1, 2, 1, 2)
+            text = "Pod was expected by PDB default/default to be deleted but it wasn't"
+            assert ("Warning", "NotDeleted", text) in await events(c)
 
-    asyncio.run(main())
+
+async def test_a_pod_that_was_to_be_disrupted_and_was_not_takes_it_back() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        await make_pods(c, 1)
+        pods = c.client.of(Pod)
+        since = times.format_time(c.clock.now())
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "x", "lastTransitionTime": since}
+        await pods.patch("p0", {"status": {"conditions": [condition]}}, "default", subresource="status")
+        async with c.running(NAME):
+            await c.clock.advance(119)
+            assert _target(await pods.get("p0", "default")) == "True"
+            await c.clock.advance(2)
+            assert _target(await pods.get("p0", "default")) == "False"
+        await second_run_writes_nothing(c, NAME)
 
 
 def _target(found: Pod) -> str:

@@ -1,6 +1,5 @@
 """Requests for certificates from their creation to their end, with the real API server."""
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -54,62 +53,56 @@ def client_of(c: Cluster, user: User) -> Client:
     return Client(transport=c.transport.acting_as(user), clock=c.clock, component="test")
 
 
-def test_what_is_approved_is_signed(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            about, requests = config(tmp_path, c), c.client.of(CertificateSigningRequest)
-            async with c.running(SIGNING, config=about):
-                await requests.create(request(pem("ann", "team"), CLIENT, *USES, expires_s=3600))
-                await requests.create(request(pem("ben"), CLIENT, "server auth", name="bad"))
-                await requests.create(request(pem("cy"), "example.com/other", *USES, name="other"))
-                await c.clock.settle()
-                assert not (await requests.get("csr")).status.certificate
-                for name in ("csr", "bad", "other"):
-                    await approve(c, name)
-                found = x509.load_pem_x509_certificate((await requests.get("csr")).status.certificate)
-                bad, other = await requests.get("bad"), await requests.get("other")
-            assert found.subject.rfc4514_string() == "CN=ann,O=team"
-            assert found.issuer.rfc4514_string() == "CN=test"
-            assert found.not_valid_after_utc.timestamp() == int(c.clock.now()) + 3600
-            uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-            assert [use.dotted_string for use in uses] == ["1.3.6.1.5.5.7.3.2"]
-            found.verify_directly_issued_by(x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes()))
-            failed = bad.status.conditions[-1]
-            assert (failed.type, failed.reason) == (FAILED, "SignerValidationFailure")
-            assert failed.message == "invalid usage for client certificate: server auth"
-            assert not bad.status.certificate
-            assert [found.type for found in other.status.conditions] == [APPROVED]
-            assert not other.status.certificate
-            await second_run_writes_nothing(c, SIGNING, APPROVING)
-
-    asyncio.run(main())
+async def test_what_is_approved_is_signed(tmp_path: Path) -> None:
+    async with cluster() as c:
+        about, requests = config(tmp_path, c), c.client.of(CertificateSigningRequest)
+        async with c.running(SIGNING, config=about):
+            await requests.create(request(pem("ann", "team"), CLIENT, *USES, expires_s=3600))
+            await requests.create(request(pem("ben"), CLIENT, "server auth", name="bad"))
+            await requests.create(request(pem("cy"), "example.com/other", *USES, name="other"))
+            await c.clock.settle()
+            assert not (await requests.get("csr")).status.certificate
+            for name in ("csr", "bad", "other"):
+                await approve(c, name)
+            found = x509.load_pem_x509_certificate((await requests.get("csr")).status.certificate)
+            bad, other = await requests.get("bad"), await requests.get("other")
+        assert found.subject.rfc4514_string() == "CN=ann,O=team"
+        assert found.issuer.rfc4514_string() == "CN=test"
+        assert found.not_valid_after_utc.timestamp() == int(c.clock.now()) + 3600
+        uses = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert [use.dotted_string for use in uses] == ["1.3.6.1.5.5.7.3.2"]
+        found.verify_directly_issued_by(x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes()))
+        failed = bad.status.conditions[-1]
+        assert (failed.type, failed.reason) == (FAILED, "SignerValidationFailure")
+        assert failed.message == "invalid usage for client certificate: server auth"
+        assert not bad.status.certificate
+        assert [found.type for found in other.status.conditions] == [APPROVED]
+        assert not other.status.certificate
+        await second_run_writes_nothing(c, SIGNING, APPROVING)
 
 
-def test_nodes_get_their_certificates(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await _bind(c, "system:certificates.k8s.io:certificatesigningrequests:nodeclient", JOINING.groups[0])
-            await _bind(c, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes")
-            await _bind(c, "system:node-bootstrapper", JOINING.groups[0])
-            content = pem("system:node:n1", "system:nodes")
-            async with c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
-                for name, user in (("joins", JOINING), ("renews", NODE)):
-                    mine = client_of(c, user).of(CertificateSigningRequest)
-                    await mine.create(request(content, KUBELET_CLIENT, *USES, name=name))
-                await c.client.of(CertificateSigningRequest).create(
-                    request(pem("system:node:n2", "system:nodes", "more"), KUBELET_CLIENT, *USES, name="wrong")
-                )
-                await c.clock.settle()
-            requests = c.client.of(CertificateSigningRequest)
-            joins, renews, wrong = [await requests.get(name) for name in ("joins", "renews", "wrong")]
-            assert joins.status.conditions[0].message.startswith("Auto approving kubelet client certificate")
-            assert renews.status.conditions[0].message.startswith("Auto approving self kubelet client certificate")
-            assert joins.status.conditions[0].reason == "AutoApproved"
-            assert joins.status.certificate
-            assert renews.status.certificate
-            assert wrong.status.conditions == []
-
-    asyncio.run(main())
+async def test_nodes_get_their_certificates(tmp_path: Path) -> None:
+    async with cluster() as c:
+        await _bind(c, "system:certificates.k8s.io:certificatesigningrequests:nodeclient", JOINING.groups[0])
+        await _bind(c, "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes")
+        await _bind(c, "system:node-bootstrapper", JOINING.groups[0])
+        content = pem("system:node:n1", "system:nodes")
+        async with c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+            for name, user in (("joins", JOINING), ("renews", NODE)):
+                mine = client_of(c, user).of(CertificateSigningRequest)
+                await mine.create(request(content, KUBELET_CLIENT, *USES, name=name))
+            await c.client.of(CertificateSigningRequest).create(
+                request(pem("system:node:n2", "system:nodes", "more"), KUBELET_CLIENT, *USES, name="wrong")
+            )
+            await c.clock.settle()
+        requests = c.client.of(CertificateSigningRequest)
+        joins, renews, wrong = [await requests.get(name) for name in ("joins", "renews", "wrong")]
+        assert joins.status.conditions[0].message.startswith("Auto approving kubelet client certificate")
+        assert renews.status.conditions[0].message.startswith("Auto approving self kubelet client certificate")
+        assert joins.status.conditions[0].reason == "AutoApproved"
+        assert joins.status.certificate
+        assert renews.status.certificate
+        assert wrong.status.conditions == []
 
 
 async def _bind(c: Cluster, role: str, group: str) -> None:
@@ -126,24 +119,21 @@ async def _bind(c: Cluster, role: str, group: str) -> None:
     await c.client.of(ClusterRoleBinding).create(binding)
 
 
-def test_requests_go(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            requests = c.client.of(CertificateSigningRequest)
-            async with c.running(SIGNING, CLEANER, config=config(tmp_path, c)):
-                for name in ("issued", "denied", "pending"):
-                    await requests.create(request(pem("ann"), CLIENT, *USES, name=name))
-                await approve(c, "issued")
-                await approve(c, "denied", DENIED)
-                await c.clock.advance(3590)
-                assert len((await requests.list()).items) == 3
-                await c.clock.advance(20)
-                assert [found.metadata.name for found in (await requests.list()).items] == ["pending"]
-                await c.clock.advance(DAY)
-                with pytest.raises(errors.NotFound):
-                    await requests.get("pending")
-
-    asyncio.run(main())
+async def test_requests_go(tmp_path: Path) -> None:
+    async with cluster() as c:
+        requests = c.client.of(CertificateSigningRequest)
+        async with c.running(SIGNING, CLEANER, config=config(tmp_path, c)):
+            for name in ("issued", "denied", "pending"):
+                await requests.create(request(pem("ann"), CLIENT, *USES, name=name))
+            await approve(c, "issued")
+            await approve(c, "denied", DENIED)
+            await c.clock.advance(3590)
+            assert len((await requests.list()).items) == 3
+            await c.clock.advance(20)
+            assert [found.metadata.name for found in (await requests.list()).items] == ["pending"]
+            await c.clock.advance(DAY)
+            with pytest.raises(errors.NotFound):
+                await requests.get("pending")
 
 
 @pytest.mark.parametrize(

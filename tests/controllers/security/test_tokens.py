@@ -1,6 +1,5 @@
 """Tokens that are kept in secrets: of service accounts, and for joining."""
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -48,56 +47,50 @@ async def account(c: Cluster, name: str = "robot") -> ServiceAccount:
     return await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name=name, namespace="default")))
 
 
-def test_a_secret_gets_its_token(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            secrets, robot = c.client.of(Secret), await account(c)
-            async with c.running(AccountTokenController.name, config=config(tmp_path)):
-                await secrets.create(token_secret("robot-token", "robot"))
-                await secrets.create(token_secret("nobodys", "nobody"))
-                await secrets.create(Secret(metadata=ObjectMeta(name="plain", namespace="default")))
-                await c.clock.settle()
-                found = await secrets.get("robot-token", "default")
-                assert found.data["ca.crt"] == b"the bundle"
-                assert found.data["namespace"] == b"default"
-                said = verified(found.data["token"].decode(), read_keys([KEY.certificate]))
-                assert said == {**claims(robot, found), "iss": "kubernetes/serviceaccount"}
-                assert found.metadata.annotations[account_tokens.UID_KEY] == robot.metadata.uid
-                with pytest.raises(errors.NotFound):
-                    await secrets.get("nobodys", "default")
-                await secrets.patch("robot-token", {"data": {"ca.crt": None}}, "default", type=PatchType.MERGE)
-                await c.clock.settle()
-                again = await secrets.get("robot-token", "default")
-                assert again.data == found.data, "the token stays"
-            before = await c.revision()
-            async with c.running(AccountTokenController.name, config=config(tmp_path)):
-                await c.clock.advance(60)
-                assert await c.revision() == before
-                await c.client.of(ServiceAccount).delete("robot", "default")
-                await c.clock.settle()
-                with pytest.raises(errors.NotFound):
-                    await secrets.get("robot-token", "default")
-                assert (await secrets.get("plain", "default")).data == {}
-
-    asyncio.run(main())
+async def test_a_secret_gets_its_token(tmp_path: Path) -> None:
+    async with cluster() as c:
+        secrets, robot = c.client.of(Secret), await account(c)
+        async with c.running(AccountTokenController.name, config=config(tmp_path)):
+            await secrets.create(token_secret("robot-token", "robot"))
+            await secrets.create(token_secret("nobodys", "nobody"))
+            await secrets.create(Secret(metadata=ObjectMeta(name="plain", namespace="default")))
+            await c.clock.settle()
+            found = await secrets.get("robot-token", "default")
+            assert found.data["ca.crt"] == b"the bundle"
+            assert found.data["namespace"] == b"default"
+            said = verified(found.data["token"].decode(), read_keys([KEY.certificate]))
+            assert said == {**claims(robot, found), "iss": "kubernetes/serviceaccount"}
+            assert found.metadata.annotations[account_tokens.UID_KEY] == robot.metadata.uid
+            with pytest.raises(errors.NotFound):
+                await secrets.get("nobodys", "default")
+            await secrets.patch("robot-token", {"data": {"ca.crt": None}}, "default", type=PatchType.MERGE)
+            await c.clock.settle()
+            again = await secrets.get("robot-token", "default")
+            assert again.data == found.data, "the token stays"
+        before = await c.revision()
+        async with c.running(AccountTokenController.name, config=config(tmp_path)):
+            await c.clock.advance(60)
+            assert await c.revision() == before
+            await c.client.of(ServiceAccount).delete("robot", "default")
+            await c.clock.settle()
+            with pytest.raises(errors.NotFound):
+                await secrets.get("robot-token", "default")
+            assert (await secrets.get("plain", "default")).data == {}
 
 
-def test_an_account_forgets_a_secret_that_is_gone(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            accounts, secrets = c.client.of(ServiceAccount), c.client.of(Secret)
-            robot = copy_of(await account(c))
-            async with c.running(AccountTokenController.name, config=config(tmp_path)):
-                await secrets.create(token_secret("one", "robot"))
-                robot.secrets = [ObjectReference(name="one"), ObjectReference(name="two")]
-                await accounts.update(robot)
-                await c.clock.settle()
-                await secrets.delete("one", "default")
-                await c.clock.settle()
-                found = await accounts.get("robot", "default")
-                assert [ref.name for ref in found.secrets] == ["two"]
-
-    asyncio.run(main())
+async def test_an_account_forgets_a_secret_that_is_gone(tmp_path: Path) -> None:
+    async with cluster() as c:
+        accounts, secrets = c.client.of(ServiceAccount), c.client.of(Secret)
+        robot = copy_of(await account(c))
+        async with c.running(AccountTokenController.name, config=config(tmp_path)):
+            await secrets.create(token_secret("one", "robot"))
+            robot.secrets = [ObjectReference(name="one"), ObjectReference(name="two")]
+            await accounts.update(robot)
+            await c.clock.settle()
+            await secrets.delete("one", "default")
+            await c.clock.settle()
+            found = await accounts.get("robot", "default")
+            assert [ref.name for ref in found.secrets] == ["two"]
 
 
 def test_what_is_complete() -> None:
@@ -114,32 +107,29 @@ def test_what_is_complete() -> None:
 # -- tokens that nobody uses -----------------------------------------------------------------------------------------
 
 
-def test_tokens_that_nobody_uses_become_invalid_and_go(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            secrets, robot = c.client.of(Secret), copy_of(await account(c))
-            names = ("old", "used", "mounted", "manual")
-            for name in names:
-                await secrets.create(token_secret(name, "robot"))
-            robot.secrets = [ObjectReference(name=name) for name in names[:3]]
-            await c.client.of(ServiceAccount).update(robot)
-            await _pod(c, "mounted")
-            async with c.running(LegacyTokenCleaner.name, config=config(tmp_path)):
-                await c.clock.advance(YEAR)
-                assert await _invalid(c) == {}, "uses are noted since the day after the start"
-                day = legacy_tokens.day_of(c.clock.now())
-                await secrets.patch("used", {"metadata": {"labels": {LAST_USED: day}}}, "default", type=PatchType.MERGE)
-                await c.clock.advance(2 * DAY)
-                marked = await _invalid(c)
-                assert list(marked) == ["old"]
-                await c.clock.advance(YEAR - 3 * DAY)
-                assert list(await _invalid(c)) == ["old"]
-                await c.clock.advance(5 * DAY)
-                left = {found.metadata.name for found in (await secrets.list()).items}
-                assert left >= {"used", "mounted", "manual"}
-                assert "old" not in left
-
-    asyncio.run(main())
+async def test_tokens_that_nobody_uses_become_invalid_and_go(tmp_path: Path) -> None:
+    async with cluster() as c:
+        secrets, robot = c.client.of(Secret), copy_of(await account(c))
+        names = ("old", "used", "mounted", "manual")
+        for name in names:
+            await secrets.create(token_secret(name, "robot"))
+        robot.secrets = [ObjectReference(name=name) for name in names[:3]]
+        await c.client.of(ServiceAccount).update(robot)
+        await _pod(c, "mounted")
+        async with c.running(LegacyTokenCleaner.name, config=config(tmp_path)):
+            await c.clock.advance(YEAR)
+            assert await _invalid(c) == {}, "uses are noted since the day after the start"
+            day = legacy_tokens.day_of(c.clock.now())
+            await secrets.patch("used", {"metadata": {"labels": {LAST_USED: day}}}, "default", type=PatchType.MERGE)
+            await c.clock.advance(2 * DAY)
+            marked = await _invalid(c)
+            assert list(marked) == ["old"]
+            await c.clock.advance(YEAR - 3 * DAY)
+            assert list(await _invalid(c)) == ["old"]
+            await c.clock.advance(5 * DAY)
+            left = {found.metadata.name for found in (await secrets.list()).items}
+            assert left >= {"used", "mounted", "manual"}
+            assert "old" not in left
 
 
 async def _pod(c: Cluster, secret: str) -> None:
@@ -183,24 +173,21 @@ def joining_secret(name: str, expires: float | None = None, **data: Any) -> Secr
     return Secret(metadata=meta, type=joining.TYPE, data={key: value.encode() for key, value in said.items()})
 
 
-def test_tokens_for_joining_go_in_time() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            secrets = c.client.of(Secret)
-            await secrets.create(joining_secret("aaaaaa", c.clock.now() + 600))
-            await secrets.create(joining_secret("bbbbbb"))
-            async with c.running(TokenCleaner.name):
-                await secrets.create(joining_secret("cccccc", c.clock.now() - 1))
-                await secrets.create(joining_secret("dddddd", expiration="rubbish"))
-                await c.clock.settle()
-                assert await _joining(c) == ["aaaaaa", "bbbbbb"]
-                await c.clock.advance(599)
-                assert await _joining(c) == ["aaaaaa", "bbbbbb"]
-                await c.clock.advance(2)
-                assert await _joining(c) == ["bbbbbb"]
-            await second_run_writes_nothing(c, TokenCleaner.name)
-
-    asyncio.run(main())
+async def test_tokens_for_joining_go_in_time() -> None:
+    async with cluster() as c:
+        secrets = c.client.of(Secret)
+        await secrets.create(joining_secret("aaaaaa", c.clock.now() + 600))
+        await secrets.create(joining_secret("bbbbbb"))
+        async with c.running(TokenCleaner.name):
+            await secrets.create(joining_secret("cccccc", c.clock.now() - 1))
+            await secrets.create(joining_secret("dddddd", expiration="rubbish"))
+            await c.clock.settle()
+            assert await _joining(c) == ["aaaaaa", "bbbbbb"]
+            await c.clock.advance(599)
+            assert await _joining(c) == ["aaaaaa", "bbbbbb"]
+            await c.clock.advance(2)
+            assert await _joining(c) == ["bbbbbb"]
+        await second_run_writes_nothing(c, TokenCleaner.name)
 
 
 async def _joining(c: Cluster) -> list[str]:
@@ -211,26 +198,23 @@ async def _joining(c: Cluster) -> list[str]:
 _UNSIGNING: dict[str, Any] = {"usage-bootstrap-signing": "false"}
 
 
-def test_the_way_in_is_signed() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
-            meta = ObjectMeta(name="cluster-info", namespace="kube-public")
-            await maps.create(ConfigMap(metadata=meta, data={"kubeconfig": "content", "other": "x"}))
-            await secrets.create(joining_secret("aaaaaa", c.clock.now() + 600))
-            async with c.running(BootstrapSigner.name):
-                await secrets.create(joining_secret("bbbbbb"))
-                await secrets.create(joining_secret("cccccc", **_UNSIGNING))
-                await c.clock.settle()
-                assert await _signed(c) == ["jws-kubeconfig-aaaaaa", "jws-kubeconfig-bbbbbb", "kubeconfig", "other"]
-                await c.clock.advance(601)
-                assert await _signed(c) == ["jws-kubeconfig-bbbbbb", "kubeconfig", "other"]
-                await secrets.delete("bootstrap-token-bbbbbb", "kube-system")
-                await c.clock.settle()
-                assert await _signed(c) == ["kubeconfig", "other"]
-            await second_run_writes_nothing(c, BootstrapSigner.name)
-
-    asyncio.run(main())
+async def test_the_way_in_is_signed() -> None:
+    async with cluster() as c:
+        maps, secrets = c.client.of(ConfigMap), c.client.of(Secret)
+        meta = ObjectMeta(name="cluster-info", namespace="kube-public")
+        await maps.create(ConfigMap(metadata=meta, data={"kubeconfig": "content", "other": "x"}))
+        await secrets.create(joining_secret("aaaaaa", c.clock.now() + 600))
+        async with c.running(BootstrapSigner.name):
+            await secrets.create(joining_secret("bbbbbb"))
+            await secrets.create(joining_secret("cccccc", **_UNSIGNING))
+            await c.clock.settle()
+            assert await _signed(c) == ["jws-kubeconfig-aaaaaa", "jws-kubeconfig-bbbbbb", "kubeconfig", "other"]
+            await c.clock.advance(601)
+            assert await _signed(c) == ["jws-kubeconfig-bbbbbb", "kubeconfig", "other"]
+            await secrets.delete("bootstrap-token-bbbbbb", "kube-system")
+            await c.clock.settle()
+            assert await _signed(c) == ["kubeconfig", "other"]
+        await second_run_writes_nothing(c, BootstrapSigner.name)
 
 
 async def _signed(c: Cluster) -> list[str]:

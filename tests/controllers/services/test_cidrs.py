@@ -1,7 +1,5 @@
 """service-cidr-controller."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.codec import json as codec
@@ -40,50 +38,44 @@ async def ready(c: Cluster, name: str) -> tuple[str, str, str]:
     return found.status, found.reason, found.message
 
 
-def test_the_life_of_a_range() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            cidrs = c.client.of(ServiceCIDR)
-            async with c.running(NAME):
-                assert await ready(c, "kubernetes") == ("True", "", "Kubernetes Service CIDR is ready")
-                assert (await cidrs.get("kubernetes")).metadata.finalizers == [FINALIZER]
-                await cidrs.create(cidr("more", "10.77.0.0/24"))
-                assert await ready(c, "more") == ("True", "", "Kubernetes Service CIDR is ready")
-                spec = {"ports": [{"port": 80}], "clusterIP": "10.77.0.9"}
-                value = {"metadata": {"name": "s", "namespace": "default"}, "spec": spec}
-                await c.client.of(Service).create(codec.from_value(value, Service))
-                await cidrs.delete("more")
-                assert await ready(c, "more") == (
-                    "False",
-                    "Terminating",
-                    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new "
-                    "ServiceCIDR",
-                )
-                await c.clock.advance(60)
-                await c.client.of(Service).delete("s", "default")
-                await c.clock.advance(1)
-                with pytest.raises(errors.NotFound):
-                    await cidrs.get("more")
-            before = await c.revision()
-            async with c.running(NAME):
-                await c.clock.advance(60)
-            assert await c.revision() == before
-
-    asyncio.run(main())
-
-
-def test_a_range_within_another_goes_after_a_while() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            cidrs = c.client.of(ServiceCIDR)
-            await cidrs.create(cidr("outer", "10.77.0.0/16"))
-            await cidrs.create(cidr("inner", "10.77.1.0/24"))
-            await c.clock.settle()
-            await cidrs.delete("inner")
-            await c.clock.advance(8)
-            assert (await cidrs.get("inner")).metadata.deletionTimestamp is not None
-            await c.clock.advance(3)
+async def test_the_life_of_a_range() -> None:
+    async with cluster() as c:
+        cidrs = c.client.of(ServiceCIDR)
+        async with c.running(NAME):
+            assert await ready(c, "kubernetes") == ("True", "", "Kubernetes Service CIDR is ready")
+            assert (await cidrs.get("kubernetes")).metadata.finalizers == [FINALIZER]
+            await cidrs.create(cidr("more", "10.77.0.0/24"))
+            assert await ready(c, "more") == ("True", "", "Kubernetes Service CIDR is ready")
+            spec = {"ports": [{"port": 80}], "clusterIP": "10.77.0.9"}
+            value = {"metadata": {"name": "s", "namespace": "default"}, "spec": spec}
+            await c.client.of(Service).create(codec.from_value(value, Service))
+            await cidrs.delete("more")
+            assert await ready(c, "more") == (
+                "False",
+                "Terminating",
+                "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new "
+                "ServiceCIDR",
+            )
+            await c.clock.advance(60)
+            await c.client.of(Service).delete("s", "default")
+            await c.clock.advance(1)
             with pytest.raises(errors.NotFound):
-                await cidrs.get("inner")
+                await cidrs.get("more")
+        before = await c.revision()
+        async with c.running(NAME):
+            await c.clock.advance(60)
+        assert await c.revision() == before
 
-    asyncio.run(main())
+
+async def test_a_range_within_another_goes_after_a_while() -> None:
+    async with cluster() as c, c.running(NAME):
+        cidrs = c.client.of(ServiceCIDR)
+        await cidrs.create(cidr("outer", "10.77.0.0/16"))
+        await cidrs.create(cidr("inner", "10.77.1.0/24"))
+        await c.clock.settle()
+        await cidrs.delete("inner")
+        await c.clock.advance(8)
+        assert (await cidrs.get("inner")).metadata.deletionTimestamp is not None
+        await c.clock.advance(3)
+        with pytest.raises(errors.NotFound):
+            await cidrs.get("inner")

@@ -1,7 +1,5 @@
 """endpoints-controller."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.codec import json as codec
@@ -77,89 +75,83 @@ def test_too_many_are_cut_and_said_so_once() -> None:
     assert fewer.metadata.annotations == {"endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:00Z"}
 
 
-def test_endpoints_follow_pods_and_services() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            backends = Backends(c)
-            endpoints = c.client.of(Endpoints)
+async def test_endpoints_follow_pods_and_services() -> None:
+    async with cluster() as c:
+        backends = Backends(c)
+        endpoints = c.client.of(Endpoints)
 
-            async def ips() -> tuple[list[str], list[str]]:
-                await c.clock.settle()
-                subsets = (await endpoints.get("web", "default")).subsets
-                return (
-                    [one.ip for subset in subsets for one in subset.addresses],
-                    [one.ip for subset in subsets for one in subset.notReadyAddresses],
+        async def ips() -> tuple[list[str], list[str]]:
+            await c.clock.settle()
+            subsets = (await endpoints.get("web", "default")).subsets
+            return (
+                [one.ip for subset in subsets for one in subset.addresses],
+                [one.ip for subset in subsets for one in subset.notReadyAddresses],
+            )
+
+        await backends.account()
+        await backends.add("n")
+        async with c.running(NAME):
+            await backends.serve()
+            assert await ips() == ([], [])
+            await backends.start("a")
+            await backends.start("b", ready=False)
+            assert await ips() == (["10.244.0.2"], ["10.244.0.3"])
+            found = await endpoints.get("web", "default")
+            assert found.metadata.labels == {
+                "team": "a",
+                "endpoints.kubernetes.io/managed-by": "endpoint-controller",
+            }
+            address = found.subsets[0].addresses[0]
+            assert (address.nodeName, address.targetRef and address.targetRef.name) == ("n", "a")
+            assert [(one.name, one.port, one.protocol) for one in found.subsets[0].ports] == [("http", 8080, "TCP")]
+            await c.clock.advance(7)
+            await backends.set_ready("b", True)
+            assert await ips() == (["10.244.0.2", "10.244.0.3"], [])
+            found = await endpoints.get("web", "default")
+            assert found.metadata.annotations == {
+                "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
+            }
+            await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+            assert await ips() == (["10.244.0.3"], [])
+            await endpoints.delete("web", "default")
+            assert await ips() == (["10.244.0.3"], []), "it is made again"
+            ports = [{"name": "http", "port": 80, "targetPort": 9090}]
+            await c.client.of(Service).patch("web", {"spec": {"ports": ports}}, "default")
+            await c.clock.settle()
+            assert (await endpoints.get("web", "default")).subsets[0].ports[0].port == 9090
+        await second_run_writes_nothing(c, NAME)
+        async with c.running(NAME):
+            await c.client.of(Service).delete("web", "default")
+            await c.clock.settle()
+            with pytest.raises(errors.NotFound):
+                await endpoints.get("web", "default")
+
+
+async def test_what_others_made_is_left_alone_and_what_is_left_over_goes_at_the_start() -> None:
+    async with cluster() as c:
+        endpoints = c.client.of(Endpoints)
+
+        def by_hand(name: str, **annotations: str) -> Endpoints:
+            value = {"metadata": {"name": name, "namespace": "default", "annotations": annotations}}
+            value["subsets"] = [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80}]}]  # type: ignore[assignment]
+            return codec.from_value(value, Endpoints)
+
+        await endpoints.create(by_hand("left-over"))
+        await endpoints.create(by_hand("lock", **{"control-plane.alpha.kubernetes.io/leader": "{}"}))
+        async with c.running(NAME):
+            names = {one.metadata.name for one in (await endpoints.list()).items}
+            assert names == {"kubernetes", "lock"}
+            await endpoints.create(by_hand("mine"))
+            await c.client.of(Service).create(
+                codec.from_value(
+                    {"metadata": {"name": "bare", "namespace": "default"}, "spec": {"ports": [{"port": 80}]}},
+                    Service,
                 )
-
-            await backends.account()
-            await backends.add("n")
-            async with c.running(NAME):
-                await backends.serve()
-                assert await ips() == ([], [])
-                await backends.start("a")
-                await backends.start("b", ready=False)
-                assert await ips() == (["10.244.0.2"], ["10.244.0.3"])
-                found = await endpoints.get("web", "default")
-                assert found.metadata.labels == {
-                    "team": "a",
-                    "endpoints.kubernetes.io/managed-by": "endpoint-controller",
-                }
-                address = found.subsets[0].addresses[0]
-                assert (address.nodeName, address.targetRef and address.targetRef.name) == ("n", "a")
-                assert [(one.name, one.port, one.protocol) for one in found.subsets[0].ports] == [("http", 8080, "TCP")]
-                await c.clock.advance(7)
-                await backends.set_ready("b", True)
-                assert await ips() == (["10.244.0.2", "10.244.0.3"], [])
-                found = await endpoints.get("web", "default")
-                assert found.metadata.annotations == {
-                    "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
-                }
-                await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
-                assert await ips() == (["10.244.0.3"], [])
-                await endpoints.delete("web", "default")
-                assert await ips() == (["10.244.0.3"], []), "it is made again"
-                ports = [{"name": "http", "port": 80, "targetPort": 9090}]
-                await c.client.of(Service).patch("web", {"spec": {"ports": ports}}, "default")
-                await c.clock.settle()
-                assert (await endpoints.get("web", "default")).subsets[0].ports[0].port == 9090
-            await second_run_writes_nothing(c, NAME)
-            async with c.running(NAME):
-                await c.client.of(Service).delete("web", "default")
-                await c.clock.settle()
-                with pytest.raises(errors.NotFound):
-                    await endpoints.get("web", "default")
-
-    asyncio.run(main())
-
-
-def test_what_others_made_is_left_alone_and_what_is_left_over_goes_at_the_start() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            endpoints = c.client.of(Endpoints)
-
-            def by_hand(name: str, **annotations: str) -> Endpoints:
-                value = {"metadata": {"name": name, "namespace": "default", "annotations": annotations}}
-                value["subsets"] = [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80}]}]  # type: ignore[assignment]
-                return codec.from_value(value, Endpoints)
-
-            await endpoints.create(by_hand("left-over"))
-            await endpoints.create(by_hand("lock", **{"control-plane.alpha.kubernetes.io/leader": "{}"}))
-            async with c.running(NAME):
-                names = {one.metadata.name for one in (await endpoints.list()).items}
-                assert names == {"kubernetes", "lock"}
-                await endpoints.create(by_hand("mine"))
-                await c.client.of(Service).create(
-                    codec.from_value(
-                        {"metadata": {"name": "bare", "namespace": "default"}, "spec": {"ports": [{"port": 80}]}},
-                        Service,
-                    )
-                )
-                await endpoints.create(by_hand("bare"))
-                await c.clock.advance(60)
-                names = {one.metadata.name for one in (await endpoints.list()).items}
-                assert names == {"kubernetes", "lock", "mine", "bare"}
-
-    asyncio.run(main())
+            )
+            await endpoints.create(by_hand("bare"))
+            await c.clock.advance(60)
+            names = {one.metadata.name for one in (await endpoints.list()).items}
+            assert names == {"kubernetes", "lock", "mine", "bare"}
 
 
 def test_headless() -> None:

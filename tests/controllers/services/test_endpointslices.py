@@ -1,6 +1,5 @@
 """endpointslice-controller."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -200,142 +199,124 @@ def test_every_endpoint_is_in_one_slice_and_no_slice_is_too_large(
     assert shape(pack(again, groups, 4))[1:] == ([], [], 0), "the second time nothing changes"
 
 
-def test_slices_follow_pods() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            backends = Backends(c)
-            await backends.account()
-            await backends.add("n", zone="z1")
-            async with c.running(NAME):
-                made = await backends.serve()
-                (empty,) = await backends.slices()
-                assert (empty.endpoints or [], empty.ports or []) == ([], [])
-                await backends.start("a")
-                await backends.start("b", ready=False)
-                await backends.start("other", labels={"app": "db"})
-                assert await backends.listed() == {"a": (True, True, False), "b": (False, False, False)}
-                (found,) = await backends.slices()
-                meta = found.metadata
-                assert meta.name == empty.metadata.name, "the empty one was used"
-                assert meta.name.startswith("web-")
-                assert meta.labels == {
-                    "team": "a",
-                    "kubernetes.io/service-name": "web",
-                    "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
-                }
-                assert [(one.kind, one.name, one.uid, one.controller) for one in meta.ownerReferences] == [
-                    ("Service", "web", made.metadata.uid, True)
-                ]
-                assert found.addressType == "IPv4"
-                assert [(one.name, one.port, one.protocol) for one in found.ports or ()] == [("http", 8080, "TCP")]
-                assert {one.zone for one in found.endpoints or ()} == {"z1"}
-                await c.clock.advance(7)
-                await backends.set_ready("b", True)
-                assert await backends.listed() == {"a": (True, True, False), "b": (True, True, False)}
-                (found,) = await backends.slices()
-                assert found.metadata.annotations == {
-                    "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
-                }
-                await c.client.of(Pod).delete("a", "default")
-                assert (await backends.listed())["a"] == (False, True, True)
-                await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
-                assert list(await backends.listed()) == ["b"]
-                await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "db"}}}, "default")
-                assert await backends.listed() == {}
-                await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "web"}}}, "default")
-                assert list(await backends.listed()) == ["b"]
-                await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "db"}}}, "default")
-                assert list(await backends.listed()) == ["other"]
-                await c.client.of(Service).patch("web", {"metadata": {"labels": {"team": "b"}}}, "default")
-                (found,) = await backends.slices()
-                assert found.metadata.labels["team"] == "b"
-                await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
-                assert list(await backends.listed()) == ["other"], "it is made again"
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
-
-
-def test_many_pods_take_several_slices_and_nothing_is_made_twice() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            backends = Backends(c)
-            await backends.account()
-            await backends.add("n")
-            async with c.running(NAME, config=ControllerConfig(max_endpoints_per_slice=10)):
-                await backends.serve()
-                for index in range(35):
-                    await backends.start(f"p{index}")
-                sizes = sorted(len(one.endpoints or ()) for one in await backends.slices())
-                assert sum(sizes) == 35
-                assert len(sizes) == 4
-                before = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
-                await c.client.of(Pod).delete("p3", "default", options=Delete(grace_period_s=0))
-                after = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
-                assert len(set(before.items()) - set(after.items())) == 1, "one slice changes"
-                await backends.set_ready("p4", False)
-                assert len(await backends.listed()) == 34
-
-    asyncio.run(main())
-
-
-def test_without_a_selector_or_by_another_name_there_are_none() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            backends = Backends(c)
-            await backends.serve("bare", selector={})
-            await backends.serve("name", type="ExternalName", externalName="example.com")
-            assert await backends.slices("bare") == await backends.slices("name") == []
-
-    asyncio.run(main())
-
-
-def test_headless_without_ports_and_a_node_that_comes_late() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            backends = Backends(c)
-            await backends.account()
-            await backends.serve(clusterIP="None", ports=[])
-            await backends.start("a", node="late", hostname="a", subdomain="web")
-            assert await backends.listed() == {}
-            await backends.add("late", zone="z")
-            (found,) = await backends.slices()
-            assert [(one.hostname, one.zone) for one in found.endpoints or ()] == [("a", "z")]
-            assert found.metadata.labels["service.kubernetes.io/headless"] == ""
-            assert not found.ports
-
-    asyncio.run(main())
-
-
-def test_a_batch_period_gathers_changes() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            backends = Backends(c)
-            await backends.account()
-            await backends.add("n")
-            async with c.running(NAME, config=ControllerConfig(endpointslice_updates_batch_period_s=5)):
-                await backends.serve()
-                for name in ("a", "b"):
-                    await backends.start(name)
-                    assert await backends.listed() == {}
-                    await c.clock.advance(1)
-                await c.clock.advance(4)
-                assert sorted(await backends.listed()) == ["a", "b"]
-
-    asyncio.run(main())
-
-
-def test_a_change_by_somebody_else_is_undone() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            backends = Backends(c)
-            await backends.account()
-            await backends.add("n")
-            await backends.serve()
+async def test_slices_follow_pods() -> None:
+    async with cluster() as c:
+        backends = Backends(c)
+        await backends.account()
+        await backends.add("n", zone="z1")
+        async with c.running(NAME):
+            made = await backends.serve()
+            (empty,) = await backends.slices()
+            assert (empty.endpoints or [], empty.ports or []) == ([], [])
             await backends.start("a")
+            await backends.start("b", ready=False)
+            await backends.start("other", labels={"app": "db"})
+            assert await backends.listed() == {"a": (True, True, False), "b": (False, False, False)}
             (found,) = await backends.slices()
-            slices = c.client.of(EndpointSlice)
-            await slices.patch(found.metadata.name, {"endpoints": []}, "default", type=PatchType.MERGE)
-            assert list(await backends.listed()) == ["a"]
+            meta = found.metadata
+            assert meta.name == empty.metadata.name, "the empty one was used"
+            assert meta.name.startswith("web-")
+            assert meta.labels == {
+                "team": "a",
+                "kubernetes.io/service-name": "web",
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io",
+            }
+            assert [(one.kind, one.name, one.uid, one.controller) for one in meta.ownerReferences] == [
+                ("Service", "web", made.metadata.uid, True)
+            ]
+            assert found.addressType == "IPv4"
+            assert [(one.name, one.port, one.protocol) for one in found.ports or ()] == [("http", 8080, "TCP")]
+            assert {one.zone for one in found.endpoints or ()} == {"z1"}
+            await c.clock.advance(7)
+            await backends.set_ready("b", True)
+            assert await backends.listed() == {"a": (True, True, False), "b": (True, True, False)}
+            (found,) = await backends.slices()
+            assert found.metadata.annotations == {
+                "endpoints.kubernetes.io/last-change-trigger-time": "2026-01-01T00:00:07Z"
+            }
+            await c.client.of(Pod).delete("a", "default")
+            assert (await backends.listed())["a"] == (False, True, True)
+            await c.client.of(Pod).delete("a", "default", options=Delete(grace_period_s=0))
+            assert list(await backends.listed()) == ["b"]
+            await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "db"}}}, "default")
+            assert await backends.listed() == {}
+            await c.client.of(Pod).patch("b", {"metadata": {"labels": {"app": "web"}}}, "default")
+            assert list(await backends.listed()) == ["b"]
+            await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "db"}}}, "default")
+            assert list(await backends.listed()) == ["other"]
+            await c.client.of(Service).patch("web", {"metadata": {"labels": {"team": "b"}}}, "default")
+            (found,) = await backends.slices()
+            assert found.metadata.labels["team"] == "b"
+            await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
+            assert list(await backends.listed()) == ["other"], "it is made again"
+        await second_run_writes_nothing(c, NAME)
 
-    asyncio.run(main())
+
+async def test_many_pods_take_several_slices_and_nothing_is_made_twice() -> None:
+    async with cluster() as c:
+        backends = Backends(c)
+        await backends.account()
+        await backends.add("n")
+        async with c.running(NAME, config=ControllerConfig(max_endpoints_per_slice=10)):
+            await backends.serve()
+            for index in range(35):
+                await backends.start(f"p{index}")
+            sizes = sorted(len(one.endpoints or ()) for one in await backends.slices())
+            assert sum(sizes) == 35
+            assert len(sizes) == 4
+            before = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
+            await c.client.of(Pod).delete("p3", "default", options=Delete(grace_period_s=0))
+            after = {one.metadata.name: one.metadata.resourceVersion for one in await backends.slices()}
+            assert len(set(before.items()) - set(after.items())) == 1, "one slice changes"
+            await backends.set_ready("p4", False)
+            assert len(await backends.listed()) == 34
+
+
+async def test_without_a_selector_or_by_another_name_there_are_none() -> None:
+    async with cluster() as c, c.running(NAME):
+        backends = Backends(c)
+        await backends.serve("bare", selector={})
+        await backends.serve("name", type="ExternalName", externalName="example.com")
+        assert await backends.slices("bare") == await backends.slices("name") == []
+
+
+async def test_headless_without_ports_and_a_node_that_comes_late() -> None:
+    async with cluster() as c, c.running(NAME):
+        backends = Backends(c)
+        await backends.account()
+        await backends.serve(clusterIP="None", ports=[])
+        await backends.start("a", node="late", hostname="a", subdomain="web")
+        assert await backends.listed() == {}
+        await backends.add("late", zone="z")
+        (found,) = await backends.slices()
+        assert [(one.hostname, one.zone) for one in found.endpoints or ()] == [("a", "z")]
+        assert found.metadata.labels["service.kubernetes.io/headless"] == ""
+        assert not found.ports
+
+
+async def test_a_batch_period_gathers_changes() -> None:
+    async with cluster() as c:
+        backends = Backends(c)
+        await backends.account()
+        await backends.add("n")
+        async with c.running(NAME, config=ControllerConfig(endpointslice_updates_batch_period_s=5)):
+            await backends.serve()
+            for name in ("a", "b"):
+                await backends.start(name)
+                assert await backends.listed() == {}
+                await c.clock.advance(1)
+            await c.clock.advance(4)
+            assert sorted(await backends.listed()) == ["a", "b"]
+
+
+async def test_a_change_by_somebody_else_is_undone() -> None:
+    async with cluster() as c, c.running(NAME):
+        backends = Backends(c)
+        await backends.account()
+        await backends.add("n")
+        await backends.serve()
+        await backends.start("a")
+        (found,) = await backends.slices()
+        slices = c.client.of(EndpointSlice)
+        await slices.patch(found.metadata.name, {"endpoints": []}, "default", type=PatchType.MERGE)
+        assert list(await backends.listed()) == ["a"]

@@ -1,7 +1,5 @@
 """service-lb-controller, with a cloud in memory."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.codec import json as codec
@@ -53,101 +51,92 @@ async def only(c: Cluster, cloud: MemoryCloud) -> Balancer:
     return found
 
 
-def test_created_updated_and_deleted_behind_the_finalizer() -> None:
-    async def main() -> None:
-        cloud = MemoryCloud()
-        config = ControllerConfig(cloud=cloud)
-        async with cluster() as c:
-            services, backends = c.client.of(Service), Backends(c)
-            await backends.add("a")
-            async with c.running(NAME, config=config):
-                await backends.serve(type="LoadBalancer")
-                balancer = await only(c, cloud)
-                found = await services.get("web", "default")
-                assert found.metadata.finalizers == [FINALIZER]
-                assert [one.ip for one in found.status.loadBalancer.ingress] == [balancer.ip]
-                assert (balancer.nodes, [port for port, _ in balancer.ports]) == (["a"], [80])
-                told = [(reason, message) for _, reason, message in await backends.events()]
-                assert ("EnsuringLoadBalancer", "Ensuring load balancer") in told
-                assert ("EnsuredLoadBalancer", "Ensured load balancer") in told
-
-                await backends.add("b")
-                assert (await only(c, cloud)).nodes == ["a", "b"]
-                assert cloud.calls["load_balancers.ensure"] == 1, "only the nodes changed"
-                assert await backends.events("UpdatedLoadBalancer") == [
-                    ("web", "UpdatedLoadBalancer", "Updated load balancer with new hosts")
-                ]
-                await backends.post("a", "False")
-                await c.clock.settle()
-                assert (await only(c, cloud)).nodes == ["a", "b"], "its own health checks see that"
-                ports = [{"name": "http", "port": 81, "targetPort": 8080}]
-                await services.patch("web", {"spec": {"ports": ports}}, "default", type=PatchType.MERGE)
-                assert [port for port, _ in (await only(c, cloud)).ports] == [81]
-                assert cloud.calls["load_balancers.ensure"] == 2
-
-            before = await c.revision()
-            async with c.running(NAME, config=config):
-                await c.clock.advance(60)
-            assert await c.revision() == before
-
-            async with c.running(NAME, config=config):
-                cloud.failing["load_balancers.delete"] = "busy"
-                await services.delete("web", "default")
-                await c.clock.settle()
-                assert (await services.get("web", "default")).metadata.deletionTimestamp is not None
-                assert (
-                    "web",
-                    "SyncLoadBalancerFailed",
-                    "Error syncing load balancer: failed to delete load balancer: busy",
-                ) in (await backends.events("SyncLoadBalancerFailed"))
-                cloud.failing.clear()
-                await c.clock.advance(30)
-                with pytest.raises(errors.NotFound):
-                    await services.get("web", "default")
-                assert cloud.balancers == {}
-                assert await backends.events("DeletedLoadBalancer") == [
-                    ("web", "DeletedLoadBalancer", "Deleted load balancer")
-                ]
-
-    asyncio.run(main())
-
-
-def test_another_type_gives_it_back() -> None:
-    async def main() -> None:
-        cloud = MemoryCloud()
-        async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):
-            services, fleet = c.client.of(Service), Backends(c)
-            await fleet.serve(type="LoadBalancer")
-            assert (await only(c, cloud)).nodes == []
-            assert await Fleet(c).events("UnAvailableLoadBalancer") == [
-                ("web", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
-            ]
-            await services.patch("web", {"spec": {"type": "ClusterIP"}}, "default")
-            await c.clock.settle()
-            assert cloud.balancers == {}
+async def test_created_updated_and_deleted_behind_the_finalizer() -> None:
+    cloud = MemoryCloud()
+    config = ControllerConfig(cloud=cloud)
+    async with cluster() as c:
+        services, backends = c.client.of(Service), Backends(c)
+        await backends.add("a")
+        async with c.running(NAME, config=config):
+            await backends.serve(type="LoadBalancer")
+            balancer = await only(c, cloud)
             found = await services.get("web", "default")
-            assert (found.metadata.finalizers, found.status.loadBalancer.ingress) == ([], [])
-            assert ("web", "Type", "LoadBalancer -> ClusterIP") in await fleet.events("Type")
+            assert found.metadata.finalizers == [FINALIZER]
+            assert [one.ip for one in found.status.loadBalancer.ingress] == [balancer.ip]
+            assert (balancer.nodes, [port for port, _ in balancer.ports]) == (["a"], [80])
+            told = [(reason, message) for _, reason, message in await backends.events()]
+            assert ("EnsuringLoadBalancer", "Ensuring load balancer") in told
+            assert ("EnsuredLoadBalancer", "Ensured load balancer") in told
 
-    asyncio.run(main())
-
-
-def test_a_failure_is_told_and_tried_again() -> None:
-    async def main() -> None:
-        cloud = MemoryCloud()
-        cloud.failing["load_balancers.ensure"] = "quota"
-        async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):
-            fleet = Backends(c)
-            await fleet.serve(type="LoadBalancer")
-            assert await fleet.events("SyncLoadBalancerFailed") == [
-                (
-                    "web",
-                    "SyncLoadBalancerFailed",
-                    "Error syncing load balancer: failed to ensure load balancer: quota",
-                )
+            await backends.add("b")
+            assert (await only(c, cloud)).nodes == ["a", "b"]
+            assert cloud.calls["load_balancers.ensure"] == 1, "only the nodes changed"
+            assert await backends.events("UpdatedLoadBalancer") == [
+                ("web", "UpdatedLoadBalancer", "Updated load balancer with new hosts")
             ]
-            cloud.failing.clear()
-            await c.clock.advance(10)
-            assert len(cloud.balancers) == 1
+            await backends.post("a", "False")
+            await c.clock.settle()
+            assert (await only(c, cloud)).nodes == ["a", "b"], "its own health checks see that"
+            ports = [{"name": "http", "port": 81, "targetPort": 8080}]
+            await services.patch("web", {"spec": {"ports": ports}}, "default", type=PatchType.MERGE)
+            assert [port for port, _ in (await only(c, cloud)).ports] == [81]
+            assert cloud.calls["load_balancers.ensure"] == 2
 
-    asyncio.run(main())
+        before = await c.revision()
+        async with c.running(NAME, config=config):
+            await c.clock.advance(60)
+        assert await c.revision() == before
+
+        async with c.running(NAME, config=config):
+            cloud.failing["load_balancers.delete"] = "busy"
+            await services.delete("web", "default")
+            await c.clock.settle()
+            assert (await services.get("web", "default")).metadata.deletionTimestamp is not None
+            assert (
+                "web",
+                "SyncLoadBalancerFailed",
+                "Error syncing load balancer: failed to delete load balancer: busy",
+            ) in (await backends.events("SyncLoadBalancerFailed"))
+            cloud.failing.clear()
+            await c.clock.advance(30)
+            with pytest.raises(errors.NotFound):
+                await services.get("web", "default")
+            assert cloud.balancers == {}
+            assert await backends.events("DeletedLoadBalancer") == [
+                ("web", "DeletedLoadBalancer", "Deleted load balancer")
+            ]
+
+
+async def test_another_type_gives_it_back() -> None:
+    cloud = MemoryCloud()
+    async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):
+        services, fleet = c.client.of(Service), Backends(c)
+        await fleet.serve(type="LoadBalancer")
+        assert (await only(c, cloud)).nodes == []
+        assert await Fleet(c).events("UnAvailableLoadBalancer") == [
+            ("web", "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+        ]
+        await services.patch("web", {"spec": {"type": "ClusterIP"}}, "default")
+        await c.clock.settle()
+        assert cloud.balancers == {}
+        found = await services.get("web", "default")
+        assert (found.metadata.finalizers, found.status.loadBalancer.ingress) == ([], [])
+        assert ("web", "Type", "LoadBalancer -> ClusterIP") in await fleet.events("Type")
+
+
+async def test_a_failure_is_told_and_tried_again() -> None:
+    cloud = MemoryCloud()
+    cloud.failing["load_balancers.ensure"] = "quota"
+    async with cluster() as c, c.running(NAME, config=ControllerConfig(cloud=cloud)):
+        fleet = Backends(c)
+        await fleet.serve(type="LoadBalancer")
+        assert await fleet.events("SyncLoadBalancerFailed") == [
+            (
+                "web",
+                "SyncLoadBalancerFailed",
+                "Error syncing load balancer: failed to ensure load balancer: quota",
+            )
+        ]
+        cloud.failing.clear()
+        await c.clock.advance(10)
+        assert len(cloud.balancers) == 1

@@ -1,6 +1,5 @@
 """endpointslice-mirroring-controller."""
 
-import asyncio
 from typing import Any
 
 from sampan.api.codec import json as codec
@@ -75,72 +74,61 @@ async def make_service(c: Cluster, **spec: Any) -> None:
     await c.client.of(Service).create(codec.from_value(value, Service))
 
 
-def test_slices_follow_endpoints() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            client = c.client.of(Endpoints)
-            async with c.running(NAME):
-                source = endpoints(subset("10.0.0.1"), labels={"team": "a"}, annotations={"note": "x"})
-                source.metadata.uid = ""
-                made = await client.create(source)
-                assert await slices(c) == [], "there is no service"
-                await make_service(c)
-                (found,) = await slices(c)
-                meta = found.metadata
-                assert meta.generateName == "web-"
-                assert meta.labels == {
-                    "team": "a",
-                    "kubernetes.io/service-name": "web",
-                    "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
-                }
-                assert meta.annotations == {"note": "x"}
-                assert [(one.kind, one.uid) for one in meta.ownerReferences] == [("Endpoints", made.metadata.uid)]
-                assert [(one.addresses, one.conditions.ready) for one in found.endpoints or ()] == [
-                    (["10.0.0.1"], True)
-                ]
-                patch = {"subsets": [subset("10.0.0.1", unready=("10.0.0.2",))]}
-                await client.patch("web", patch, "default", type=PatchType.MERGE)
-                (found,) = await slices(c)
-                assert {(one.addresses or [""])[0]: one.conditions.ready for one in found.endpoints or ()} == {
-                    "10.0.0.1": True,
-                    "10.0.0.2": False,
-                }
-                await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
-                assert len(await slices(c)) == 1, "it is made again"
-            await second_run_writes_nothing(c, NAME)
-            async with c.running(NAME):
-                await client.delete("web", "default")
-                assert await slices(c) == []
-
-    asyncio.run(main())
-
-
-def test_a_selector_ends_it() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            await make_service(c)
-            source = endpoints(subset("10.0.0.1"))
+async def test_slices_follow_endpoints() -> None:
+    async with cluster() as c:
+        client = c.client.of(Endpoints)
+        async with c.running(NAME):
+            source = endpoints(subset("10.0.0.1"), labels={"team": "a"}, annotations={"note": "x"})
             source.metadata.uid = ""
-            await c.client.of(Endpoints).create(source)
-            assert len(await slices(c)) == 1
-            await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "web"}}}, "default")
+            made = await client.create(source)
+            assert await slices(c) == [], "there is no service"
+            await make_service(c)
+            (found,) = await slices(c)
+            meta = found.metadata
+            assert meta.generateName == "web-"
+            assert meta.labels == {
+                "team": "a",
+                "kubernetes.io/service-name": "web",
+                "endpointslice.kubernetes.io/managed-by": "endpointslicemirroring-controller.k8s.io",
+            }
+            assert meta.annotations == {"note": "x"}
+            assert [(one.kind, one.uid) for one in meta.ownerReferences] == [("Endpoints", made.metadata.uid)]
+            assert [(one.addresses, one.conditions.ready) for one in found.endpoints or ()] == [(["10.0.0.1"], True)]
+            patch = {"subsets": [subset("10.0.0.1", unready=("10.0.0.2",))]}
+            await client.patch("web", patch, "default", type=PatchType.MERGE)
+            (found,) = await slices(c)
+            assert {(one.addresses or [""])[0]: one.conditions.ready for one in found.endpoints or ()} == {
+                "10.0.0.1": True,
+                "10.0.0.2": False,
+            }
+            await c.client.of(EndpointSlice).delete(found.metadata.name, "default")
+            assert len(await slices(c)) == 1, "it is made again"
+        await second_run_writes_nothing(c, NAME)
+        async with c.running(NAME):
+            await client.delete("web", "default")
             assert await slices(c) == []
 
-    asyncio.run(main())
+
+async def test_a_selector_ends_it() -> None:
+    async with cluster() as c, c.running(NAME):
+        await make_service(c)
+        source = endpoints(subset("10.0.0.1"))
+        source.metadata.uid = ""
+        await c.client.of(Endpoints).create(source)
+        assert len(await slices(c)) == 1
+        await c.client.of(Service).patch("web", {"spec": {"selector": {"app": "web"}}}, "default")
+        assert await slices(c) == []
 
 
-def test_too_many_are_told() -> None:
-    async def main() -> None:
-        config = ControllerConfig(mirroring_max_endpoints_per_subset=2)
-        async with cluster() as c, c.running(NAME, config=config):
-            await make_service(c)
-            source = endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3"))
-            source.metadata.uid = ""
-            await c.client.of(Endpoints).create(source)
-            (found,) = await slices(c)
-            assert len(found.endpoints or ()) == 2
-            assert (await Fleet(c).events("TooManyAddressesToMirror"))[0][2] == (
-                "A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped"
-            )
-
-    asyncio.run(main())
+async def test_too_many_are_told() -> None:
+    config = ControllerConfig(mirroring_max_endpoints_per_subset=2)
+    async with cluster() as c, c.running(NAME, config=config):
+        await make_service(c)
+        source = endpoints(subset("10.0.0.1", "10.0.0.2", "10.0.0.3"))
+        source.metadata.uid = ""
+        await c.client.of(Endpoints).create(source)
+        (found,) = await slices(c)
+        assert len(found.endpoints or ()) == 2
+        assert (await Fleet(c).events("TooManyAddressesToMirror"))[0][2] == (
+            "A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped"
+        )

@@ -1,6 +1,5 @@
 """Which services hear of which changes of pods."""
 
-import asyncio
 from collections.abc import Callable, Hashable
 
 import pytest
@@ -38,18 +37,15 @@ BOTH = {"app": "web", "role": "db"}
         (pod("a", A), pod("a", A, labels={"app": "web", "more": "x"}), set()),
     ],
 )
-def test_who_is_told(old: Pod | None, new: Pod | None, told: set[Key]) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            informers = InformerFactory(client=c.client)
-            feed = PodFeed(informers=informers, clock=VirtualClock())
-            cache = informers.of(Service)
-            for one in (service("web"), service("db", selector={"role": "db"})):
-                cache._put(key_of(one), one)
-            heard: list[Hashable] = []
-            add: Callable[[Hashable], None] = heard.append
-            feed._changed(old, new, add)
-            assert set(heard) == told
-            assert len(heard) == len(told)
-
-    asyncio.run(main())
+async def test_who_is_told(old: Pod | None, new: Pod | None, told: set[Key]) -> None:
+    async with cluster() as c:
+        informers = InformerFactory(client=c.client)
+        feed = PodFeed(informers=informers, clock=VirtualClock())
+        cache = informers.of(Service)
+        for one in (service("web"), service("db", selector={"role": "db"})):
+            cache._put(key_of(one), one)
+        heard: list[Hashable] = []
+        add: Callable[[Hashable], None] = heard.append
+        feed._changed(old, new, add)
+        assert set(heard) == told
+        assert len(heard) == len(told)

@@ -1,6 +1,5 @@
 """However late the caches are, no pod is listed twice, and in the end all is as it should be."""
 
-import asyncio
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -67,42 +66,36 @@ async def ready_pods(c: Cluster) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_slices(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slices(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lag, "CONFIG", ControllerConfig(max_endpoints_per_slice=3))
 
-    async def main() -> None:
-        async with cluster() as c:
-            backends, random = Backends(c), Random(seed)
-            await backends.account()
-            await backends.add("n")
-            async with lagging(c, "endpointslice-controller", seed) as slow:
-                await backends.serve()
-                await upset(c, backends, slow, random)
-                listed = await backends.listed()
-                assert {name: state[0] for name, state in listed.items()} == await ready_pods(c)
-                assert all(len(one.endpoints or ()) <= 3 for one in await backends.slices())
-
-    asyncio.run(main())
+    async with cluster() as c:
+        backends, random = Backends(c), Random(seed)
+        await backends.account()
+        await backends.add("n")
+        async with lagging(c, "endpointslice-controller", seed) as slow:
+            await backends.serve()
+            await upset(c, backends, slow, random)
+            listed = await backends.listed()
+            assert {name: state[0] for name, state in listed.items()} == await ready_pods(c)
+            assert all(len(one.endpoints or ()) <= 3 for one in await backends.slices())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_endpoints(seed: int) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            backends, random = Backends(c), Random(seed)
-            await backends.account()
-            await backends.add("n")
-            async with lagging(c, "endpoints-controller", seed) as slow:
-                await backends.serve()
-                await upset(c, backends, slow, random)
-                found = await c.client.of(Endpoints).get("web", "default")
-                listed = {
-                    address.targetRef.name: is_ready
-                    for subset in found.subsets
-                    for is_ready, group in ((True, subset.addresses), (False, subset.notReadyAddresses))
-                    for address in group
-                    if address.targetRef is not None
-                }
-                assert listed == await ready_pods(c)
-
-    asyncio.run(main())
+async def test_endpoints(seed: int) -> None:
+    async with cluster() as c:
+        backends, random = Backends(c), Random(seed)
+        await backends.account()
+        await backends.add("n")
+        async with lagging(c, "endpoints-controller", seed) as slow:
+            await backends.serve()
+            await upset(c, backends, slow, random)
+            found = await c.client.of(Endpoints).get("web", "default")
+            listed = {
+                address.targetRef.name: is_ready
+                for subset in found.subsets
+                for is_ready, group in ((True, subset.addresses), (False, subset.notReadyAddresses))
+                for address in group
+                if address.targetRef is not None
+            }
+            assert listed == await ready_pods(c)

@@ -1,6 +1,5 @@
 """Claims and volumes made and deleted at random: in the end each volume belongs to one claim, and both say so."""
 
-import asyncio
 import random
 from pathlib import Path
 
@@ -74,22 +73,17 @@ async def all_is_well(c: Cluster) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_in_the_end_all_is_well(seed: int, tmp_path: Path) -> None:
-    async def main() -> None:
-        config = ControllerConfig(local_volume_root=str(tmp_path))
-        async with cluster() as c:
-            await c.client.of(StorageClass).create(
-                StorageClass(metadata=ObjectMeta(name="made"), provisioner=LOCAL_PATH)
-            )
-            chaos = Chaos(c, seed)
-            for _ in range(3):
-                async with c.running(*CONTROLLERS, config=config):
-                    for _ in range(STEPS // 3):
-                        await chaos.step()
-                for _ in range(3):
-                    await chaos.step()
+async def test_in_the_end_all_is_well(seed: int, tmp_path: Path) -> None:
+    config = ControllerConfig(local_volume_root=str(tmp_path))
+    async with cluster() as c:
+        await c.client.of(StorageClass).create(StorageClass(metadata=ObjectMeta(name="made"), provisioner=LOCAL_PATH))
+        chaos = Chaos(c, seed)
+        for _ in range(3):
             async with c.running(*CONTROLLERS, config=config):
-                await c.clock.advance(60)
-                await all_is_well(c)
-
-    asyncio.run(main())
+                for _ in range(STEPS // 3):
+                    await chaos.step()
+            for _ in range(3):
+                await chaos.step()
+        async with c.running(*CONTROLLERS, config=config):
+            await c.clock.advance(60)
+            await all_is_well(c)

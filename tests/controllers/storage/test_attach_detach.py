@@ -1,6 +1,5 @@
 """persistentvolume-attach-detach-controller: its decisions, and against a whole API server."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -112,70 +111,61 @@ async def events(c: Cluster) -> set[tuple[str, str, str]]:
     return {(one.involvedObject.name, one.reason, one.message) for one in (await c.client.of(Event).list()).items}
 
 
-def test_a_volume_is_attached_told_of_and_detached() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            pods, nodes, made = c.client.of(Pod), c.client.of(Node), c.client.of(VolumeAttachment)
-            async with c.running(NAME, BINDER):
-                await pods.create(pod_using("c"))
-                await c.clock.settle()
-                (found,) = await attachments_of(c)
-                assert (found.spec.attacher, found.spec.nodeName) == ("csi.example.com", "node")
-                assert found.spec.source.persistentVolumeName == "v"
-                assert found.metadata.name.startswith("csi-")
-                assert (await nodes.get("node")).status.volumesAttached == []
-                await made.patch(found.metadata.name, {"status": {"attached": True}}, subresource="status")
-                await c.clock.settle()
-                (one,) = (await nodes.get("node")).status.volumesAttached
-                assert one.name == UNIQUE
-                text = 'AttachVolume.Attach succeeded for volume "v" '
-                assert ("p", "SuccessfulAttachVolume", text) in await events(c)
-                await nodes.patch("node", {"status": {"volumesInUse": [UNIQUE]}}, subresource="status")
-                await pods.create(pod_using("c", "late", node="other"))
-                await c.clock.settle()
-                text = 'Multi-Attach error for volume "v" Volume is already used by pod(s) p'
-                assert ("late", "FailedAttachVolume", text) in await events(c)
-                await pods.delete("p", "default", options=AT_ONCE)
-                await c.clock.advance(5)
-                assert len(await attachments_of(c)) == 1
-                await nodes.patch("node", {"status": {"volumesInUse": None}}, subresource="status")
-                await c.clock.advance(5)
-                (found,) = await attachments_of(c)
-                assert found.spec.nodeName == "other"
-                assert (await nodes.get("node")).status.volumesAttached == []
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
+async def test_a_volume_is_attached_told_of_and_detached() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        pods, nodes, made = c.client.of(Pod), c.client.of(Node), c.client.of(VolumeAttachment)
+        async with c.running(NAME, BINDER):
+            await pods.create(pod_using("c"))
+            await c.clock.settle()
+            (found,) = await attachments_of(c)
+            assert (found.spec.attacher, found.spec.nodeName) == ("csi.example.com", "node")
+            assert found.spec.source.persistentVolumeName == "v"
+            assert found.metadata.name.startswith("csi-")
+            assert (await nodes.get("node")).status.volumesAttached == []
+            await made.patch(found.metadata.name, {"status": {"attached": True}}, subresource="status")
+            await c.clock.settle()
+            (one,) = (await nodes.get("node")).status.volumesAttached
+            assert one.name == UNIQUE
+            text = 'AttachVolume.Attach succeeded for volume "v" '
+            assert ("p", "SuccessfulAttachVolume", text) in await events(c)
+            await nodes.patch("node", {"status": {"volumesInUse": [UNIQUE]}}, subresource="status")
+            await pods.create(pod_using("c", "late", node="other"))
+            await c.clock.settle()
+            text = 'Multi-Attach error for volume "v" Volume is already used by pod(s) p'
+            assert ("late", "FailedAttachVolume", text) in await events(c)
+            await pods.delete("p", "default", options=AT_ONCE)
+            await c.clock.advance(5)
+            assert len(await attachments_of(c)) == 1
+            await nodes.patch("node", {"status": {"volumesInUse": None}}, subresource="status")
+            await c.clock.advance(5)
+            (found,) = await attachments_of(c)
+            assert found.spec.nodeName == "other"
+            assert (await nodes.get("node")).status.volumesAttached == []
+        await second_run_writes_nothing(c, NAME)
 
 
-def test_a_driver_that_attaches_nothing() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            spec = CSIDriverSpec(attachRequired=False)
-            await c.client.of(CSIDriver).create(CSIDriver(metadata=ObjectMeta(name="csi.example.com"), spec=spec))
-            async with c.running(NAME, BINDER):
-                await c.client.of(Pod).create(pod_using("c"))
-                await c.clock.settle()
-                assert await attachments_of(c) == []
-
-    asyncio.run(main())
+async def test_a_driver_that_attaches_nothing() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        spec = CSIDriverSpec(attachRequired=False)
+        await c.client.of(CSIDriver).create(CSIDriver(metadata=ObjectMeta(name="csi.example.com"), spec=spec))
+        async with c.running(NAME, BINDER):
+            await c.client.of(Pod).create(pod_using("c"))
+            await c.clock.settle()
+            assert await attachments_of(c) == []
 
 
-def test_what_went_wrong_is_told_once() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            await prepare(c)
-            async with c.running(NAME, BINDER):
-                await c.client.of(Pod).create(pod_using("c"))
-                await c.clock.settle()
-                (found,) = await attachments_of(c)
-                error = {"status": {"attached": False, "attachError": {"message": "no luck"}}}
-                made = c.client.of(VolumeAttachment)
-                await made.patch(found.metadata.name, error, subresource="status")
-                await c.clock.settle()
-                text = 'AttachVolume.Attach failed for volume "v" : no luck'
-                assert ("p", "FailedAttachVolume", text) in await events(c)
-
-    asyncio.run(main())
+async def test_what_went_wrong_is_told_once() -> None:
+    async with cluster() as c:
+        await prepare(c)
+        async with c.running(NAME, BINDER):
+            await c.client.of(Pod).create(pod_using("c"))
+            await c.clock.settle()
+            (found,) = await attachments_of(c)
+            error = {"status": {"attached": False, "attachError": {"message": "no luck"}}}
+            made = c.client.of(VolumeAttachment)
+            await made.patch(found.metadata.name, error, subresource="status")
+            await c.clock.settle()
+            text = 'AttachVolume.Attach failed for volume "v" : no luck'
+            assert ("p", "FailedAttachVolume", text) in await events(c)

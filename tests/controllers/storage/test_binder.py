@@ -50,153 +50,135 @@ async def events(c: Cluster) -> set[tuple[str, str, str, str]]:
     return {(one.involvedObject.name, one.type, one.reason, one.message) for one in found}
 
 
-def test_a_claim_and_a_volume_find_each_other_in_either_order() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-            async with c.running(NAME):
-                await claims.create(claim("first"))
-                await c.clock.settle()
-                assert (await the_claim(c, "first")).status.phase == "Pending"
-                text = "no persistent volumes available for this claim and no storage class is set"
-                assert ("first", "Normal", "FailedBinding", text) in await events(c)
-                await volumes.create(volume("v", "5Gi"))
-                await c.clock.settle()
-                bound, found = await the_claim(c, "first"), await the_volume(c)
-                assert (bound.status.phase, bound.spec.volumeName) == ("Bound", "v")
-                assert (bound.status.capacity, bound.status.accessModes) == ({"storage": "5Gi"}, ["ReadWriteOnce"])
-                assert bound.metadata.annotations == {
-                    "pv.kubernetes.io/bind-completed": "yes",
-                    "pv.kubernetes.io/bound-by-controller": "yes",
-                }
-                assert found.status.phase == "Bound"
-                assert found.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
-                ref = found.spec.claimRef
-                assert ref is not None
-                assert (ref.kind, ref.namespace, ref.name, ref.uid) == (
-                    "PersistentVolumeClaim",
-                    "default",
-                    "first",
-                    bound.metadata.uid,
-                )
-                await volumes.create(volume("w"))
-                await c.clock.settle()
-                assert (await the_volume(c, "w")).status.phase == "Available"
-                await claims.create(claim("second"))
-                await c.clock.settle()
-                assert (await the_claim(c, "second")).spec.volumeName == "w"
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
-
-
-def test_many_claims_share_volumes_one_each() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-            for at in range(30):
-                await volumes.create(volume(f"v{at}"))
-                await claims.create(claim(f"c{at}"))
-            await c.clock.advance(10)
-            bound = {found.spec.volumeName for found in (await claims.list()).items if found.status.phase == "Bound"}
-            assert len(bound) == 30
-
-    asyncio.run(main())
-
-
-def test_names_given_beforehand_are_honoured_both_ways() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-            await volumes.create(volume("small"))
-            await volumes.create(volume("meant", "9Gi", claimRef=ObjectReference(namespace="default", name="c")))
-            await volumes.create(volume("asked", "9Gi"))
+async def test_a_claim_and_a_volume_find_each_other_in_either_order() -> None:
+    async with cluster() as c:
+        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        async with c.running(NAME):
+            await claims.create(claim("first"))
             await c.clock.settle()
-            assert (await the_volume(c, "meant")).status.phase == "Available"
-            await claims.create(claim("c"))
-            await claims.create(claim("d", volumeName="asked"))
-            await claims.create(claim("e", volumeName="asked"))
-            await claims.create(claim("f", "2Gi", volumeName="small"))
-            await claims.create(claim("g", volumeName="missing"))
-            await c.clock.advance(1)
-            found = {name: await the_claim(c, name) for name in "cdefg"}
-            assert {name: one.status.phase for name, one in found.items()} == {
-                "c": "Bound",
-                "d": "Bound",
-                "e": "Pending",
-                "f": "Pending",
-                "g": "Pending",
+            assert (await the_claim(c, "first")).status.phase == "Pending"
+            text = "no persistent volumes available for this claim and no storage class is set"
+            assert ("first", "Normal", "FailedBinding", text) in await events(c)
+            await volumes.create(volume("v", "5Gi"))
+            await c.clock.settle()
+            bound, found = await the_claim(c, "first"), await the_volume(c)
+            assert (bound.status.phase, bound.spec.volumeName) == ("Bound", "v")
+            assert (bound.status.capacity, bound.status.accessModes) == ({"storage": "5Gi"}, ["ReadWriteOnce"])
+            assert bound.metadata.annotations == {
+                "pv.kubernetes.io/bind-completed": "yes",
+                "pv.kubernetes.io/bound-by-controller": "yes",
             }
-            assert found["c"].spec.volumeName == "meant"
-            assert "pv.kubernetes.io/bound-by-controller" not in found["d"].metadata.annotations
-            said = await events(c)
-            assert ("e", "Warning", "FailedBinding", 'volume "asked" already bound to a different claim.') in said
-            text = 'Cannot bind to requested volume "small": requested PV is too small'
-            assert ("f", "Warning", "VolumeMismatch", text) in said
+            assert found.status.phase == "Bound"
+            assert found.metadata.annotations == {"pv.kubernetes.io/bound-by-controller": "yes"}
+            ref = found.spec.claimRef
+            assert ref is not None
+            assert (ref.kind, ref.namespace, ref.name, ref.uid) == (
+                "PersistentVolumeClaim",
+                "default",
+                "first",
+                bound.metadata.uid,
+            )
+            await volumes.create(volume("w"))
+            await c.clock.settle()
+            assert (await the_volume(c, "w")).status.phase == "Available"
+            await claims.create(claim("second"))
+            await c.clock.settle()
+            assert (await the_claim(c, "second")).spec.volumeName == "w"
+        await second_run_writes_nothing(c, NAME)
 
-    asyncio.run(main())
+
+async def test_many_claims_share_volumes_one_each() -> None:
+    async with cluster() as c, c.running(NAME):
+        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        for at in range(30):
+            await volumes.create(volume(f"v{at}"))
+            await claims.create(claim(f"c{at}"))
+        await c.clock.advance(10)
+        bound = {found.spec.volumeName for found in (await claims.list()).items if found.status.phase == "Bound"}
+        assert len(bound) == 30
+
+
+async def test_names_given_beforehand_are_honoured_both_ways() -> None:
+    async with cluster() as c, c.running(NAME):
+        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        await volumes.create(volume("small"))
+        await volumes.create(volume("meant", "9Gi", claimRef=ObjectReference(namespace="default", name="c")))
+        await volumes.create(volume("asked", "9Gi"))
+        await c.clock.settle()
+        assert (await the_volume(c, "meant")).status.phase == "Available"
+        await claims.create(claim("c"))
+        await claims.create(claim("d", volumeName="asked"))
+        await claims.create(claim("e", volumeName="asked"))
+        await claims.create(claim("f", "2Gi", volumeName="small"))
+        await claims.create(claim("g", volumeName="missing"))
+        await c.clock.advance(1)
+        found = {name: await the_claim(c, name) for name in "cdefg"}
+        assert {name: one.status.phase for name, one in found.items()} == {
+            "c": "Bound",
+            "d": "Bound",
+            "e": "Pending",
+            "f": "Pending",
+            "g": "Pending",
+        }
+        assert found["c"].spec.volumeName == "meant"
+        assert "pv.kubernetes.io/bound-by-controller" not in found["d"].metadata.annotations
+        said = await events(c)
+        assert ("e", "Warning", "FailedBinding", 'volume "asked" already bound to a different claim.') in said
+        text = 'Cannot bind to requested volume "small": requested PV is too small'
+        assert ("f", "Warning", "VolumeMismatch", text) in said
 
 
 @pytest.mark.parametrize(("policy", "phase"), [("Retain", "Released"), ("Recycle", "Failed")])
-def test_what_becomes_of_a_volume_that_is_released(policy: str, phase: str) -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(*ALL):
-            claims = c.client.of(PersistentVolumeClaim)
-            await c.client.of(PersistentVolume).create(volume(persistentVolumeReclaimPolicy=policy))
-            await claims.create(claim())
-            await c.clock.settle()
-            await claims.delete("c", "default")
-            await c.clock.settle()
-            assert (await the_volume(c)).status.phase == phase
-            if policy == "Recycle":
-                assert (
-                    "v",
-                    "Warning",
-                    "VolumeFailedRecycle",
-                    "No recycler plugin found for the volume!",
-                ) in await events(c)
-            await claims.create(claim())
-            await c.clock.settle()
-            assert (await the_claim(c)).status.phase == "Pending"
-
-    asyncio.run(main())
+async def test_what_becomes_of_a_volume_that_is_released(policy: str, phase: str) -> None:
+    async with cluster() as c, c.running(*ALL):
+        claims = c.client.of(PersistentVolumeClaim)
+        await c.client.of(PersistentVolume).create(volume(persistentVolumeReclaimPolicy=policy))
+        await claims.create(claim())
+        await c.clock.settle()
+        await claims.delete("c", "default")
+        await c.clock.settle()
+        assert (await the_volume(c)).status.phase == phase
+        if policy == "Recycle":
+            assert (
+                "v",
+                "Warning",
+                "VolumeFailedRecycle",
+                "No recycler plugin found for the volume!",
+            ) in await events(c)
+        await claims.create(claim())
+        await c.clock.settle()
+        assert (await the_claim(c)).status.phase == "Pending"
 
 
-def test_a_directory_of_the_host_is_not_deleted() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(*ALL):
-            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-            made = volume(persistentVolumeReclaimPolicy="Delete")
-            assert made.spec.hostPath is not None
-            made.spec.hostPath.path = "/srv/data"
-            await volumes.create(made)
-            await claims.create(claim())
-            await c.clock.settle()
-            await claims.delete("c", "default")
-            await c.clock.advance(1)
-            found = await the_volume(c)
-            text = "host_path deleter only supports /tmp/.+ but received provided /srv/data"
-            assert (found.status.phase, found.status.message) == ("Failed", text)
-            assert ("v", "Warning", "VolumeFailedDelete", text) in await events(c)
-
-    asyncio.run(main())
+async def test_a_directory_of_the_host_is_not_deleted() -> None:
+    async with cluster() as c, c.running(*ALL):
+        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        made = volume(persistentVolumeReclaimPolicy="Delete")
+        assert made.spec.hostPath is not None
+        made.spec.hostPath.path = "/srv/data"
+        await volumes.create(made)
+        await claims.create(claim())
+        await c.clock.settle()
+        await claims.delete("c", "default")
+        await c.clock.advance(1)
+        found = await the_volume(c)
+        text = "host_path deleter only supports /tmp/.+ but received provided /srv/data"
+        assert (found.status.phase, found.status.message) == ("Failed", text)
+        assert ("v", "Warning", "VolumeFailedDelete", text) in await events(c)
 
 
-def test_a_claim_that_lost_its_volume_says_so() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            volumes = c.client.of(PersistentVolume)
-            await volumes.create(volume())
-            await c.client.of(PersistentVolumeClaim).create(claim())
-            await c.clock.settle()
-            await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
-            await volumes.delete("v")
-            await c.clock.settle()
-            assert (await the_claim(c)).status.phase == "Lost"
-            text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-            assert ("c", "Warning", "ClaimLost", text) in await events(c)
-
-    asyncio.run(main())
+async def test_a_claim_that_lost_its_volume_says_so() -> None:
+    async with cluster() as c, c.running(NAME):
+        volumes = c.client.of(PersistentVolume)
+        await volumes.create(volume())
+        await c.client.of(PersistentVolumeClaim).create(claim())
+        await c.clock.settle()
+        await volumes.patch("v", {"metadata": {"finalizers": None}}, type=PatchType.MERGE)
+        await volumes.delete("v")
+        await c.clock.settle()
+        assert (await the_claim(c)).status.phase == "Lost"
+        text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+        assert ("c", "Warning", "ClaimLost", text) in await events(c)
 
 
 def _fill(path: Path) -> None:
@@ -236,119 +218,104 @@ def test_volumes_are_made_used_and_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_class_that_waits_gets_its_volume_where_the_pod_goes() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            claims = c.client.of(PersistentVolumeClaim)
-            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            await c.client.of(ServiceAccount).create(account)
-            labels = {"kubernetes.io/hostname": "host-1"}
-            await c.client.of(Node).create(Node(metadata=ObjectMeta(name="n1", labels=labels)))
-            await c.client.of(StorageClass).create(storage_class("late", volumeBindingMode="WaitForFirstConsumer"))
-            await c.client.of(PersistentVolume).create(volume(storageClassName="late"))
-            await claims.create(claim(storageClassName="late"))
+async def test_a_class_that_waits_gets_its_volume_where_the_pod_goes() -> None:
+    async with cluster() as c, c.running(NAME):
+        claims = c.client.of(PersistentVolumeClaim)
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await c.client.of(ServiceAccount).create(account)
+        labels = {"kubernetes.io/hostname": "host-1"}
+        await c.client.of(Node).create(Node(metadata=ObjectMeta(name="n1", labels=labels)))
+        await c.client.of(StorageClass).create(storage_class("late", volumeBindingMode="WaitForFirstConsumer"))
+        await c.client.of(PersistentVolume).create(volume(storageClassName="late"))
+        await claims.create(claim(storageClassName="late"))
+        await c.clock.settle()
+        assert (await the_claim(c)).status.phase == "Pending"
+        text = "waiting for first consumer to be created before binding"
+        assert ("c", "Normal", "WaitForFirstConsumer", text) in await events(c)
+        await c.client.of(Pod).create(pod_using("c", node=""))
+        await claims.patch("c", {"metadata": {"labels": {"a": "b"}}}, "default")
+        await c.clock.settle()
+        assert ("c", "Normal", "WaitForPodScheduled", "waiting for pod p to be scheduled") in await events(c)
+        chosen = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
+        await claims.patch("c", chosen, "default")
+        await c.clock.settle()
+        bound = await the_claim(c)
+        assert bound.status.phase == "Bound"
+        affinity = (await the_volume(c, bound.spec.volumeName)).spec.nodeAffinity
+        assert affinity is not None
+        assert affinity.required is not None
+        terms = affinity.required.nodeSelectorTerms or []
+        found = [one for term in terms for one in term.matchExpressions]
+        assert [(one.key, one.values) for one in found] == [("kubernetes.io/hostname", ["host-1"])]
+
+
+async def test_others_make_volumes_too() -> None:
+    async with cluster() as c:
+        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        async with c.running(*ALL):
+            await c.client.of(StorageClass).create(storage_class("csi", "csi.example.com"))
+            await claims.create(claim(storageClassName="csi"))
             await c.clock.settle()
-            assert (await the_claim(c)).status.phase == "Pending"
-            text = "waiting for first consumer to be created before binding"
-            assert ("c", "Normal", "WaitForFirstConsumer", text) in await events(c)
-            await c.client.of(Pod).create(pod_using("c", node=""))
-            await claims.patch("c", {"metadata": {"labels": {"a": "b"}}}, "default")
-            await c.clock.settle()
-            assert ("c", "Normal", "WaitForPodScheduled", "waiting for pod p to be scheduled") in await events(c)
-            chosen = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}}
-            await claims.patch("c", chosen, "default")
-            await c.clock.settle()
-            bound = await the_claim(c)
-            assert bound.status.phase == "Bound"
-            affinity = (await the_volume(c, bound.spec.volumeName)).spec.nodeAffinity
-            assert affinity is not None
-            assert affinity.required is not None
-            terms = affinity.required.nodeSelectorTerms or []
-            found = [one for term in terms for one in term.matchExpressions]
-            assert [(one.key, one.values) for one in found] == [("kubernetes.io/hostname", ["host-1"])]
-
-    asyncio.run(main())
-
-
-def test_others_make_volumes_too() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-            async with c.running(*ALL):
-                await c.client.of(StorageClass).create(storage_class("csi", "csi.example.com"))
-                await claims.create(claim(storageClassName="csi"))
-                await c.clock.settle()
-                found = await the_claim(c)
-                assert found.metadata.annotations["volume.kubernetes.io/storage-provisioner"] == "csi.example.com"
-                said = [one[3] for one in await events(c) if one[2] == "ExternalProvisioning"]
-                assert said == [
-                    "Waiting for a volume to be created either by the external provisioner 'csi.example.com' or "
-                    "manually by the system administrator. If volume creation is delayed, please verify that the "
-                    "provisioner is running and correctly registered."
-                ]
-                made = volume("outside", storageClassName="csi", persistentVolumeReclaimPolicy="Delete")
-                made.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "csi.example.com"
-                made.spec.claimRef = ObjectReference(namespace="default", name="c", uid=found.metadata.uid)
-                await volumes.create(made)
-                await c.clock.settle()
-                assert (await the_claim(c)).spec.volumeName == "outside"
-                await claims.delete("c", "default")
-                await c.clock.settle()
-                assert (await the_volume(c, "outside")).status.phase == "Released"
-            await second_run_writes_nothing(c, *ALL)
-
-    asyncio.run(main())
-
-
-def test_classes_that_cannot_provision() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            claims = c.client.of(PersistentVolumeClaim)
-            await c.client.of(StorageClass).create(storage_class("none", "kubernetes.io/no-provisioner"))
-            await claims.create(claim("a", storageClassName="missing"))
-            await claims.create(claim("b", storageClassName="none"))
-            await c.clock.settle()
-            said = await events(c)
-            text = 'storageclass.storage.k8s.io "missing" not found'
-            assert ("a", "Warning", "ProvisioningFailed", text) in said
-            text = "no volume plugin matched name: kubernetes.io/no-provisioner"
-            assert ("b", "Warning", "ProvisioningFailed", text) in said
-            await c.client.of(StorageClass).create(storage_class("missing"))
-            await c.clock.settle()
-            assert (await the_claim(c, "a")).status.phase == "Bound"
-
-    asyncio.run(main())
-
-
-def test_claims_without_a_class_get_the_default_when_there_is_one() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            claims = c.client.of(PersistentVolumeClaim)
-            await claims.create(claim("a"))
-            await claims.create(claim("b", storageClassName=""))
-            await c.clock.settle()
-            await c.client.of(StorageClass).create(storage_class("std", annotations=DEFAULT))
-            await c.clock.settle()
-            found = await the_claim(c, "a")
-            assert (found.spec.storageClassName, found.status.phase) == ("std", "Bound")
-            assert (await the_claim(c, "b")).status.phase == "Pending"
-
-    asyncio.run(main())
-
-
-def test_a_volume_that_a_claim_left_for_another_is_to_be_had_again() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
-            wanted = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
-            made = volume()
-            made.metadata.annotations["pv.kubernetes.io/bound-by-controller"] = "yes"
-            ref = ObjectReference(namespace="default", name="c", uid=wanted.metadata.uid)
-            made.spec.claimRef = copy_of(ref)
+            found = await the_claim(c)
+            assert found.metadata.annotations["volume.kubernetes.io/storage-provisioner"] == "csi.example.com"
+            said = [one[3] for one in await events(c) if one[2] == "ExternalProvisioning"]
+            assert said == [
+                "Waiting for a volume to be created either by the external provisioner 'csi.example.com' or "
+                "manually by the system administrator. If volume creation is delayed, please verify that the "
+                "provisioner is running and correctly registered."
+            ]
+            made = volume("outside", storageClassName="csi", persistentVolumeReclaimPolicy="Delete")
+            made.metadata.annotations["pv.kubernetes.io/provisioned-by"] = "csi.example.com"
+            made.spec.claimRef = ObjectReference(namespace="default", name="c", uid=found.metadata.uid)
             await volumes.create(made)
-            async with c.running(NAME):
-                await c.clock.settle()
-                found = await the_volume(c)
-                assert (found.spec.claimRef, found.status.phase) == (None, "Available")
+            await c.clock.settle()
+            assert (await the_claim(c)).spec.volumeName == "outside"
+            await claims.delete("c", "default")
+            await c.clock.settle()
+            assert (await the_volume(c, "outside")).status.phase == "Released"
+        await second_run_writes_nothing(c, *ALL)
 
-    asyncio.run(main())
+
+async def test_classes_that_cannot_provision() -> None:
+    async with cluster() as c, c.running(NAME):
+        claims = c.client.of(PersistentVolumeClaim)
+        await c.client.of(StorageClass).create(storage_class("none", "kubernetes.io/no-provisioner"))
+        await claims.create(claim("a", storageClassName="missing"))
+        await claims.create(claim("b", storageClassName="none"))
+        await c.clock.settle()
+        said = await events(c)
+        text = 'storageclass.storage.k8s.io "missing" not found'
+        assert ("a", "Warning", "ProvisioningFailed", text) in said
+        text = "no volume plugin matched name: kubernetes.io/no-provisioner"
+        assert ("b", "Warning", "ProvisioningFailed", text) in said
+        await c.client.of(StorageClass).create(storage_class("missing"))
+        await c.clock.settle()
+        assert (await the_claim(c, "a")).status.phase == "Bound"
+
+
+async def test_claims_without_a_class_get_the_default_when_there_is_one() -> None:
+    async with cluster() as c, c.running(NAME):
+        claims = c.client.of(PersistentVolumeClaim)
+        await claims.create(claim("a"))
+        await claims.create(claim("b", storageClassName=""))
+        await c.clock.settle()
+        await c.client.of(StorageClass).create(storage_class("std", annotations=DEFAULT))
+        await c.clock.settle()
+        found = await the_claim(c, "a")
+        assert (found.spec.storageClassName, found.status.phase) == ("std", "Bound")
+        assert (await the_claim(c, "b")).status.phase == "Pending"
+
+
+async def test_a_volume_that_a_claim_left_for_another_is_to_be_had_again() -> None:
+    async with cluster() as c:
+        claims, volumes = c.client.of(PersistentVolumeClaim), c.client.of(PersistentVolume)
+        wanted = await claims.create(claim(volumeName="other", selector=LabelSelector(matchLabels={"x": "y"})))
+        made = volume()
+        made.metadata.annotations["pv.kubernetes.io/bound-by-controller"] = "yes"
+        ref = ObjectReference(namespace="default", name="c", uid=wanted.metadata.uid)
+        made.spec.claimRef = copy_of(ref)
+        await volumes.create(made)
+        async with c.running(NAME):
+            await c.clock.settle()
+            found = await the_volume(c)
+            assert (found.spec.claimRef, found.status.phase) == (None, "Available")

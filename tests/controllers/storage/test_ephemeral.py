@@ -1,7 +1,5 @@
 """ephemeral-volume-controller against a whole API server."""
 
-import asyncio
-
 import pytest
 
 from sampan.api.types.core_v1 import (
@@ -39,40 +37,34 @@ def test_which_pods_want_claims() -> None:
     assert not wants_claims(deleted)
 
 
-def test_a_pod_has_its_claim_again_when_it_is_gone_and_takes_it_along() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
-            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            await c.client.of(ServiceAccount).create(account)
-            async with c.running(NAME, GARBAGE, PROTECTION):
-                made = await pods.create(pod())
-                await c.clock.settle()
-                found = await claims.get("p-data", "default")
-                (owner,) = found.metadata.ownerReferences
-                assert (owner.uid, owner.controller, owner.blockOwnerDeletion) == (made.metadata.uid, True, True)
-                assert found.metadata.labels == {"a": "b"}
-                assert found.spec.accessModes == ["ReadWriteOnce"]
-            await second_run_writes_nothing(c, NAME)
-            async with c.running(NAME, GARBAGE, PROTECTION):
-                await pods.delete("p", "default", options=Delete(grace_period_s=0))
-                await c.clock.settle()
-                with pytest.raises(errors.NotFound):
-                    await claims.get("p-data", "default")
-
-    asyncio.run(main())
-
-
-def test_anothers_claim_of_that_name_is_not_taken() -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(NAME):
-            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
-            await c.client.of(ServiceAccount).create(account)
-            await c.client.of(PersistentVolumeClaim).create(claim("p-data"))
-            await c.client.of(Pod).create(pod())
+async def test_a_pod_has_its_claim_again_when_it_is_gone_and_takes_it_along() -> None:
+    async with cluster() as c:
+        claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await c.client.of(ServiceAccount).create(account)
+        async with c.running(NAME, GARBAGE, PROTECTION):
+            made = await pods.create(pod())
             await c.clock.settle()
-            (event,) = (await c.client.of(Event).list()).items
-            text = "ephemeral volume data: PVC default/p-data was not created for pod default/p (pod is not owner)"
-            assert (event.reason, event.message, event.source.component) == ("FailedBinding", text, "ephemeral_volume")
+            found = await claims.get("p-data", "default")
+            (owner,) = found.metadata.ownerReferences
+            assert (owner.uid, owner.controller, owner.blockOwnerDeletion) == (made.metadata.uid, True, True)
+            assert found.metadata.labels == {"a": "b"}
+            assert found.spec.accessModes == ["ReadWriteOnce"]
+        await second_run_writes_nothing(c, NAME)
+        async with c.running(NAME, GARBAGE, PROTECTION):
+            await pods.delete("p", "default", options=Delete(grace_period_s=0))
+            await c.clock.settle()
+            with pytest.raises(errors.NotFound):
+                await claims.get("p-data", "default")
 
-    asyncio.run(main())
+
+async def test_anothers_claim_of_that_name_is_not_taken() -> None:
+    async with cluster() as c, c.running(NAME):
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await c.client.of(ServiceAccount).create(account)
+        await c.client.of(PersistentVolumeClaim).create(claim("p-data"))
+        await c.client.of(Pod).create(pod())
+        await c.clock.settle()
+        (event,) = (await c.client.of(Event).list()).items
+        text = "ephemeral volume data: PVC default/p-data was not created for pod default/p (pod is not owner)"
+        assert (event.reason, event.message, event.source.component) == ("FailedBinding", text, "ephemeral_volume")

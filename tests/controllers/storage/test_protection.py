@@ -1,6 +1,5 @@
 """The three protection controllers: what counts as use, and that finalizers come off when it ends."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -84,96 +83,81 @@ async def with_account(c: Cluster) -> None:
     await c.client.of(ServiceAccount).create(ServiceAccount(metadata=ObjectMeta(name="default", namespace="default")))
 
 
-def test_an_unused_claim_goes_and_one_in_use_when_its_pod_is_gone() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
-            await with_account(c)
-            for name in ("free", "used"):
-                assert FINALIZER in (await claims.create(claim(name))).metadata.finalizers
-            await pods.create(pod_using("used"))
-            async with c.running(ClaimProtection.name):
-                await claims.delete("free", "default")
-                await claims.delete("used", "default")
-                await c.clock.settle()
-                assert await is_gone(claims, "free", "default")
-                assert not await is_gone(claims, "used", "default")
-                await pods.delete("p", "default", options=AT_ONCE)
-                await c.clock.settle()
-                assert await is_gone(claims, "used", "default")
-            await second_run_writes_nothing(c, ClaimProtection.name)
-
-    asyncio.run(main())
+async def test_an_unused_claim_goes_and_one_in_use_when_its_pod_is_gone() -> None:
+    async with cluster() as c:
+        claims, pods = c.client.of(PersistentVolumeClaim), c.client.of(Pod)
+        await with_account(c)
+        for name in ("free", "used"):
+            assert FINALIZER in (await claims.create(claim(name))).metadata.finalizers
+        await pods.create(pod_using("used"))
+        async with c.running(ClaimProtection.name):
+            await claims.delete("free", "default")
+            await claims.delete("used", "default")
+            await c.clock.settle()
+            assert await is_gone(claims, "free", "default")
+            assert not await is_gone(claims, "used", "default")
+            await pods.delete("p", "default", options=AT_ONCE)
+            await c.clock.settle()
+            assert await is_gone(claims, "used", "default")
+        await second_run_writes_nothing(c, ClaimProtection.name)
 
 
-def test_a_finalizer_that_is_missing_is_put_there() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            claims = c.client.of(PersistentVolumeClaim)
-            await claims.create(claim())
-            await claims.patch(
-                "c", {"metadata": {"finalizers": [], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}, "default"
-            )
-            assert (await claims.get("c", "default")).metadata.finalizers == []
-            async with c.running(ClaimProtection.name):
-                await c.clock.settle()
-            assert (await claims.get("c", "default")).metadata.finalizers == [FINALIZER]
-
-    asyncio.run(main())
+async def test_a_finalizer_that_is_missing_is_put_there() -> None:
+    async with cluster() as c:
+        claims = c.client.of(PersistentVolumeClaim)
+        await claims.create(claim())
+        await claims.patch(
+            "c", {"metadata": {"finalizers": [], "$deleteFromPrimitiveList/finalizers": [FINALIZER]}}, "default"
+        )
+        assert (await claims.get("c", "default")).metadata.finalizers == []
+        async with c.running(ClaimProtection.name):
+            await c.clock.settle()
+        assert (await claims.get("c", "default")).metadata.finalizers == [FINALIZER]
 
 
-def test_a_volume_goes_when_it_is_not_bound() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            volumes = c.client.of(PersistentVolume)
-            await volumes.create(volume("free"))
-            bound = await volumes.create(volume("bound", claimRef=ObjectReference(name="c", namespace="default")))
-            await volumes.patch("bound", {"status": {"phase": "Bound"}}, subresource="status")
-            async with c.running(VolumeProtection.name):
-                for name in ("free", bound.metadata.name):
-                    await volumes.delete(name)
-                await c.clock.settle()
-                assert await is_gone(volumes, "free")
-                assert not await is_gone(volumes, "bound")
-                await volumes.patch("bound", {"status": {"phase": "Released"}}, subresource="status")
-                await c.clock.settle()
-                assert await is_gone(volumes, "bound")
-            await second_run_writes_nothing(c, VolumeProtection.name)
-
-    asyncio.run(main())
+async def test_a_volume_goes_when_it_is_not_bound() -> None:
+    async with cluster() as c:
+        volumes = c.client.of(PersistentVolume)
+        await volumes.create(volume("free"))
+        bound = await volumes.create(volume("bound", claimRef=ObjectReference(name="c", namespace="default")))
+        await volumes.patch("bound", {"status": {"phase": "Bound"}}, subresource="status")
+        async with c.running(VolumeProtection.name):
+            for name in ("free", bound.metadata.name):
+                await volumes.delete(name)
+            await c.clock.settle()
+            assert await is_gone(volumes, "free")
+            assert not await is_gone(volumes, "bound")
+            await volumes.patch("bound", {"status": {"phase": "Released"}}, subresource="status")
+            await c.clock.settle()
+            assert await is_gone(volumes, "bound")
+        await second_run_writes_nothing(c, VolumeProtection.name)
 
 
-def test_an_attributes_class_goes_when_nobody_names_it() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            classes, claims = c.client.of(VolumeAttributesClass), c.client.of(PersistentVolumeClaim)
+async def test_an_attributes_class_goes_when_nobody_names_it() -> None:
+    async with cluster() as c:
+        classes, claims = c.client.of(VolumeAttributesClass), c.client.of(PersistentVolumeClaim)
+        for name in ("free", "named"):
+            made = VolumeAttributesClass(metadata=ObjectMeta(name=name), driverName="d", parameters={"a": "b"})
+            await classes.create(made)
+        await claims.create(claim(volumeAttributesClassName="named"))
+        async with c.running(ClassProtection.name, ClaimProtection.name):
             for name in ("free", "named"):
-                made = VolumeAttributesClass(metadata=ObjectMeta(name=name), driverName="d", parameters={"a": "b"})
-                await classes.create(made)
-            await claims.create(claim(volumeAttributesClassName="named"))
-            async with c.running(ClassProtection.name, ClaimProtection.name):
-                for name in ("free", "named"):
-                    await classes.delete(name)
-                await c.clock.settle()
-                assert await is_gone(classes, "free")
-                assert not await is_gone(classes, "named")
-                await claims.delete("c", "default")
-                await c.clock.settle()
-                assert await is_gone(classes, "named")
-            await second_run_writes_nothing(c, ClassProtection.name)
-
-    asyncio.run(main())
+                await classes.delete(name)
+            await c.clock.settle()
+            assert await is_gone(classes, "free")
+            assert not await is_gone(classes, "named")
+            await claims.delete("c", "default")
+            await c.clock.settle()
+            assert await is_gone(classes, "named")
+        await second_run_writes_nothing(c, ClassProtection.name)
 
 
-def test_a_namespace_with_a_claim_goes() -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            namespaces = c.client.of(Namespace)
-            await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
-            await c.client.of(PersistentVolumeClaim).create(claim(namespace="n"))
-            async with c.running("namespace-controller", ClaimProtection.name):
-                await namespaces.delete("n")
-                await c.clock.advance(1)
-                assert await is_gone(namespaces, "n")
-
-    asyncio.run(main())
+async def test_a_namespace_with_a_claim_goes() -> None:
+    async with cluster() as c:
+        namespaces = c.client.of(Namespace)
+        await namespaces.create(Namespace(metadata=ObjectMeta(name="n")))
+        await c.client.of(PersistentVolumeClaim).create(claim(namespace="n"))
+        async with c.running("namespace-controller", ClaimProtection.name):
+            await namespaces.delete("n")
+            await c.clock.advance(1)
+            assert await is_gone(namespaces, "n")

@@ -1,6 +1,5 @@
 """replicaset-controller, with the real API server."""
 
-import asyncio
 from typing import Any
 
 from sampan.api.codec import json as codec
@@ -41,216 +40,183 @@ async def told(c: Cluster) -> list[tuple[str, str, str]]:
     return [(found.type, found.reason, found.message) for found in events if found.source.component == KIND.source]
 
 
-def test_pods_are_made_counted_and_replaced() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            one = await create(c, 3)
-            pods = await pods_of(c)
-            assert len(pods) == 3
-            assert all(pod.metadata.name.startswith("web-") for pod in pods)
-            references = [controller_of(pod) for pod in pods]
-            assert {found.uid for found in references if found} == {one.metadata.uid}
-            status = (await get(c)).status
-            assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 0)
-            assert (status.observedGeneration, status.terminatingReplicas) == (1, 0)
+async def test_pods_are_made_counted_and_replaced() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        one = await create(c, 3)
+        pods = await pods_of(c)
+        assert len(pods) == 3
+        assert all(pod.metadata.name.startswith("web-") for pod in pods)
+        references = [controller_of(pod) for pod in pods]
+        assert {found.uid for found in references if found} == {one.metadata.uid}
+        status = (await get(c)).status
+        assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 0)
+        assert (status.observedGeneration, status.terminatingReplicas) == (1, 0)
+        await play_out(c)
+        assert (await get(c)).status.availableReplicas == 3
+
+        await c.client.of(Pod).delete(pods[0].metadata.name, "default")
+        assert len(await pods_of(c)) == 4
+        status = (await get(c)).status
+        assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 2, 1)
+        await play_out(c)
+        status = (await get(c)).status
+        assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 3, 0)
+        created = [message for _, reason, message in await told(c) if reason == "SuccessfulCreate"]
+        assert sorted(created)[:1] == [f"Created pod: {min(names_of([*pods, *await pods_of(c)]))}"]
+        assert len(created) == 4
+
+
+async def test_the_second_run_writes_nothing() -> None:
+    async with pod_cluster() as c:
+        async with c.running(NAME):
+            await create(c, 3)
+            await create(c, 0, "empty")
             await play_out(c)
-            assert (await get(c)).status.availableReplicas == 3
-
-            await c.client.of(Pod).delete(pods[0].metadata.name, "default")
-            assert len(await pods_of(c)) == 4
-            status = (await get(c)).status
-            assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 2, 1)
-            await play_out(c)
-            status = (await get(c)).status
-            assert (status.replicas, status.readyReplicas, status.terminatingReplicas) == (3, 3, 0)
-            created = [message for _, reason, message in await told(c) if reason == "SuccessfulCreate"]
-            assert sorted(created)[:1] == [f"Created pod: {min(names_of([*pods, *await pods_of(c)]))}"]
-            assert len(created) == 4
-
-    asyncio.run(main())
+        await second_run_writes_nothing(c, NAME)
 
 
-def test_the_second_run_writes_nothing() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            async with c.running(NAME):
-                await create(c, 3)
-                await create(c, 0, "empty")
-                await play_out(c)
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
-
-
-def test_few_writes_bring_it_there() -> None:
+async def test_few_writes_bring_it_there() -> None:
     """Three pods come with two states of the status: made, and made and ready."""
 
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            made = await create(c, 3)
-            await pods_of(c)
-            assert int((await get(c)).metadata.resourceVersion) > int(made.metadata.resourceVersion)
-            before = await c.revision()
-            await play_out(c)
-            writes = await c.revision() - before
-            assert writes <= 2 * 3 + 3
-
-    asyncio.run(main())
+    async with pod_cluster() as c, c.running(NAME):
+        made = await create(c, 3)
+        await pods_of(c)
+        assert int((await get(c)).metadata.resourceVersion) > int(made.metadata.resourceVersion)
+        before = await c.revision()
+        await play_out(c)
+        writes = await c.revision() - before
+        assert writes <= 2 * 3 + 3
 
 
-def test_scaling_down_takes_the_least_loss_first() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            await create(c, 4)
-            waits, runs, *ready = await pods_of(c)
-            for pod in ready:
-                await run(c, pod)
-            await bind(c, runs)
-            await set_state(c, runs, "Running", is_ready=False)
-            await scale(c, 3)
-            assert waits.metadata.name not in names_of(await pods_of(c))
-            await scale(c, 2)
-            assert names_of(await active_of(c)) == names_of(ready)
-            assert ("Normal", "SuccessfulDelete", f"Deleted pod: {waits.metadata.name}") in await told(c)
-            await scale(c, 0)
-            assert await active_of(c) == []
-            await play_out(c)
-            status = (await get(c)).status
-            assert (status.replicas, status.terminatingReplicas, status.observedGeneration) == (0, 0, 4)
-
-    asyncio.run(main())
+async def test_scaling_down_takes_the_least_loss_first() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        await create(c, 4)
+        waits, runs, *ready = await pods_of(c)
+        for pod in ready:
+            await run(c, pod)
+        await bind(c, runs)
+        await set_state(c, runs, "Running", is_ready=False)
+        await scale(c, 3)
+        assert waits.metadata.name not in names_of(await pods_of(c))
+        await scale(c, 2)
+        assert names_of(await active_of(c)) == names_of(ready)
+        assert ("Normal", "SuccessfulDelete", f"Deleted pod: {waits.metadata.name}") in await told(c)
+        await scale(c, 0)
+        assert await active_of(c) == []
+        await play_out(c)
+        status = (await get(c)).status
+        assert (status.replicas, status.terminatingReplicas, status.observedGeneration) == (0, 0, 4)
 
 
-def test_a_pod_that_ended_is_replaced_and_left_alone() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            await create(c, 1)
-            (pod,) = await pods_of(c)
-            await bind(c, pod)
-            await set_state(c, pod, "Failed", is_ready=False)
-            pods = await pods_of(c)
-            assert len(pods) == 2
-            assert pod.metadata.name in names_of(pods)
-            assert (await get(c)).status.replicas == 1
-
-    asyncio.run(main())
+async def test_a_pod_that_ended_is_replaced_and_left_alone() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        await create(c, 1)
+        (pod,) = await pods_of(c)
+        await bind(c, pod)
+        await set_state(c, pod, "Failed", is_ready=False)
+        pods = await pods_of(c)
+        assert len(pods) == 2
+        assert pod.metadata.name in names_of(pods)
+        assert (await get(c)).status.replicas == 1
 
 
-def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            new = owner().spec.template
-            orphan = Pod(spec=new.spec)
-            orphan.metadata.name, orphan.metadata.namespace, orphan.metadata.labels = (
-                "orphan",
-                "default",
-                {"app": "web"},
-            )
-            await c.client.of(Pod).create(orphan)
-            one = await create(c, 2)
-            assert len(await pods_of(c)) == 2
-            adopted = await c.client.of(Pod).get("orphan", "default")
-            reference = controller_of(adopted)
-            assert reference is not None
-            assert reference.uid == one.metadata.uid
+async def test_orphans_are_adopted_and_relabelled_pods_released() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        new = owner().spec.template
+        orphan = Pod(spec=new.spec)
+        orphan.metadata.name, orphan.metadata.namespace, orphan.metadata.labels = (
+            "orphan",
+            "default",
+            {"app": "web"},
+        )
+        await c.client.of(Pod).create(orphan)
+        one = await create(c, 2)
+        assert len(await pods_of(c)) == 2
+        adopted = await c.client.of(Pod).get("orphan", "default")
+        reference = controller_of(adopted)
+        assert reference is not None
+        assert reference.uid == one.metadata.uid
 
-            await c.client.of(Pod).patch("orphan", {"metadata": {"labels": {"app": "x"}}}, "default")
-            assert len(await pods_of(c)) == 3
-            assert controller_of(await c.client.of(Pod).get("orphan", "default")) is None
-            await c.client.of(Pod).patch("orphan", {"metadata": {"labels": {"app": "web"}}}, "default")
-            assert len(await pods_of(c)) == 2
-
-    asyncio.run(main())
+        await c.client.of(Pod).patch("orphan", {"metadata": {"labels": {"app": "x"}}}, "default")
+        assert len(await pods_of(c)) == 3
+        assert controller_of(await c.client.of(Pod).get("orphan", "default")) is None
+        await c.client.of(Pod).patch("orphan", {"metadata": {"labels": {"app": "web"}}}, "default")
+        assert len(await pods_of(c)) == 2
 
 
-def test_a_set_that_is_being_deleted_makes_no_pods() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            one = copy_of(await create(c, 1))
-            await c.clock.settle()
-            one = copy_of(await get(c))
-            one.metadata.finalizers = ["a.b/c"]
-            await c.client.of(ReplicaSet).update(one)
-            await c.client.of(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
-            (pod,) = await pods_of(c)
-            await end(c, pod)
-            assert await pods_of(c) == []
-            assert (await get(c)).status.replicas == 0
-
-    asyncio.run(main())
+async def test_a_set_that_is_being_deleted_makes_no_pods() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        one = copy_of(await create(c, 1))
+        await c.clock.settle()
+        one = copy_of(await get(c))
+        one.metadata.finalizers = ["a.b/c"]
+        await c.client.of(ReplicaSet).update(one)
+        await c.client.of(ReplicaSet).delete("web", "default", options=Delete(propagation="Background"))
+        (pod,) = await pods_of(c)
+        await end(c, pod)
+        assert await pods_of(c) == []
+        assert (await get(c)).status.replicas == 0
 
 
-def test_availability_comes_with_time() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            await create(c, 1, minReadySeconds=30)
-            await play_out(c)
-            status = (await get(c)).status
-            assert (status.readyReplicas, status.availableReplicas) == (1, 0)
-            await c.clock.advance(29)
-            assert (await get(c)).status.availableReplicas == 0
-            await c.clock.advance(1)
-            assert (await get(c)).status.availableReplicas == 1
-
-    asyncio.run(main())
+async def test_availability_comes_with_time() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        await create(c, 1, minReadySeconds=30)
+        await play_out(c)
+        status = (await get(c)).status
+        assert (status.readyReplicas, status.availableReplicas) == (1, 0)
+        await c.clock.advance(29)
+        assert (await get(c)).status.availableReplicas == 0
+        await c.clock.advance(1)
+        assert (await get(c)).status.availableReplicas == 1
 
 
-def test_a_refusal_is_a_condition_until_it_is_over() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "2"}}}
-            quotas = c.client.of(ResourceQuota)
-            quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
-            quota.status.hard, quota.status.used = {"pods": "2"}, {"pods": "0"}
-            quota = await quotas.update_status(quota)
-            await create(c, 9)
-            pods = await pods_of(c)
-            assert len(pods) == 2
-            status = (await get(c)).status
-            (found,) = status.conditions
-            assert (found.type, found.status, found.reason) == ("ReplicaFailure", "True", "FailedCreate")
-            assert "exceeded quota: q, requested: pods=1" in found.message
-            assert status.replicas in (1, 2)
-            failures = [event for event in await told(c) if event[1] == "FailedCreate"]
-            assert failures[0][0] == "Warning"
-            assert failures[0][2].startswith('Error creating: pods "web-')
+async def test_a_refusal_is_a_condition_until_it_is_over() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "2"}}}
+        quotas = c.client.of(ResourceQuota)
+        quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
+        quota.status.hard, quota.status.used = {"pods": "2"}, {"pods": "0"}
+        quota = await quotas.update_status(quota)
+        await create(c, 9)
+        pods = await pods_of(c)
+        assert len(pods) == 2
+        status = (await get(c)).status
+        (found,) = status.conditions
+        assert (found.type, found.status, found.reason) == ("ReplicaFailure", "True", "FailedCreate")
+        assert "exceeded quota: q, requested: pods=1" in found.message
+        assert status.replicas in (1, 2)
+        failures = [event for event in await told(c) if event[1] == "FailedCreate"]
+        assert failures[0][0] == "Warning"
+        assert failures[0][2].startswith('Error creating: pods "web-')
 
-            await quotas.delete("q", "default")
-            await c.clock.advance(60)
-            assert len(await pods_of(c)) == 9
-            assert (await get(c)).status.conditions == []
-
-    asyncio.run(main())
+        await quotas.delete("q", "default")
+        await c.clock.advance(60)
+        assert len(await pods_of(c)) == 9
+        assert (await get(c)).status.conditions == []
 
 
-def test_slow_start_spares_the_server() -> None:
+async def test_slow_start_spares_the_server() -> None:
     """Of many pods that would all be refused one is tried at a time: at first, and when the status has been told."""
 
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-            quota = copy_of(await c.client.of(ResourceQuota).create(codec.from_value(value, ResourceQuota)))
-            quota.status.hard, quota.status.used = {"pods": "0"}, {"pods": "0"}
-            await c.client.of(ResourceQuota).update_status(quota)
-            await create(c, 500)
-            await c.clock.settle()
-            tried = [event for event in (await c.client.of(Event).list_all()).items if event.reason == "FailedCreate"]
-            assert sum(event.count for event in tried) <= 2
-
-    asyncio.run(main())
+    async with pod_cluster() as c, c.running(NAME):
+        value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
+        quota = copy_of(await c.client.of(ResourceQuota).create(codec.from_value(value, ResourceQuota)))
+        quota.status.hard, quota.status.used = {"pods": "0"}, {"pods": "0"}
+        await c.client.of(ResourceQuota).update_status(quota)
+        await create(c, 500)
+        await c.clock.settle()
+        tried = [event for event in (await c.client.of(Event).list_all()).items if event.reason == "FailedCreate"]
+        assert sum(event.count for event in tried) <= 2
 
 
-def test_a_change_of_the_template_touches_no_pod() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            await create(c, 2)
-            before = names_of(await pods_of(c))
-            patch = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "other"}]}}}}
-            await c.client.of(ReplicaSet).patch("web", patch, "default")
-            pods = await pods_of(c)
-            assert names_of(pods) == before
-            await end(c, pods[0])
-            images = sorted(found.image for pod in await pods_of(c) for found in pod.spec.containers or ())
-            assert images == ["i", "other"]
-
-    asyncio.run(main())
+async def test_a_change_of_the_template_touches_no_pod() -> None:
+    async with pod_cluster() as c, c.running(NAME):
+        await create(c, 2)
+        before = names_of(await pods_of(c))
+        patch = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "other"}]}}}}
+        await c.client.of(ReplicaSet).patch("web", patch, "default")
+        pods = await pods_of(c)
+        assert names_of(pods) == before
+        await end(c, pods[0])
+        images = sorted(found.image for pod in await pods_of(c) for found in pod.spec.containers or ())
+        assert images == ["i", "other"]

@@ -1,7 +1,5 @@
 """replicationcontroller-controller, with the real API server."""
 
-import asyncio
-
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Event, Pod, ReplicationController
 from sampan.controllers.ownership import controller_of
@@ -24,35 +22,32 @@ async def get(c: Cluster) -> ReplicationController:
     return await c.client.of(ReplicationController).get("web", "default")
 
 
-def test_pods_are_kept_at_a_number() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            async with c.running(NAME):
-                one = await create(c, 3)
-                await play_out(c)
-                status = (await get(c)).status
-                assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 3)
-                assert (status.availableReplicas, status.observedGeneration) == (3, 1)
-                first = (await pods_of(c))[0]
-                reference = controller_of(first)
-                assert reference is not None
-                assert (reference.kind, reference.apiVersion) == ("ReplicationController", "v1")
-                assert reference.uid == one.metadata.uid
-                events = (await c.client.of(Event).list_all()).items
-                assert {event.source.component for event in events} == {"replication-controller"}
+async def test_pods_are_kept_at_a_number() -> None:
+    async with pod_cluster() as c:
+        async with c.running(NAME):
+            one = await create(c, 3)
+            await play_out(c)
+            status = (await get(c)).status
+            assert (status.replicas, status.fullyLabeledReplicas, status.readyReplicas) == (3, 3, 3)
+            assert (status.availableReplicas, status.observedGeneration) == (3, 1)
+            first = (await pods_of(c))[0]
+            reference = controller_of(first)
+            assert reference is not None
+            assert (reference.kind, reference.apiVersion) == ("ReplicationController", "v1")
+            assert reference.uid == one.metadata.uid
+            events = (await c.client.of(Event).list_all()).items
+            assert {event.source.component for event in events} == {"replication-controller"}
 
-                name = first.metadata.name
-                await c.client.of(Pod).patch(name, {"metadata": {"labels": {"app": "x"}}}, "default")
-                await c.clock.settle()
-                assert controller_of(await c.client.of(Pod).get(name, "default")) is None
-                assert len(await active_of(c, "app=web")) == 3
-                await play_out(c)
+            name = first.metadata.name
+            await c.client.of(Pod).patch(name, {"metadata": {"labels": {"app": "x"}}}, "default")
+            await c.clock.settle()
+            assert controller_of(await c.client.of(Pod).get(name, "default")) is None
+            assert len(await active_of(c, "app=web")) == 3
+            await play_out(c)
 
-                await c.client.of(ReplicationController).patch("web", {"spec": {"replicas": 0}}, "default")
-                assert await active_of(c, "app=web") == []
-                assert names_of(await active_of(c)) == [name]
-                await play_out(c)
-                assert (await get(c)).status.replicas == 0
-            await second_run_writes_nothing(c, NAME)
-
-    asyncio.run(main())
+            await c.client.of(ReplicationController).patch("web", {"spec": {"replicas": 0}}, "default")
+            assert await active_of(c, "app=web") == []
+            assert names_of(await active_of(c)) == [name]
+            await play_out(c)
+            assert (await get(c)).status.replicas == 0
+        await second_run_writes_nothing(c, NAME)

@@ -209,20 +209,17 @@ def test_kubelets(cluster: LookedInto, mirror: int, base: str) -> None:
     assert _ask(cluster, f"{base}/nothing").status == 404
 
 
-def test_upgrades_go_through(cluster: LookedInto, mirror: int) -> None:
-    async def main() -> None:
-        context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
-        place = f"{cluster.url}/api/v1/nodes/plain/proxy/exec/default/mirror/main?command=cat&input=1&output=1"
-        async with (
-            aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
-            session.ws_connect(place, protocols=["v4.channel.k8s.io"], ssl=context) as socket,
-        ):
-            await socket.receive_bytes()
-            await socket.send_bytes(b"\0hello")
-            assert await socket.receive_bytes() == b"\1hello"
-        await _settled()
-
-    asyncio.run(main())
+async def test_upgrades_go_through(cluster: LookedInto, mirror: int) -> None:
+    context = ssl.create_default_context(cafile=str(cluster.directory / "pki" / "ca.crt"))
+    place = f"{cluster.url}/api/v1/nodes/plain/proxy/exec/default/mirror/main?command=cat&input=1&output=1"
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {TOKEN}"}) as session,
+        session.ws_connect(place, protocols=["v4.channel.k8s.io"], ssl=context) as socket,
+    ):
+        await socket.receive_bytes()
+        await socket.send_bytes(b"\0hello")
+        assert await socket.receive_bytes() == b"\1hello"
+    await _settled()
 
 
 async def _settled() -> None:

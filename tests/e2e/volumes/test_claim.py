@@ -17,19 +17,16 @@ from tests.e2e.volumes.storage_vendor import ZONE, Vendor
 from tests.kubelet.volumes.driver import NAME, DirectoryDriver
 
 
-def test_the_whole_way(tmp_path: Path) -> None:
+async def test_the_whole_way(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)
 
-    async def main() -> None:
-        async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
-            scene, driver = Scene(cluster), DirectoryDriver(tmp_path / "data", topology={ZONE: "z1"})
-            vendor = Vendor(client=cluster.client, driver=NAME, data=tmp_path / "data")
-            async with driver.serving(scene.root / "plugins_registry"), vendor.running():
-                await walk(scene, driver, tmp_path / "data")
-        assert kernel.mounts_below(scene.root) == []
-
-    asyncio.run(main())
+    async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
+        scene, driver = Scene(cluster), DirectoryDriver(tmp_path / "data", topology={ZONE: "z1"})
+        vendor = Vendor(client=cluster.client, driver=NAME, data=tmp_path / "data")
+        async with driver.serving(scene.root / "plugins_registry"), vendor.running():
+            await walk(scene, driver, tmp_path / "data")
+    assert kernel.mounts_below(scene.root) == []
 
 
 async def elsewhere(scene: Scene) -> None:

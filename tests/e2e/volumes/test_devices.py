@@ -101,17 +101,14 @@ async def by_claim(scene: Scene) -> None:
         await scene.gone(ResourceClaim, name, "default")
 
 
-def test_devices() -> None:
+async def test_devices() -> None:
     if reason := why_not():
         pytest.skip(reason)
 
-    async def main() -> None:
-        async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
-            scene = Scene(cluster)
-            await scene.when(Node, NODE, lambda node: any(one.status == "True" for one in node.status.conditions))
-            with described():
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(by_number(scene))
-                    group.create_task(by_claim(scene))
-
-    asyncio.run(main())
+    async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
+        scene = Scene(cluster)
+        await scene.when(Node, NODE, lambda node: any(one.status == "True" for one in node.status.conditions))
+        with described():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(by_number(scene))
+                group.create_task(by_claim(scene))

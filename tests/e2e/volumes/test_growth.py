@@ -20,19 +20,16 @@ from tests.kubelet.volumes.driver import NAME, GrowingDriver
 SIZE = "stat -f -c '%b %S' /data"
 
 
-def test_a_claim_gets_more(tmp_path: Path) -> None:
+async def test_a_claim_gets_more(tmp_path: Path) -> None:
     if reason := why_not():
         pytest.skip(reason)
 
-    async def main() -> None:
-        async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
-            scene, driver = Scene(cluster), GrowingDriver(tmp_path / "data", topology={ZONE: "z1"})
-            vendor = Vendor(client=cluster.client, driver=NAME, data=tmp_path / "data")
-            async with driver.serving(scene.root / "plugins_registry"), vendor.running():
-                await grow(scene, driver)
-        assert kernel.mounts_below(scene.root) == []
-
-    asyncio.run(main())
+    async with asyncio.timeout(150), Cluster(nodes=1, runtime="oci") as cluster:
+        scene, driver = Scene(cluster), GrowingDriver(tmp_path / "data", topology={ZONE: "z1"})
+        vendor = Vendor(client=cluster.client, driver=NAME, data=tmp_path / "data")
+        async with driver.serving(scene.root / "plugins_registry"), vendor.running():
+            await grow(scene, driver)
+    assert kernel.mounts_below(scene.root) == []
 
 
 async def grow(scene: Scene, driver: GrowingDriver) -> None:

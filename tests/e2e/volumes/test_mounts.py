@@ -94,16 +94,13 @@ async def told(node: RealNode, name: str, reason: str) -> str:
     raise AssertionError("the watch has ended")
 
 
-def test_mounts() -> None:
+async def test_mounts() -> None:
     if reason := why_not():
         pytest.skip(reason)
 
-    async def main() -> None:
-        async with asyncio.timeout(120), Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
-            home = cluster.kubeconfig.parent
-            async with asyncio.TaskGroup() as group:
-                for number, scenario in enumerate((both_ways, read_only_all_the_way, parts_of_images)):
-                    group.create_task(play(cluster, f"test-{number}", scenario))
-        assert kernel.mounts_below(home) == []
-
-    asyncio.run(main())
+    async with asyncio.timeout(120), Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
+        home = cluster.kubeconfig.parent
+        async with asyncio.TaskGroup() as group:
+            for number, scenario in enumerate((both_ways, read_only_all_the_way, parts_of_images)):
+                group.create_task(play(cluster, f"test-{number}", scenario))
+    assert kernel.mounts_below(home) == []

@@ -63,16 +63,13 @@ async def claim_is_missing(node: RealNode) -> None:
     assert (await told(node, "FailedMount")).startswith(text)
 
 
-def test_waiting() -> None:
+async def test_waiting() -> None:
     if reason := why_not():
         pytest.skip(reason)
 
-    async def main() -> None:
-        async with asyncio.timeout(120), Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
-            home = cluster.kubeconfig.parent
-            async with asyncio.TaskGroup() as group:
-                for number, scenario in enumerate((comes_later, never_comes, claim_is_missing)):
-                    group.create_task(play(cluster, f"test-{number}", scenario))
-        assert kernel.mounts_below(home) == []
-
-    asyncio.run(main())
+    async with asyncio.timeout(120), Cluster(nodes=1, runtime="oci", components=COMPONENTS) as cluster:
+        home = cluster.kubeconfig.parent
+        async with asyncio.TaskGroup() as group:
+            for number, scenario in enumerate((comes_later, never_comes, claim_is_missing)):
+                group.create_task(play(cluster, f"test-{number}", scenario))
+    assert kernel.mounts_below(home) == []

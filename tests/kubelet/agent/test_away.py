@@ -46,60 +46,54 @@ def pod(name: str) -> Pod:
     return json.from_value(value, Pod)
 
 
-def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: Path) -> None:
-    async def main() -> None:
-        line, port = Line(), free_port()
-        ports = PortsConfig(tls=tls_of(None, None, name=NAME), address="127.0.0.1", port=0, read_only_port=port)
-        async with (
-            real_node(tmp_path, line, static_folder=directory_with(tmp_path, "own")) as kubelet,
-            asyncio.TaskGroup() as group,
-        ):
-            serving = group.create_task(serve_kubelet(kubelet, ports))
-            await until(lambda: phase(kubelet, OWN) == "Running")
-            assert not kubelet.ready.is_set()
-            async with asyncio.timeout(60):
-                await listens(port)
-            assert await pods_told(port) == [OWN]
-            async with Cluster(components=("apiserver", "controllers")) as cluster:
-                line.open(cluster.assembly.transport)
-                async with asyncio.timeout(60):
-                    await kubelet.ready.wait()
-                node = await cluster.client.of(Node).get(NAME)
-                assert node.status.nodeInfo.containerRuntimeVersion.startswith("process://")
-                await until(lambda: kubelet.records[next(iter(kubelet.records))].mirror is not None)
-                mirror = await cluster.client.of(Pod).get(OWN, "default")
-                assert mirror.metadata.ownerReferences[0].uid == node.metadata.uid
-                await line.cut()
-                serving.cancel()
-
-    asyncio.run(main())
-
-
-def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) -> None:
-    async def main() -> None:
-        line = Line()
+async def test_a_node_runs_its_own_pods_before_there_is_an_api_server(tmp_path: Path) -> None:
+    line, port = Line(), free_port()
+    ports = PortsConfig(tls=tls_of(None, None, name=NAME), address="127.0.0.1", port=0, read_only_port=port)
+    async with (
+        real_node(tmp_path, line, static_folder=directory_with(tmp_path, "own")) as kubelet,
+        asyncio.TaskGroup() as group,
+    ):
+        serving = group.create_task(serve_kubelet(kubelet, ports))
+        await until(lambda: phase(kubelet, OWN) == "Running")
+        assert not kubelet.ready.is_set()
+        async with asyncio.timeout(60):
+            await listens(port)
+        assert await pods_told(port) == [OWN]
         async with Cluster(components=("apiserver", "controllers")) as cluster:
             line.open(cluster.assembly.transport)
-            async with real_node(tmp_path, line, static_folder=tmp_path / "manifests") as kubelet:
+            async with asyncio.timeout(60):
                 await kubelet.ready.wait()
-                for name in ("stays", "goes"):
-                    await cluster.client.of(Pod).create(pod(name))
-                await until(lambda: {phase(kubelet, "stays"), phase(kubelet, "goes")} == {"Running"})
-                before = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
-                await line.cut()
-                await cluster.client.of(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
-                directory_with(tmp_path, "own")
-                await until(lambda: phase(kubelet, OWN) == "Running")
-                line.open(cluster.assembly.transport)
-                await until(lambda: kubelet.find("default", "goes") is None)
-                await until(lambda: len(kubelet.runtime.known_pods()) == 2)
-                await cluster.client.of(Pod).create(pod("comes"))
-                await until(lambda: phase(kubelet, "comes") == "Running")
-                after = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
-                assert [each.id for each in after] == [each.id for each in before]
-                await line.cut()
+            node = await cluster.client.of(Node).get(NAME)
+            assert node.status.nodeInfo.containerRuntimeVersion.startswith("process://")
+            await until(lambda: kubelet.records[next(iter(kubelet.records))].mirror is not None)
+            mirror = await cluster.client.of(Pod).get(OWN, "default")
+            assert mirror.metadata.ownerReferences[0].uid == node.metadata.uid
+            await line.cut()
+            serving.cancel()
 
-    asyncio.run(main())
+
+async def test_what_runs_goes_on_while_the_api_server_is_away(tmp_path: Path) -> None:
+    line = Line()
+    async with Cluster(components=("apiserver", "controllers")) as cluster:
+        line.open(cluster.assembly.transport)
+        async with real_node(tmp_path, line, static_folder=tmp_path / "manifests") as kubelet:
+            await kubelet.ready.wait()
+            for name in ("stays", "goes"):
+                await cluster.client.of(Pod).create(pod(name))
+            await until(lambda: {phase(kubelet, "stays"), phase(kubelet, "goes")} == {"Running"})
+            before = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
+            await line.cut()
+            await cluster.client.of(Pod).delete("goes", "default", options=Delete(grace_period_s=0))
+            directory_with(tmp_path, "own")
+            await until(lambda: phase(kubelet, OWN) == "Running")
+            line.open(cluster.assembly.transport)
+            await until(lambda: kubelet.find("default", "goes") is None)
+            await until(lambda: len(kubelet.runtime.known_pods()) == 2)
+            await cluster.client.of(Pod).create(pod("comes"))
+            await until(lambda: phase(kubelet, "comes") == "Running")
+            after = kubelet.runtime.pod_report(kubelet.records[uid_of(kubelet.pods(), "stays")].pod).containers
+            assert [each.id for each in after] == [each.id for each in before]
+            await line.cut()
 
 
 def uid_of(pods: list[Pod], name: str) -> str:

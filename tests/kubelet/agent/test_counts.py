@@ -1,6 +1,5 @@
 """How often containers began, and how they ended, is known over the kubelet's own restarts."""
 
-import asyncio
 from pathlib import Path
 
 from sampan.api.codec import json
@@ -32,28 +31,23 @@ def told(found: ContainerStatus) -> tuple[bool, int, int | None]:
     return found.state.running is not None, found.restartCount, ended.exitCode if ended is not None else None
 
 
-def test_over_restarts_of_the_kubelet(tmp_path: Path) -> None:
+async def test_over_restarts_of_the_kubelet(tmp_path: Path) -> None:
     (tmp_path / "count").write_text("0")
     value = json.read_any(manifest("p", "sh", "-c", SCRIPT.format(tmp_path)).encode())
     value["metadata"]["namespace"], value["spec"]["nodeName"] = "default", NAME
 
-    async def main() -> None:
-        line = Line()
-        async with Cluster(components=("apiserver", "controllers")) as cluster:
-            line.open(cluster.assembly.transport)
-            await cluster.client.of(Pod).create(json.from_value(value, Pod))
-            async with real_node(
-                tmp_path, line, ends_pods=False, kubelet=KubeletConfig(longest_pause_s=1.0)
-            ) as kubelet:
-                await until(lambda: told(status(kubelet)) == (True, 2, 2))
-                id = status(kubelet).containerID
-                await until(lambda: (tmp_path / "count").read_text().strip() == "3")
-            async with real_node(tmp_path, line, ends_pods=False) as kubelet:
-                await until(lambda: status(kubelet).containerID == id)
-                assert told(status(kubelet)) == (True, 2, 2)
-            (tmp_path / "go").touch()
-            async with real_node(tmp_path, line) as kubelet:
-                await until(lambda: told(status(kubelet)) == (True, 3, 3))
-                await line.cut()
-
-    asyncio.run(main())
+    line = Line()
+    async with Cluster(components=("apiserver", "controllers")) as cluster:
+        line.open(cluster.assembly.transport)
+        await cluster.client.of(Pod).create(json.from_value(value, Pod))
+        async with real_node(tmp_path, line, ends_pods=False, kubelet=KubeletConfig(longest_pause_s=1.0)) as kubelet:
+            await until(lambda: told(status(kubelet)) == (True, 2, 2))
+            id = status(kubelet).containerID
+            await until(lambda: (tmp_path / "count").read_text().strip() == "3")
+        async with real_node(tmp_path, line, ends_pods=False) as kubelet:
+            await until(lambda: status(kubelet).containerID == id)
+            assert told(status(kubelet)) == (True, 2, 2)
+        (tmp_path / "go").touch()
+        async with real_node(tmp_path, line) as kubelet:
+            await until(lambda: told(status(kubelet)) == (True, 3, 3))
+            await line.cut()

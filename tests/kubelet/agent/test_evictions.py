@@ -140,27 +140,24 @@ async def dead_containers_go(client: Client, kubelet: Kubelet) -> None:
     assert done.metadata.uid not in kubelet.runtime.known_pods()
 
 
-def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(folder: Path) -> None:
+async def test_pods_that_keep_too_much_go_and_the_disk_is_cleared(folder: Path) -> None:
     """The images have no disk of their own as far as the kubelet knows: what is dead is cleared first."""
 
-    async def main() -> None:
-        line = Line()
-        async with Cluster(components=("apiserver", "controllers")) as cluster:
-            line.open(cluster.assembly.transport)
-            async with real_node(
-                folder,
-                line,
-                runtime="oci",
-                eviction_hard={"nodefs.available": "24Mi"},
-                eviction_period_s=0.2,
-                pressure_transition_s=1.0,
-            ) as kubelet:
-                await kubelet.ready.wait()
-                for scene in (limits, full_disk, dead_containers_go):
-                    await scene(cluster.client, kubelet)
-                await line.cut()
-
-    asyncio.run(main())
+    line = Line()
+    async with Cluster(components=("apiserver", "controllers")) as cluster:
+        line.open(cluster.assembly.transport)
+        async with real_node(
+            folder,
+            line,
+            runtime="oci",
+            eviction_hard={"nodefs.available": "24Mi"},
+            eviction_period_s=0.2,
+            pressure_transition_s=1.0,
+        ) as kubelet:
+            await kubelet.ready.wait()
+            for scene in (limits, full_disk, dead_containers_go):
+                await scene(cluster.client, kubelet)
+            await line.cut()
 
 
 def test_images_that_nobody_uses_go_when_their_disk_fills_up(folder: Path) -> None:

@@ -40,31 +40,28 @@ class HeardLine(Line):
             yield events
 
 
-def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_between_statuses(tmp_path: Path) -> None:
-    async def main() -> None:
-        line = HeardLine()
-        async with Cluster(components=("apiserver", "controllers")) as cluster:
-            line.open(cluster.assembly.transport)
-            times = KubeletConfig(renew_s=0.1, status_s=3600)
-            async with real_node(tmp_path, line, kubelet=times) as kubelet:
-                await kubelet.ready.wait()
-                followed = {each for each in line.watched if each[0] in ("/api/v1/nodes", "/api/v1/pods")}
-                assert followed == {
-                    ("/api/v1/nodes", f"metadata.name={NAME}"),
-                    ("/api/v1/pods", f"spec.nodeName={NAME}"),
-                }
-                before = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
-                line.written.clear()
-                await until(lambda: len([each for each in line.written if each.startswith("PUT")]) >= 3)
-                after = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
-                assert after.spec.renewTime != before.spec.renewTime
-                assert not [each for each in line.written if each.endswith(f"/nodes/{NAME}/status")]
-                await line.cut()
-
-    asyncio.run(main())
+async def test_a_node_follows_only_itself_and_its_pods_and_renews_its_lease_between_statuses(tmp_path: Path) -> None:
+    line = HeardLine()
+    async with Cluster(components=("apiserver", "controllers")) as cluster:
+        line.open(cluster.assembly.transport)
+        times = KubeletConfig(renew_s=0.1, status_s=3600)
+        async with real_node(tmp_path, line, kubelet=times) as kubelet:
+            await kubelet.ready.wait()
+            followed = {each for each in line.watched if each[0] in ("/api/v1/nodes", "/api/v1/pods")}
+            assert followed == {
+                ("/api/v1/nodes", f"metadata.name={NAME}"),
+                ("/api/v1/pods", f"spec.nodeName={NAME}"),
+            }
+            before = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
+            line.written.clear()
+            await until(lambda: len([each for each in line.written if each.startswith("PUT")]) >= 3)
+            after = await cluster.client.of(Lease).get(NAME, "kube-node-lease")
+            assert after.spec.renewTime != before.spec.renewTime
+            assert not [each for each in line.written if each.endswith(f"/nodes/{NAME}/status")]
+            await line.cut()
 
 
-def test_a_runtime_that_cannot_be_asked_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_runtime_that_cannot_be_asked_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken() -> RuntimeStatus:
         raise ZeroDivisionError("oh")
 
@@ -76,16 +73,13 @@ def test_a_runtime_that_cannot_be_asked_is_told_of(tmp_path: Path, monkeypatch: 
                     return
                 await asyncio.sleep(0.05)
 
-    async def main() -> None:
-        line = Line()
-        async with Cluster(components=("apiserver",)) as cluster:
-            line.open(cluster.assembly.transport)
-            async with real_node(tmp_path, line, kubelet=KubeletConfig(status_s=0.1)) as kubelet:
-                await kubelet.ready.wait()
-                with monkeypatch.context() as patch:
-                    patch.setattr(kubelet.runtime, "status", broken)
-                    await ready(cluster, ("False", "container runtime is down: oh"))
-                await ready(cluster, ("True", "kubelet is posting ready status"))
-                await line.cut()
-
-    asyncio.run(main())
+    line = Line()
+    async with Cluster(components=("apiserver",)) as cluster:
+        line.open(cluster.assembly.transport)
+        async with real_node(tmp_path, line, kubelet=KubeletConfig(status_s=0.1)) as kubelet:
+            await kubelet.ready.wait()
+            with monkeypatch.context() as patch:
+                patch.setattr(kubelet.runtime, "status", broken)
+                await ready(cluster, ("False", "container runtime is down: oh"))
+            await ready(cluster, ("True", "kubelet is posting ready status"))
+            await line.cut()

@@ -1,6 +1,5 @@
 """Who is evicted, and who is not taken."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -117,63 +116,51 @@ class Scene:
         )
 
 
-def test_one_pod_goes_at_a_time_and_the_condition_lasts() -> None:
-    async def main() -> None:
-        scene = Scene(eviction_hard=MEMORY)
-        assert await scene.eviction.look() == []
-        assert scene.eviction.conditions() == {}
-        scene.available = 10 * MIB
+async def test_one_pod_goes_at_a_time_and_the_condition_lasts() -> None:
+    scene = Scene(eviction_hard=MEMORY)
+    assert await scene.eviction.look() == []
+    assert scene.eviction.conditions() == {}
+    scene.available = 10 * MIB
+    await scene.eviction.look()
+    assert scene.evicted == [("b", 1.0)]
+    assert scene.eviction.conditions()[MEMORY_PRESSURE][1] == "KubeletHasInsufficientMemory"
+    scene.available = 1000 * MIB
+    await scene.eviction.look()
+    assert scene.evicted == [("b", 1.0)]
+    assert scene.eviction.types == [MEMORY_PRESSURE]
+    await scene.clock.advance(301)
+    assert scene.eviction.types == []
+
+
+async def test_a_soft_threshold_has_its_grace() -> None:
+    grace = {"memory.available": 30.0}
+    scene = Scene(eviction_hard={}, eviction_soft=MEMORY, eviction_soft_grace_s=grace, eviction_max_pod_grace_s=5)
+    scene.available = 10 * MIB
+    await scene.eviction.look()
+    assert scene.evicted == []
+    assert scene.eviction.types == [MEMORY_PRESSURE]
+    await scene.clock.advance(31)
+    await scene.eviction.look()
+    assert scene.evicted == [("b", 5.0)]
+
+
+async def test_a_shortage_lasts_until_enough_is_there_again() -> None:
+    scene = Scene(eviction_hard=MEMORY, eviction_minimum_reclaim={"memory.available": "50Mi"})
+    for available, evicted in ((10, 1), (120, 2), (160, 2), (120, 2)):
+        scene.available = available * MIB
         await scene.eviction.look()
-        assert scene.evicted == [("b", 1.0)]
-        assert scene.eviction.conditions()[MEMORY_PRESSURE][1] == "KubeletHasInsufficientMemory"
-        scene.available = 1000 * MIB
-        await scene.eviction.look()
-        assert scene.evicted == [("b", 1.0)]
-        assert scene.eviction.types == [MEMORY_PRESSURE]
-        await scene.clock.advance(301)
-        assert scene.eviction.types == []
-
-    asyncio.run(main())
+        assert len(scene.evicted) == evicted, available
 
 
-def test_a_soft_threshold_has_its_grace() -> None:
-    async def main() -> None:
-        grace = {"memory.available": 30.0}
-        scene = Scene(eviction_hard={}, eviction_soft=MEMORY, eviction_soft_grace_s=grace, eviction_max_pod_grace_s=5)
-        scene.available = 10 * MIB
-        await scene.eviction.look()
-        assert scene.evicted == []
-        assert scene.eviction.types == [MEMORY_PRESSURE]
-        await scene.clock.advance(31)
-        await scene.eviction.look()
-        assert scene.evicted == [("b", 5.0)]
-
-    asyncio.run(main())
-
-
-def test_a_shortage_lasts_until_enough_is_there_again() -> None:
-    async def main() -> None:
-        scene = Scene(eviction_hard=MEMORY, eviction_minimum_reclaim={"memory.available": "50Mi"})
-        for available, evicted in ((10, 1), (120, 2), (160, 2), (120, 2)):
-            scene.available = available * MIB
-            await scene.eviction.look()
-            assert len(scene.evicted) == evicted, available
-
-    asyncio.run(main())
-
-
-def test_nobody_ends_for_a_disk_that_can_be_cleared() -> None:
-    async def main() -> None:
-        scene = Scene(eviction_hard={"nodefs.available": "100Mi"})
-        scene.available, scene.room = 10 * MIB, 50 * MIB
-        await scene.eviction.look()
-        assert len(scene.evicted) == 1
-        scene.available, scene.room = 10 * MIB, 500 * MIB
-        await scene.eviction.look()
-        assert len(scene.evicted) == 1
-        assert scene.eviction.types == [DISK_PRESSURE]
-
-    asyncio.run(main())
+async def test_nobody_ends_for_a_disk_that_can_be_cleared() -> None:
+    scene = Scene(eviction_hard={"nodefs.available": "100Mi"})
+    scene.available, scene.room = 10 * MIB, 50 * MIB
+    await scene.eviction.look()
+    assert len(scene.evicted) == 1
+    scene.available, scene.room = 10 * MIB, 500 * MIB
+    await scene.eviction.look()
+    assert len(scene.evicted) == 1
+    assert scene.eviction.types == [DISK_PRESSURE]
 
 
 def test_the_machine_can_be_looked_at(tmp_path: Any) -> None:

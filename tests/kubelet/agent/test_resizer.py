@@ -1,6 +1,5 @@
 """In-place resizes, carried out."""
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -49,27 +48,24 @@ class Events:
     ("cpu", "reasons", "condition"),
     [("2", ["ResizeStarted", "ResizeCompleted"], None), ("9", ["ResizeInfeasible"], "PodResizePending")],
 )
-def test_a_pod_as_a_whole(cpu: str, reasons: list[str], condition: str | None) -> None:
-    async def main() -> None:
-        groups, events = Groups(), Events()
-        nobody: Any = None
-        kubelet = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, node=NODE)
-        record = PodRecord(kubelet=kubelet, pod=pod("1"))
-        record.count(admission.amounts_of(record.pod))
-        running = ContainerReport("c", "id", contract.RUNNING, 0, "i", "i")
-        report = PodReport(is_sandbox_ready=True, sandboxes=1, containers=[running])
-        parts: Any = {"groups": groups, "events": events}
-        resizer = Resizer(runtime=nobody, node_memory=1 << 30, **parts)
-        await resizer.sync(record, report)
-        assert (groups.ensured, events.reasons) == ([], [])
-        record.pod = msgspec.structs.replace(record.pod, spec=pod(cpu).spec)
-        await resizer.sync(record, report)
-        assert events.reasons == reasons
-        assert (record.resize[0] if record.resize is not None else None) == condition
-        has = (record.actuated or {})[WHOLE_POD].requests["cpu"]
-        assert (has, len(groups.ensured)) == ((cpu, 1) if condition is None else ("1", 0))
-
-    asyncio.run(main())
+async def test_a_pod_as_a_whole(cpu: str, reasons: list[str], condition: str | None) -> None:
+    groups, events = Groups(), Events()
+    nobody: Any = None
+    kubelet = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, node=NODE)
+    record = PodRecord(kubelet=kubelet, pod=pod("1"))
+    record.count(admission.amounts_of(record.pod))
+    running = ContainerReport("c", "id", contract.RUNNING, 0, "i", "i")
+    report = PodReport(is_sandbox_ready=True, sandboxes=1, containers=[running])
+    parts: Any = {"groups": groups, "events": events}
+    resizer = Resizer(runtime=nobody, node_memory=1 << 30, **parts)
+    await resizer.sync(record, report)
+    assert (groups.ensured, events.reasons) == ([], [])
+    record.pod = msgspec.structs.replace(record.pod, spec=pod(cpu).spec)
+    await resizer.sync(record, report)
+    assert events.reasons == reasons
+    assert (record.resize[0] if record.resize is not None else None) == condition
+    has = (record.actuated or {})[WHOLE_POD].requests["cpu"]
+    assert (has, len(groups.ensured)) == ((cpu, 1) if condition is None else ("1", 0))
 
 
 class Runtime:
@@ -80,7 +76,7 @@ class Runtime:
         self.updated.append((name, resources.memory_bytes))
 
 
-def test_an_init_container_that_runs() -> None:
+async def test_an_init_container_that_runs() -> None:
     """One that has ended, or has its turn later, has nothing to be given."""
 
     def made(memory: str) -> Pod:
@@ -89,24 +85,21 @@ def test_an_init_container_that_runs() -> None:
         spec = {"initContainers": inits, "containers": [{"name": "c", "image": "i"}]}
         return json.from_value({"metadata": {"name": "p", "uid": "u"}, "spec": spec}, Pod)
 
-    async def main() -> None:
-        nobody: Any = None
-        kubelet = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, node=NODE)
-        record = PodRecord(kubelet=kubelet, pod=made("1Mi"))
-        record.count(admission.amounts_of(record.pod))
-        ended = ContainerReport("past", "id", contract.EXITED, 0, "i", "i")
-        report = PodReport(
-            is_sandbox_ready=True,
-            sandboxes=1,
-            containers=[ended, replace(ended, name="present", state=contract.RUNNING)],
-        )
-        events, runtime = Events(), Runtime()
-        parts: Any = {"groups": Groups(), "events": events, "runtime": runtime}
-        resizer = Resizer(node_memory=1 << 30, **parts)
-        await resizer.sync(record, report)
-        record.pod = made("2Mi")
-        await resizer.sync(record, report)
-        assert runtime.updated == [("present", 2 << 20)]
-        assert events.reasons == ["ResizeStarted", "ResizeCompleted"]
-
-    asyncio.run(main())
+    nobody: Any = None
+    kubelet = NodeRecord(name="n", client=nobody, runtime=nobody, machine=nobody, node=NODE)
+    record = PodRecord(kubelet=kubelet, pod=made("1Mi"))
+    record.count(admission.amounts_of(record.pod))
+    ended = ContainerReport("past", "id", contract.EXITED, 0, "i", "i")
+    report = PodReport(
+        is_sandbox_ready=True,
+        sandboxes=1,
+        containers=[ended, replace(ended, name="present", state=contract.RUNNING)],
+    )
+    events, runtime = Events(), Runtime()
+    parts: Any = {"groups": Groups(), "events": events, "runtime": runtime}
+    resizer = Resizer(node_memory=1 << 30, **parts)
+    await resizer.sync(record, report)
+    record.pod = made("2Mi")
+    await resizer.sync(record, report)
+    assert runtime.updated == [("present", 2 << 20)]
+    assert events.reasons == ["ResizeStarted", "ResizeCompleted"]

@@ -1,6 +1,5 @@
 """An image from a registry that asks who one is, on a real node: what one pod has pulled is not every pod's."""
 
-import asyncio
 import base64
 import os
 import shutil
@@ -65,17 +64,14 @@ async def scenario(client: Client, kubelet: Kubelet, registry: FakeRegistry, add
     await until(lambda: waits(kubelet, "never") == "ErrImageNeverPull")
 
 
-def test_what_one_pod_has_pulled_is_not_every_pods(tmp_path: Path) -> None:
+async def test_what_one_pod_has_pulled_is_not_every_pods(tmp_path: Path) -> None:
     registry = FakeRegistry(auth="basic")
     registry.add("team/app", "1", busybox_image())
 
-    async def main() -> None:
-        line = Line()
-        async with Cluster(components=("apiserver", "controllers")) as cluster, serving(registry) as address:
-            line.open(cluster.assembly.transport)
-            async with real_node(tmp_path, line, runtime="oci") as kubelet:
-                await kubelet.ready.wait()
-                await scenario(cluster.client, kubelet, registry, address)
-                await line.cut()
-
-    asyncio.run(main())
+    line = Line()
+    async with Cluster(components=("apiserver", "controllers")) as cluster, serving(registry) as address:
+        line.open(cluster.assembly.transport)
+        async with real_node(tmp_path, line, runtime="oci") as kubelet:
+            await kubelet.ready.wait()
+            await scenario(cluster.client, kubelet, registry, address)
+            await line.cut()

@@ -99,35 +99,27 @@ async def told(client: Client) -> None:
 
 
 @pytest.mark.skipif(shutil.which("dbus-daemon") is None, reason="needs dbus-daemon")
-def test_pods_end_before_the_machine(tmp_path: Path) -> None:
-    async def main() -> None:
-        line = Line()
-        async with Cluster(components=("apiserver", "controllers")) as cluster, system(tmp_path) as (address, machine):
-            line.open(cluster.assembly.transport)
-            async with real_node(
-                tmp_path,
-                line,
-                system_bus=address,
-                logind_folder=machine.folder,
-                shutdown_grace_s=40.0,
-                shutdown_grace_critical_s=20.0,
-            ) as kubelet:
-                await kubelet.ready.wait()
-                await scenario(cluster.client, kubelet, machine)
-                await line.cut()
-
-    asyncio.run(main())
-
-
-def test_without_a_bus_the_node_runs_all_the_same(tmp_path: Path) -> None:
-    async def main() -> None:
-        line, nowhere = Line(), f"unix:path={tmp_path / 'nowhere'}"
-        manifests = tmp_path / "manifests"
-        manifests.mkdir()
-        (manifests / "own.json").write_text(manifest("own"))
+async def test_pods_end_before_the_machine(tmp_path: Path) -> None:
+    line = Line()
+    async with Cluster(components=("apiserver", "controllers")) as cluster, system(tmp_path) as (address, machine):
+        line.open(cluster.assembly.transport)
         async with real_node(
-            tmp_path, line, static_folder=manifests, system_bus=nowhere, shutdown_grace_s=4.0
+            tmp_path,
+            line,
+            system_bus=address,
+            logind_folder=machine.folder,
+            shutdown_grace_s=40.0,
+            shutdown_grace_critical_s=20.0,
         ) as kubelet:
-            await until(lambda: phase(kubelet, f"own-{NAME}") == "Running")
+            await kubelet.ready.wait()
+            await scenario(cluster.client, kubelet, machine)
+            await line.cut()
 
-    asyncio.run(main())
+
+async def test_without_a_bus_the_node_runs_all_the_same(tmp_path: Path) -> None:
+    line, nowhere = Line(), f"unix:path={tmp_path / 'nowhere'}"
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    (manifests / "own.json").write_text(manifest("own"))
+    async with real_node(tmp_path, line, static_folder=manifests, system_bus=nowhere, shutdown_grace_s=4.0) as kubelet:
+        await until(lambda: phase(kubelet, f"own-{NAME}") == "Running")

@@ -93,15 +93,12 @@ def test_files_that_are_anything_but_pods(tmp_path: Path, caplog: pytest.LogCapt
     assert f"{tmp_path / 'large.yaml'}: more than 10485760 bytes" in caplog.text
 
 
-def test_a_single_file(tmp_path: Path) -> None:
-    async def main() -> None:
-        place = tmp_path / "pods.yaml"
-        async with sources(static_folder=place) as (_, told, clock):
-            assert told.pods == {"file": []}
-            place.write_text(POD.format("a") + "---\n" + POD.format("b"))
-            assert await told.after(clock, 1, 2) == {"file": ["a", "b"]}
-
-    asyncio.run(main())
+async def test_a_single_file(tmp_path: Path) -> None:
+    place = tmp_path / "pods.yaml"
+    async with sources(static_folder=place) as (_, told, clock):
+        assert told.pods == {"file": []}
+        place.write_text(POD.format("a") + "---\n" + POD.format("b"))
+        assert await told.after(clock, 1, 2) == {"file": ["a", "b"]}
 
 
 class Site:
@@ -164,11 +161,8 @@ def test_a_url(caplog: pytest.LogCaptureFixture) -> None:
         asyncio.run(main())
 
 
-def test_a_url_that_wants_another_header() -> None:
-    async def main() -> None:
-        site = Site()
-        async with site.served() as url, sources(static_url=url) as (found, told, clock):
-            await site.asked_again(clock)
-            assert (told.pods, found.are_known) == ({}, False)
-
-    asyncio.run(main())
+async def test_a_url_that_wants_another_header() -> None:
+    site = Site()
+    async with site.served() as url, sources(static_url=url) as (found, told, clock):
+        await site.asked_again(clock)
+        assert (told.pods, found.are_known) == ({}, False)

@@ -105,46 +105,40 @@ async def own_pod(kubelet: Kubelet) -> None:
     assert shown <= {"made", "there"}  # whoever comes first: this step, or the one who keeps mirrors
 
 
-def test_steps_in_order(tmp_path: Path) -> None:
-    async def main() -> None:
-        line, manifests = Line(), tmp_path / "manifests"
-        manifests.mkdir()
-        async with Cluster(components=("apiserver", "controllers")) as cluster:
-            line.open(cluster.assembly.transport)
-            async with real_node(tmp_path, line, static_folder=manifests) as kubelet:
-                await kubelet.ready.wait()
-                await scenario(cluster, kubelet)
-                await failures(cluster, kubelet)
-                (manifests / "own.json").write_text(manifest("own"))
-                await own_pod(kubelet)
-                await line.cut()
-
-    asyncio.run(main())
+async def test_steps_in_order(tmp_path: Path) -> None:
+    line, manifests = Line(), tmp_path / "manifests"
+    manifests.mkdir()
+    async with Cluster(components=("apiserver", "controllers")) as cluster:
+        line.open(cluster.assembly.transport)
+        async with real_node(tmp_path, line, static_folder=manifests) as kubelet:
+            await kubelet.ready.wait()
+            await scenario(cluster, kubelet)
+            await failures(cluster, kubelet)
+            (manifests / "own.json").write_text(manifest("own"))
+            await own_pod(kubelet)
+            await line.cut()
 
 
-def test_what_may_not_go_on_under_another_kubelet_ends(tmp_path: Path) -> None:
+async def test_what_may_not_go_on_under_another_kubelet_ends(tmp_path: Path) -> None:
     """The pod says that it ran before: this kubelet was told otherwise than the one that began it."""
 
-    async def main() -> None:
-        line = Line()
-        async with Cluster(components=("apiserver", "controllers")) as cluster:
-            line.open(cluster.assembly.transport)
-            client = cluster.client
-            made = await client.of(Pod).create(pod("web"))
-            running = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
-            running["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-            status = {"status": {"phase": "Running", "containerStatuses": [running]}}
-            await client.of(Pod).patch("web", status, "default", subresource="status")
-            async with real_node(tmp_path, line, host_network_sources=["file"]) as kubelet:
-                await kubelet.ready.wait()
-                await until(lambda: phase(kubelet, "web") == "Failed")
-                found = kubelet.find("default", "web")
-                assert found is not None
-                assert found.status.reason == "Blocked"
-                assert found.status.message == (
-                    f'pod with UID "{made.metadata.uid}" specified host networking, but is disallowed'
-                )
-                assert "run sandbox" not in actions(kubelet, "web")
-                await line.cut()
-
-    asyncio.run(main())
+    line = Line()
+    async with Cluster(components=("apiserver", "controllers")) as cluster:
+        line.open(cluster.assembly.transport)
+        client = cluster.client
+        made = await client.of(Pod).create(pod("web"))
+        running = {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": 0}
+        running["state"] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+        status = {"status": {"phase": "Running", "containerStatuses": [running]}}
+        await client.of(Pod).patch("web", status, "default", subresource="status")
+        async with real_node(tmp_path, line, host_network_sources=["file"]) as kubelet:
+            await kubelet.ready.wait()
+            await until(lambda: phase(kubelet, "web") == "Failed")
+            found = kubelet.find("default", "web")
+            assert found is not None
+            assert found.status.reason == "Blocked"
+            assert found.status.message == (
+                f'pod with UID "{made.metadata.uid}" specified host networking, but is disallowed'
+            )
+            assert "run sandbox" not in actions(kubelet, "web")
+            await line.cut()

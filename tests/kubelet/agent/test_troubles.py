@@ -32,28 +32,25 @@ class Engine:
         self.left = [each for each in self.left if each.id != name]
 
 
-def test_an_image_that_cannot_be_removed_keeps_no_other() -> None:
-    async def main() -> None:
-        engine: Any = Engine()
-        clock, told, kept = VirtualClock(), list[str](), list[set[str]]()
-        collector = ImageCollector(
-            config=CONFIG,
-            runtime=engine,
-            clock=clock,
-            in_use=set,
-            tell=lambda reason, message: told.append(reason),
-            forget=lambda present, before: kept.append(set(present)),
-            disk=lambda folder: (1, 100),
-        )
-        await collector.remove_unused()
-        assert [each.id for each in engine.left] == ["stuck"]
-        assert kept == [{"stuck"}]
-        await clock.advance(3600)
-        with pytest.raises(RuntimeFailure):
-            await collector.look()
-        assert told == ["FreeDiskSpaceFailed"]
-
-    asyncio.run(main())
+async def test_an_image_that_cannot_be_removed_keeps_no_other() -> None:
+    engine: Any = Engine()
+    clock, told, kept = VirtualClock(), list[str](), list[set[str]]()
+    collector = ImageCollector(
+        config=CONFIG,
+        runtime=engine,
+        clock=clock,
+        in_use=set,
+        tell=lambda reason, message: told.append(reason),
+        forget=lambda present, before: kept.append(set(present)),
+        disk=lambda folder: (1, 100),
+    )
+    await collector.remove_unused()
+    assert [each.id for each in engine.left] == ["stuck"]
+    assert kept == [{"stuck"}]
+    await clock.advance(3600)
+    with pytest.raises(RuntimeFailure):
+        await collector.look()
+    assert told == ["FreeDiskSpaceFailed"]
 
 
 def test_it_is_looked_again_whatever_happened(caplog: pytest.LogCaptureFixture) -> None:

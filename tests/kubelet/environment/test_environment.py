@@ -48,80 +48,69 @@ def value(**container: Any) -> Pod:
     return json.from_value({"metadata": {"name": "p", "namespace": "default"}, "spec": spec}, Pod)
 
 
-def test_from_pod_to_config(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
-            client = cluster.client
-            secret = {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"password": "open"}}
-            await client.of(Secret).create(json.from_value(secret, Secret))
-            env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
-            pod = await client.of(Pod).create(
-                value(env=env, command=["run", "$(PASSWORD)"], args=["$$(x)"], tty=True, stdin=True)
-            )
-            changes: list[ObjectKey] = []
-            objects = PodObjects(informers=informers, on_change=changes.append)
-            objects.follow(pod)
-            config = EnvironmentConfig(
-                root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"]
-            )
-            environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
-            container = (pod.spec.containers or [])[0]
-            made = await environment.container(pod, container, 2, image=IMAGE, pod_ips=["10.1.0.2"])
-            assert made.command == ["run", "open"]
-            assert made.args == ["$(x)"]
-            assert dict(made.env)["KUBERNETES_SERVICE_PORT"] == "443"
-            assert made.log_path == tmp_path / f"logs/default_p_{pod.metadata.uid}/c/2.log"
-            assert (made.has_tty, made.has_stdin, made.attempt) == (True, True, 2)
-            hosts = next(mount for mount in made.mounts if mount.target == "/etc/hosts")
-            assert "10.1.0.2\tp\n" in hosts.source.read_text()
-            assert "1.2.3.4\tfriend\n" in hosts.source.read_text()
-            os.truncate(hosts.source, 1 << 40)  # as a container can, which would be read whole
-            await environment.container(pod, container, 3, image=IMAGE, pod_ips=["10.1.0.2"])
-            assert hosts.source.stat().st_size < 1000
-            sandbox = await environment.sandbox(pod, 0)
-            assert (sandbox.hostname, sandbox.labels["io.kubernetes.pod.uid"]) == ("p", pod.metadata.uid)
-            seen = await objects.secret("default", "s")
-            assert seen is not None
-            assert changes
-            objects.forget(pod.metadata.uid)
-            assert objects.users(ObjectKey(Secret, "default", "s")) == set()
-
-    asyncio.run(main())
+async def test_from_pod_to_config(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        client = cluster.client
+        secret = {"metadata": {"name": "s", "namespace": "default"}, "stringData": {"password": "open"}}
+        await client.of(Secret).create(json.from_value(secret, Secret))
+        env = [{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "s", "key": "password"}}}]
+        pod = await client.of(Pod).create(
+            value(env=env, command=["run", "$(PASSWORD)"], args=["$$(x)"], tty=True, stdin=True)
+        )
+        changes: list[ObjectKey] = []
+        objects = PodObjects(informers=informers, on_change=changes.append)
+        objects.follow(pod)
+        config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"])
+        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+        container = (pod.spec.containers or [])[0]
+        made = await environment.container(pod, container, 2, image=IMAGE, pod_ips=["10.1.0.2"])
+        assert made.command == ["run", "open"]
+        assert made.args == ["$(x)"]
+        assert dict(made.env)["KUBERNETES_SERVICE_PORT"] == "443"
+        assert made.log_path == tmp_path / f"logs/default_p_{pod.metadata.uid}/c/2.log"
+        assert (made.has_tty, made.has_stdin, made.attempt) == (True, True, 2)
+        hosts = next(mount for mount in made.mounts if mount.target == "/etc/hosts")
+        assert "10.1.0.2\tp\n" in hosts.source.read_text()
+        assert "1.2.3.4\tfriend\n" in hosts.source.read_text()
+        os.truncate(hosts.source, 1 << 40)  # as a container can, which would be read whole
+        await environment.container(pod, container, 3, image=IMAGE, pod_ips=["10.1.0.2"])
+        assert hosts.source.stat().st_size < 1000
+        sandbox = await environment.sandbox(pod, 0)
+        assert (sandbox.hostname, sandbox.labels["io.kubernetes.pod.uid"]) == ("p", pod.metadata.uid)
+        seen = await objects.secret("default", "s")
+        assert seen is not None
+        assert changes
+        objects.forget(pod.metadata.uid)
+        assert objects.users(ObjectKey(Secret, "default", "s")) == set()
 
 
-def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
-            pod = value()
-            pod.spec.hostUsers = False
-            objects = PodObjects(informers=informers, on_change=lambda key: None)
-            config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-            environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
-            with pytest.raises(RuntimeFailure, match="runtime does not support user namespaces"):
-                await environment.sandbox(pod, 0)
-
-    asyncio.run(main())
+async def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        pod = value()
+        pod.spec.hostUsers = False
+        objects = PodObjects(informers=informers, on_change=lambda key: None)
+        config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
+        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+        with pytest.raises(RuntimeFailure, match="runtime does not support user namespaces"):
+            await environment.sandbox(pod, 0)
 
 
-def test_what_is_missing(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
-            pod = await cluster.client.of(Pod).create(value(envFrom=[{"configMapRef": {"name": "later"}}]))
-            changed = asyncio.Event()
-            objects = PodObjects(informers=informers, on_change=lambda key: changed.set())
-            objects.follow(pod)
-            config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-            environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
-            container = (pod.spec.containers or [])[0]
-            with pytest.raises(RuntimeFailure) as failure:
-                await environment.container(pod, container, 0, image=IMAGE)
-            assert (failure.value.reason, failure.value.message) == (
-                "CreateContainerConfigError",
-                'configmap "later" not found',
-            )
-            made = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
-            await cluster.client.of(ConfigMap).create(json.from_value(made, ConfigMap))
-            await changed.wait()
-            assert dict((await environment.container(pod, container, 0, image=IMAGE)).env)["A"] == "1"
-
-    asyncio.run(main())
+async def test_what_is_missing(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        pod = await cluster.client.of(Pod).create(value(envFrom=[{"configMapRef": {"name": "later"}}]))
+        changed = asyncio.Event()
+        objects = PodObjects(informers=informers, on_change=lambda key: changed.set())
+        objects.follow(pod)
+        config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
+        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+        container = (pod.spec.containers or [])[0]
+        with pytest.raises(RuntimeFailure) as failure:
+            await environment.container(pod, container, 0, image=IMAGE)
+        assert (failure.value.reason, failure.value.message) == (
+            "CreateContainerConfigError",
+            'configmap "later" not found',
+        )
+        made = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
+        await cluster.client.of(ConfigMap).create(json.from_value(made, ConfigMap))
+        await changed.wait()
+        assert dict((await environment.container(pod, container, 0, image=IMAGE)).env)["A"] == "1"

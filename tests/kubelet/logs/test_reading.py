@@ -77,30 +77,27 @@ def test_the_last_lines_are_found(data: bytes, count: int) -> None:
     assert tail_start(io.BytesIO(data), count) == expected
 
 
-def test_following_through_rotation_to_the_end(tmp_path: Path) -> None:
-    async def main() -> None:
-        path, runs = tmp_path / "0.log", True
-        path.write_text(_line(1, "one"))
-        pieces = read(path, LogOptions(is_following=True), is_running=lambda: runs)
-        async with asyncio.timeout(60):
-            assert await anext(pieces) == b"one\n"
-            with path.open("a") as file:
-                file.write(_line(2, "two"))
-            assert await anext(pieces) == b"two\n"
-            with path.open("a") as file:
-                file.write(_line(3, "three"))
-            path.rename(tmp_path / "0.log.20260101-000003")
-            path.write_text(_line(4, "four"))
-            said = b""
-            while b"four" not in said:
-                said += await anext(pieces)
-            assert said == b"three\nfour\n"
-            with path.open("a") as file:
-                file.write(_line(5, "five"))
-            runs = False
-            assert [piece async for piece in pieces] == [b"five\n"]
-
-    asyncio.run(main())
+async def test_following_through_rotation_to_the_end(tmp_path: Path) -> None:
+    path, runs = tmp_path / "0.log", True
+    path.write_text(_line(1, "one"))
+    pieces = read(path, LogOptions(is_following=True), is_running=lambda: runs)
+    async with asyncio.timeout(60):
+        assert await anext(pieces) == b"one\n"
+        with path.open("a") as file:
+            file.write(_line(2, "two"))
+        assert await anext(pieces) == b"two\n"
+        with path.open("a") as file:
+            file.write(_line(3, "three"))
+        path.rename(tmp_path / "0.log.20260101-000003")
+        path.write_text(_line(4, "four"))
+        said = b""
+        while b"four" not in said:
+            said += await anext(pieces)
+        assert said == b"three\nfour\n"
+        with path.open("a") as file:
+            file.write(_line(5, "five"))
+        runs = False
+        assert [piece async for piece in pieces] == [b"five\n"]
 
 
 def test_no_file(tmp_path: Path) -> None:

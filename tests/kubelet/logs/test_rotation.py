@@ -1,6 +1,5 @@
 """Logs that grow large."""
 
-import asyncio
 import gzip
 from pathlib import Path
 
@@ -27,39 +26,33 @@ def _names(directory: Path) -> list[str]:
     return sorted(found.name for found in directory.iterdir())
 
 
-def test_rounds(tmp_path: Path) -> None:
-    async def main() -> None:
-        path = tmp_path / "0.log"
+async def test_rounds(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
 
-        async def reopen() -> None:
-            path.write_text("new")
+    async def reopen() -> None:
+        path.write_text("new")
 
-        for number in range(7):
-            path.write_text(f"round {number}\n")
-            await rotate(path, files=4, now=float(number), reopen=reopen)
-        assert _names(tmp_path) == [
-            "0.log",
-            "0.log.19700101-000004.gz",
-            "0.log.19700101-000005.gz",
-            "0.log.19700101-000006",
-        ]
-        assert gzip.decompress((tmp_path / "0.log.19700101-000005.gz").read_bytes()) == b"round 5\n"
-        assert path.read_text() == "new"
-
-    asyncio.run(main())
+    for number in range(7):
+        path.write_text(f"round {number}\n")
+        await rotate(path, files=4, now=float(number), reopen=reopen)
+    assert _names(tmp_path) == [
+        "0.log",
+        "0.log.19700101-000004.gz",
+        "0.log.19700101-000005.gz",
+        "0.log.19700101-000006",
+    ]
+    assert gzip.decompress((tmp_path / "0.log.19700101-000005.gz").read_bytes()) == b"round 5\n"
+    assert path.read_text() == "new"
 
 
-def test_a_writer_that_cannot_begin_anew_keeps_its_log(tmp_path: Path) -> None:
-    async def main() -> None:
-        path = tmp_path / "0.log"
-        path.write_text("kept")
+async def test_a_writer_that_cannot_begin_anew_keeps_its_log(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_text("kept")
 
-        async def reopen() -> None:
-            raise OSError("no")
+    async def reopen() -> None:
+        raise OSError("no")
 
-        with pytest.raises(OSError, match="no"):
-            await rotate(path, files=5, now=0, reopen=reopen)
-        assert _names(tmp_path) == ["0.log"]
-        assert path.read_text() == "kept"
-
-    asyncio.run(main())
+    with pytest.raises(OSError, match="no"):
+        await rotate(path, files=5, now=0, reopen=reopen)
+    assert _names(tmp_path) == ["0.log"]
+    assert path.read_text() == "kept"

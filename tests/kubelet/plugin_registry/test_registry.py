@@ -70,74 +70,62 @@ class Keeper:
     ],
     ids=["taken", "of no use", "unfit", "not now"],
 )
-def test_what_a_plugin_is_told(type: str, faults: dict[str, Exception], told: tuple[bool, str]) -> None:
-    async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as directory:
-            path, plugin, keeper = Path(directory) / "p.sock", Plugin("one", type), Keeper(**faults)
-            registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
-            async with asyncio.timeout(PATIENCE_S), plugin.serving(path):
-                await registry.look()
-            is_registered, why = told
-            text = f"RegisterPlugin error -- {why.format(path=path)}" if why else ""
-            assert plugin.told == [(is_registered, text)]
-            assert keeper.names == (["one"] if is_registered else [])
-
-    asyncio.run(main())
+async def test_what_a_plugin_is_told(type: str, faults: dict[str, Exception], told: tuple[bool, str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="sr") as directory:
+        path, plugin, keeper = Path(directory) / "p.sock", Plugin("one", type), Keeper(**faults)
+        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
+        async with asyncio.timeout(PATIENCE_S), plugin.serving(path):
+            await registry.look()
+        is_registered, why = told
+        text = f"RegisterPlugin error -- {why.format(path=path)}" if why else ""
+        assert plugin.told == [(is_registered, text)]
+        assert keeper.names == (["one"] if is_registered else [])
 
 
-def test_trouble_of_any_kind_is_met_with_patience() -> None:
+async def test_trouble_of_any_kind_is_met_with_patience() -> None:
     """One that the handler chokes on is tried again, later and later, and the kubelet goes on."""
 
-    async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as directory:
-            clock, plugin, keeper = VirtualClock(), Plugin("one"), Keeper(register=ZeroDivisionError("oh"))
-            registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=clock)
-            async with asyncio.timeout(PATIENCE_S), plugin.serving(Path(directory) / "p.sock"):
-                await registry.look()
-                keeper.faults = {}
-                await registry.look()
-                assert keeper.names == []
-                await clock.advance(1)
-                await registry.look()
-                assert (keeper.names, plugin.told) == (["one"], [(True, "")])
+    with tempfile.TemporaryDirectory(prefix="sr") as directory:
+        clock, plugin, keeper = VirtualClock(), Plugin("one"), Keeper(register=ZeroDivisionError("oh"))
+        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=clock)
+        async with asyncio.timeout(PATIENCE_S), plugin.serving(Path(directory) / "p.sock"):
+            await registry.look()
+            keeper.faults = {}
             await registry.look()
             assert keeper.names == []
-
-    asyncio.run(main())
-
-
-def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
-    async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as directory, socket.socket(socket.AF_UNIX) as mute:
-            mute.bind(f"{directory}/a.sock")
-            mute.listen()
-            plugin, keeper = Plugin("one"), Keeper()
-            registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
-            serving = plugin.serving(Path(directory) / "b.sock")
-            async with asyncio.timeout(PATIENCE_S), serving, asyncio.TaskGroup() as group:
-                looking = group.create_task(registry.look())
-                while not plugin.told:  # noqa: ASYNC110 - the plug-in tells nobody
-                    await asyncio.sleep(0.01)
-                assert not looking.done()
-                looking.cancel()
-            assert keeper.names == ["one"]
-
-    asyncio.run(main())
+            await clock.advance(1)
+            await registry.look()
+            assert (keeper.names, plugin.told) == (["one"], [(True, "")])
+        await registry.look()
+        assert keeper.names == []
 
 
-def test_a_server_ends_although_somebody_is_connected() -> None:
-    async def main() -> None:
-        with tempfile.TemporaryDirectory(prefix="sr") as directory:
-            path = Path(directory) / "p.sock"
-            async with asyncio.timeout(PATIENCE_S):
-                async with Plugin("one").serving(path):
-                    reader, writer = await asyncio.open_unix_connection(path)
-                    assert await reader.read(1), "the gRPC server greets"
-                await reader.read()
-                writer.close()
-                assert os.listdir(directory) == []
+async def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
+    with tempfile.TemporaryDirectory(prefix="sr") as directory, socket.socket(socket.AF_UNIX) as mute:
+        mute.bind(f"{directory}/a.sock")
+        mute.listen()
+        plugin, keeper = Plugin("one"), Keeper()
+        registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
+        serving = plugin.serving(Path(directory) / "b.sock")
+        async with asyncio.timeout(PATIENCE_S), serving, asyncio.TaskGroup() as group:
+            looking = group.create_task(registry.look())
+            while not plugin.told:  # noqa: ASYNC110 - the plug-in tells nobody
+                await asyncio.sleep(0.01)
+            assert not looking.done()
+            looking.cancel()
+        assert keeper.names == ["one"]
 
-    asyncio.run(main())
+
+async def test_a_server_ends_although_somebody_is_connected() -> None:
+    with tempfile.TemporaryDirectory(prefix="sr") as directory:
+        path = Path(directory) / "p.sock"
+        async with asyncio.timeout(PATIENCE_S):
+            async with Plugin("one").serving(path):
+                reader, writer = await asyncio.open_unix_connection(path)
+                assert await reader.read(1), "the gRPC server greets"
+            await reader.read()
+            writer.close()
+            assert os.listdir(directory) == []
 
 
 def test_a_directory_that_cannot_be_read_is_looked_at_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,22 +16,19 @@ async def _nothing(request: Message) -> Message:
     return proto().ListPodResourcesResponse()
 
 
-def test_in_a_directory_whose_path_is_long(tmp_path: Path) -> None:
+async def test_in_a_directory_whose_path_is_long(tmp_path: Path) -> None:
     directory = tmp_path / ("x" * 120)
     directory.mkdir()
     service = Service(schema=proto, name="PodResourcesLister", answers={"List": _nothing})
 
-    async def main() -> None:
-        async with asyncio.timeout(60), SocketServer(path=directory / "s.sock", services=[service]).serving():
-            held = os.open(directory, os.O_PATH)
-            try:
-                request = proto().ListPodResourcesRequest()
-                await call(f"/proc/self/fd/{held}/s.sock", proto(), "PodResourcesLister", "List", request)
-            finally:
-                os.close(held)
-        assert list(directory.iterdir()) == []
-
-    asyncio.run(main())
+    async with asyncio.timeout(60), SocketServer(path=directory / "s.sock", services=[service]).serving():
+        held = os.open(directory, os.O_PATH)
+        try:
+            request = proto().ListPodResourcesRequest()
+            await call(f"/proc/self/fd/{held}/s.sock", proto(), "PodResourcesLister", "List", request)
+        finally:
+            os.close(held)
+    assert list(directory.iterdir()) == []
 
 
 def test_a_socket_that_cannot_be_had_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -67,72 +67,65 @@ class _Reviews:
         return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=may))
 
 
-def test_over_the_wire(tmp_path: Path) -> None:
-    async def main() -> None:
-        delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
-        async with (
-            asyncio.timeout(60),
-            plain_node(tmp_path) as node,
-            serving(node, access=Access(node="plain", delegation=delegation)) as url,
-            aiohttp.ClientSession() as session,
+async def test_over_the_wire(tmp_path: Path) -> None:
+    delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
+    async with (
+        asyncio.timeout(60),
+        plain_node(tmp_path) as node,
+        serving(node, access=Access(node="plain", delegation=delegation)) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        for token, path, code, text in (
+            ("", "/pods", 401, "Unauthorized"),
+            ("nobody", "/pods", 401, "Unauthorized"),
+            ("down", "/pods", 401, "Unauthorized"),
+            ("admin", "/configz", 200, None),
+            ("reader", "/healthz", 200, "ok"),
+            ("reader", "/stats/summary", 200, None),
+            (
+                "reader",
+                "/pods",
+                403,
+                "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[pods proxy])\n",
+            ),
+            (
+                "reader",
+                "/exec/a/b/c",
+                403,
+                "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[proxy])\n",
+            ),
         ):
-            for token, path, code, text in (
-                ("", "/pods", 401, "Unauthorized"),
-                ("nobody", "/pods", 401, "Unauthorized"),
-                ("down", "/pods", 401, "Unauthorized"),
-                ("admin", "/configz", 200, None),
-                ("reader", "/healthz", 200, "ok"),
-                ("reader", "/stats/summary", 200, None),
-                (
-                    "reader",
-                    "/pods",
-                    403,
-                    "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[pods proxy])\n",
-                ),
-                (
-                    "reader",
-                    "/exec/a/b/c",
-                    403,
-                    "Forbidden (user=reader, verb=get, resource=nodes, subresource(s)=[proxy])\n",
-                ),
-            ):
-                headers = {"Authorization": f"Bearer {token}"} if token else {}
-                async with session.get(url + path, headers=headers) as answer:
-                    assert answer.status == code, path
-                    assert text is None or await answer.text() == text
-
-    asyncio.run(main())
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            async with session.get(url + path, headers=headers) as answer:
+                assert answer.status == code, path
+                assert text is None or await answer.text() == text
 
 
-def test_a_connection_does_not_outlive_the_callers_certificate_and_its_last_name_counts(tmp_path: Path) -> None:
+async def test_a_connection_does_not_outlive_the_callers_certificate_and_its_last_name_counts(tmp_path: Path) -> None:
     later_s = 0.0
 
-    async def main() -> None:
-        nonlocal later_s
-        pki = KEYS.write(tmp_path / "pki")
-        delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
-        access = Access(node="plain", delegation=delegation, allows_anonymous=True, now=lambda: time.time() + later_s)
-        names = [x509.NameAttribute(NameOID.COMMON_NAME, name) for name in ("admin", "reader")]
-        caller = ssl.create_default_context(cafile=str(pki.certificate(CA)))
-        caller.load_cert_chain(_issued(pki, x509.Name(names), tmp_path / "caller.pem"))
-        async with asyncio.timeout(60), plain_node(tmp_path) as node:
-            kubelet = KubeletServer(view=node, clock=VirtualClock(), access=access)
-            tls = tls_context(pki.certificate(SERVER), pki.key(SERVER), pki.certificate(CA))
-            async with (
-                listening(kubelet.answer, host="127.0.0.1", port=0, tls=tls) as port,
-                aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=caller, limit=1)) as session,
-            ):
-                codes = []
-                for path in ("/stats/summary", "/configz", "/stats/summary"):
-                    async with session.get(f"https://127.0.0.1:{port}{path}") as answer:
-                        codes.append(answer.status)
-                        await answer.read()
-                later_s = 366 * 24 * 3600.0
-                async with session.get(f"https://127.0.0.1:{port}/stats/summary") as answer:
+    pki = KEYS.write(tmp_path / "pki")
+    delegation = Delegation(client=_Reviews(), clock=VirtualClock())  # type: ignore[arg-type]
+    access = Access(node="plain", delegation=delegation, allows_anonymous=True, now=lambda: time.time() + later_s)
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, name) for name in ("admin", "reader")]
+    caller = ssl.create_default_context(cafile=str(pki.certificate(CA)))
+    caller.load_cert_chain(_issued(pki, x509.Name(names), tmp_path / "caller.pem"))
+    async with asyncio.timeout(60), plain_node(tmp_path) as node:
+        kubelet = KubeletServer(view=node, clock=VirtualClock(), access=access)
+        tls = tls_context(pki.certificate(SERVER), pki.key(SERVER), pki.certificate(CA))
+        async with (
+            listening(kubelet.answer, host="127.0.0.1", port=0, tls=tls) as port,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=caller, limit=1)) as session,
+        ):
+            codes = []
+            for path in ("/stats/summary", "/configz", "/stats/summary"):
+                async with session.get(f"https://127.0.0.1:{port}{path}") as answer:
                     codes.append(answer.status)
-        assert codes == [200, 403, 200, 401], "the caller is reader, not admin"
-
-    asyncio.run(main())
+                    await answer.read()
+            later_s = 366 * 24 * 3600.0
+            async with session.get(f"https://127.0.0.1:{port}/stats/summary") as answer:
+                codes.append(answer.status)
+    assert codes == [200, 403, 200, 401], "the caller is reader, not admin"
 
 
 def _issued(pki: Pki, subject: x509.Name, path: Path) -> Path:

@@ -42,114 +42,96 @@ async def plain(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(body=OBJECT, content_type="application/json")
 
 
-def test_failures_that_are_no_status() -> None:
-    async def main() -> None:
-        async def fail(request: web.BaseRequest) -> web.StreamResponse:
-            return web.Response(status=503, text="no route")
+async def test_failures_that_are_no_status() -> None:
+    async def fail(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=503, text="no route")
 
-        async with answering(fail) as url, HttpTransport(Access(server=url)) as transport:
-            with pytest.raises(errors.ServiceUnavailable) as caught:
-                await client_of(transport).of(ConfigMap).get("m", "a")
-            assert caught.value.causes == [{"reason": "UnexpectedServerResponse", "message": "no route"}]
-
-    asyncio.run(main())
+    async with answering(fail) as url, HttpTransport(Access(server=url)) as transport:
+        with pytest.raises(errors.ServiceUnavailable) as caught:
+            await client_of(transport).of(ConfigMap).get("m", "a")
+        assert caught.value.causes == [{"reason": "UnexpectedServerResponse", "message": "no route"}]
 
 
-def test_another_caller_from_now_on() -> None:
+async def test_another_caller_from_now_on() -> None:
     """A watch that is under way goes on as it began; it ends with its own connections."""
 
-    async def main() -> None:
-        more = asyncio.Event()
+    more = asyncio.Event()
 
-        async def told(request: web.BaseRequest) -> web.StreamResponse:
-            if "watch" not in request.query:
-                name = request.headers["Authorization"].removeprefix("Bearer ")
-                return web.Response(body=OBJECT.replace(b'"m"', f'"{name}"'.encode()), content_type="application/json")
-            answer = web.StreamResponse()
-            await answer.prepare(request)
-            for _ in range(2):
-                await answer.write(b'{"type":"ADDED","object":%s}\n' % OBJECT)
-                await more.wait()
-            return answer
+    async def told(request: web.BaseRequest) -> web.StreamResponse:
+        if "watch" not in request.query:
+            name = request.headers["Authorization"].removeprefix("Bearer ")
+            return web.Response(body=OBJECT.replace(b'"m"', f'"{name}"'.encode()), content_type="application/json")
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for _ in range(2):
+            await answer.write(b'{"type":"ADDED","object":%s}\n' % OBJECT)
+            await more.wait()
+        return answer
 
-        async with answering(told) as url, HttpTransport(Access(server=url, token="one")) as transport:
-            maps = client_of(transport).of(ConfigMap)
-            async with maps.watch() as events:
-                await anext(aiter(events))
-                before = transport._connections.session
-                await transport.become(Access(server=url, token="two"))
-                assert (await maps.get("m", "a")).metadata.name == "two"
-                assert not before.closed
-                more.set()
-                assert [event.type for event in await anext(aiter(events))] == ["ADDED"]
-            assert before.closed
-
-    asyncio.run(main())
+    async with answering(told) as url, HttpTransport(Access(server=url, token="one")) as transport:
+        maps = client_of(transport).of(ConfigMap)
+        async with maps.watch() as events:
+            await anext(aiter(events))
+            before = transport._connections.session
+            await transport.become(Access(server=url, token="two"))
+            assert (await maps.get("m", "a")).metadata.name == "two"
+            assert not before.closed
+            more.set()
+            assert [event.type for event in await anext(aiter(events))] == ["ADDED"]
+        assert before.closed
 
 
 @pytest.mark.parametrize("answer", [b"nonsense", b'{"kind":"ConfigMap","apiVersion":"v1","data":7}', b"[]"])
-def test_answers_that_cannot_be_read(answer: bytes) -> None:
-    async def main() -> None:
-        async def speak(request: web.BaseRequest) -> web.StreamResponse:
-            return web.Response(body=answer, content_type="application/json")
+async def test_answers_that_cannot_be_read(answer: bytes) -> None:
+    async def speak(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(body=answer, content_type="application/json")
 
-        async with answering(speak) as url, HttpTransport(Access(server=url)) as transport:
-            maps = client_of(transport).of(ConfigMap)
-            with pytest.raises(errors.ApiError, match="the server's answer cannot be read"):
-                await maps.get("m", "a")
-
-    asyncio.run(main())
+    async with answering(speak) as url, HttpTransport(Access(server=url)) as transport:
+        maps = client_of(transport).of(ConfigMap)
+        with pytest.raises(errors.ApiError, match="the server's answer cannot be read"):
+            await maps.get("m", "a")
 
 
-def test_put_off_and_tried_again_after_the_time_told() -> None:
-    async def main() -> None:
-        asked: list[float] = []
-        clock = VirtualClock()
+async def test_put_off_and_tried_again_after_the_time_told() -> None:
+    asked: list[float] = []
+    clock = VirtualClock()
 
-        async def busy(request: web.BaseRequest) -> web.StreamResponse:
-            asked.append(clock.now())
-            if len(asked) < 3:
-                return web.Response(status=429, text="busy", headers={"Retry-After": "7"})
-            return await plain(request)
+    async def busy(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(clock.now())
+        if len(asked) < 3:
+            return web.Response(status=429, text="busy", headers={"Retry-After": "7"})
+        return await plain(request)
 
-        async with answering(busy) as url, HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
-            getting = group.create_task(client_of(transport, clock).of(ConfigMap).get("m", "a"))
-            while not getting.done():
-                await asyncio.sleep(0.001)
-                if clock.next_wake() is not None:
-                    await clock.advance(7)
-            assert [when - asked[0] for when in asked] == [0, 7, 14]
-            assert getting.result().metadata.name == "m"
-
-    asyncio.run(main())
+    async with answering(busy) as url, HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
+        getting = group.create_task(client_of(transport, clock).of(ConfigMap).get("m", "a"))
+        while not getting.done():
+            await asyncio.sleep(0.001)
+            if clock.next_wake() is not None:
+                await clock.advance(7)
+        assert [when - asked[0] for when in asked] == [0, 7, 14]
+        assert getting.result().metadata.name == "m"
 
 
-def test_busy_for_ever_is_told_in_the_end() -> None:
-    async def main() -> None:
-        async def busy(request: web.BaseRequest) -> web.StreamResponse:
-            return web.Response(status=429, text="busy")
+async def test_busy_for_ever_is_told_in_the_end() -> None:
+    async def busy(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(status=429, text="busy")
 
-        async with answering(busy) as url, HttpTransport(Access(server=url)) as transport:
-            with pytest.raises(errors.TooManyRequests):
-                await client_of(transport).of(ConfigMap).get("m", "a")
-
-    asyncio.run(main())
+    async with answering(busy) as url, HttpTransport(Access(server=url)) as transport:
+        with pytest.raises(errors.TooManyRequests):
+            await client_of(transport).of(ConfigMap).get("m", "a")
 
 
-def test_nobody_there() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with answering(plain) as url:
-            pass
-        async with HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
-            asking = group.create_task(_failure_of(client_of(transport, clock)))
-            while not asking.done():
-                await asyncio.sleep(0.001)
-                await clock.advance(1)
-            assert not asking.result().may_have_happened
-            assert "Connect call failed" in str(asking.result())
-
-    asyncio.run(main())
+async def test_nobody_there() -> None:
+    clock = VirtualClock()
+    async with answering(plain) as url:
+        pass
+    async with HttpTransport(Access(server=url)) as transport, asyncio.TaskGroup() as group:
+        asking = group.create_task(_failure_of(client_of(transport, clock)))
+        while not asking.done():
+            await asyncio.sleep(0.001)
+            await clock.advance(1)
+        assert not asking.result().may_have_happened
+        assert "Connect call failed" in str(asking.result())
 
 
 async def _failure_of(client: Client) -> ConnectionFailed:
@@ -161,36 +143,33 @@ async def _failure_of(client: Client) -> ConnectionFailed:
 
 
 @pytest.mark.parametrize("method", ["read", "write"])
-def test_a_connection_lost_before_the_answer(method: str) -> None:
+async def test_a_connection_lost_before_the_answer(method: str) -> None:
     """A read is sent again; of a write nobody knows whether it happened."""
 
-    async def main() -> None:
-        asked = []
+    asked = []
 
-        async def lose(request: web.BaseRequest) -> web.StreamResponse:
-            asked.append(request.method)
-            if len(asked) == 1 and request.transport is not None:
-                request.transport.abort()
-            return await plain(request)
+    async def lose(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.method)
+        if len(asked) == 1 and request.transport is not None:
+            request.transport.abort()
+        return await plain(request)
 
-        clock = VirtualClock()
-        async with answering(lose) as url, HttpTransport(Access(server=url)) as transport:
-            maps = client_of(transport, clock).of(ConfigMap)
-            if method == "write":
-                with pytest.raises(ConnectionFailed) as caught:
-                    await maps.create(ConfigMap())
-                assert caught.value.may_have_happened
-                assert asked == ["POST"]
-                return
-            async with asyncio.TaskGroup() as group:
-                getting = group.create_task(maps.get("m", "a"))
-                while not getting.done():
-                    await asyncio.sleep(0.001)
-                    await clock.advance(1)
-            assert getting.result().metadata.name == "m"
-            assert asked == ["GET", "GET"]
-
-    asyncio.run(main())
+    clock = VirtualClock()
+    async with answering(lose) as url, HttpTransport(Access(server=url)) as transport:
+        maps = client_of(transport, clock).of(ConfigMap)
+        if method == "write":
+            with pytest.raises(ConnectionFailed) as caught:
+                await maps.create(ConfigMap())
+            assert caught.value.may_have_happened
+            assert asked == ["POST"]
+            return
+        async with asyncio.TaskGroup() as group:
+            getting = group.create_task(maps.get("m", "a"))
+            while not getting.done():
+                await asyncio.sleep(0.001)
+                await clock.advance(1)
+        assert getting.result().metadata.name == "m"
+        assert asked == ["GET", "GET"]
 
 
 @pytest.mark.parametrize(
@@ -205,104 +184,92 @@ def test_a_connection_lost_before_the_answer(method: str) -> None:
     ],
     ids=["cut within an event", "no event", "an error"],
 )
-def test_watches_that_end_badly(sent: bytes, raised: type[Exception]) -> None:
-    async def main() -> None:
-        async def stream(request: web.BaseRequest) -> web.StreamResponse:
-            return web.Response(body=sent, content_type="application/json")
+async def test_watches_that_end_badly(sent: bytes, raised: type[Exception]) -> None:
+    async def stream(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(body=sent, content_type="application/json")
 
-        async with (
-            answering(stream) as url,
-            HttpTransport(Access(server=url)) as transport,
-            client_of(transport).of(ConfigMap).watch() as events,
-        ):
-            with pytest.raises(raised):
-                async for _ in events:
-                    pass
-
-    asyncio.run(main())
+    async with (
+        answering(stream) as url,
+        HttpTransport(Access(server=url)) as transport,
+        client_of(transport).of(ConfigMap).watch() as events,
+    ):
+        with pytest.raises(raised):
+            async for _ in events:
+                pass
 
 
-def test_events_in_pieces() -> None:
-    async def main() -> None:
-        line = b'{"type":"ADDED","object":' + OBJECT + b"}\n"
+async def test_events_in_pieces() -> None:
+    line = b'{"type":"ADDED","object":' + OBJECT + b"}\n"
 
-        async def stream(request: web.BaseRequest) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(request)
-            for at in range(0, len(line * 3), 7):
-                await response.write((line * 3)[at : at + 7])
-                await asyncio.sleep(0)
-            return response
+    async def stream(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for at in range(0, len(line * 3), 7):
+            await response.write((line * 3)[at : at + 7])
+            await asyncio.sleep(0)
+        return response
 
-        async with (
-            answering(stream) as url,
-            HttpTransport(Access(server=url)) as transport,
-            client_of(transport).of(ConfigMap).watch() as events,
-        ):
-            found = [event.key.name async for batch in events for event in batch]
-        assert found == ["m", "m", "m"]
-
-    asyncio.run(main())
+    async with (
+        answering(stream) as url,
+        HttpTransport(Access(server=url)) as transport,
+        client_of(transport).of(ConfigMap).watch() as events,
+    ):
+        found = [event.key.name async for batch in events for event in batch]
+    assert found == ["m", "m", "m"]
 
 
-def test_paths_and_queries_arrive_as_they_are() -> None:
-    async def main() -> None:
-        seen = []
+async def test_paths_and_queries_arrive_as_they_are() -> None:
+    seen = []
 
-        async def note(request: web.BaseRequest) -> web.StreamResponse:
-            seen.append((request.rel_url.path, dict(request.rel_url.query), request.headers["User-Agent"]))
-            return await plain(request)
+    async def note(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append((request.rel_url.path, dict(request.rel_url.query), request.headers["User-Agent"]))
+        return await plain(request)
 
-        async with answering(note) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
-            await client_of(transport).of(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
-        path = "/prefix/api/v1/namespaces/ns/configmaps/system:a%b c"
-        assert seen == [(path, {"resourceVersion": "7&8=9"}, "test/sampan")]
-
-    asyncio.run(main())
+    async with answering(note) as url, HttpTransport(Access(server=url + "/prefix/")) as transport:
+        await client_of(transport).of(ConfigMap).get("system:a%b c", "ns", resource_version="7&8=9")
+    path = "/prefix/api/v1/namespaces/ns/configmaps/system:a%b c"
+    assert seen == [(path, {"resourceVersion": "7&8=9"}, "test/sampan")]
 
 
-def test_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
+async def test_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
     ca, server_pem, client_cert, client_key = make()
     (tmp_path / "server.pem").write_bytes(server_pem)
     (tmp_path / "ca.pem").write_bytes(ca)
 
-    async def main() -> None:
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tmp_path / "ca.pem"))
-        tls.verify_mode = ssl.CERT_REQUIRED
-        tls.load_cert_chain(tmp_path / "server.pem")
-        subjects = []
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tmp_path / "ca.pem"))
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_cert_chain(tmp_path / "server.pem")
+    subjects = []
 
-        async def note(request: web.BaseRequest) -> web.StreamResponse:
-            assert request.transport is not None
-            subjects.append(request.transport.get_extra_info("peercert")["subject"])
-            return await plain(request)
+    async def note(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        subjects.append(request.transport.get_extra_info("peercert")["subject"])
+        return await plain(request)
 
-        async with answering(note, tls) as url:
-            access = Access(server=url, ca_pem=ca, client_cert_pem=client_cert, client_key_pem=client_key)
-            async with HttpTransport(access) as transport:
-                await client_of(transport).of(ConfigMap).get("m", "a")
-            named = Access(
-                server=url.replace("127.0.0.1", "localhost"),
-                ca_pem=ca,
-                client_cert_pem=client_cert,
-                client_key_pem=client_key,
-                tls_server_name="kubernetes",
-            )
-            async with HttpTransport(named) as transport:
-                await client_of(transport).of(ConfigMap).get("m", "a")
-            stranger = Access(server=url, client_cert_pem=client_cert, client_key_pem=client_key)
-            async with HttpTransport(stranger) as transport:
-                with pytest.raises(ConnectionFailed, match="certificate verify failed"):
-                    await (
-                        Client(
-                            transport=transport,
-                            clock=VirtualClock(),
-                            component="test",
-                            retry=RetryConfig(connections=1),
-                        )
-                        .of(ConfigMap)
-                        .get("m", "a")
+    async with answering(note, tls) as url:
+        access = Access(server=url, ca_pem=ca, client_cert_pem=client_cert, client_key_pem=client_key)
+        async with HttpTransport(access) as transport:
+            await client_of(transport).of(ConfigMap).get("m", "a")
+        named = Access(
+            server=url.replace("127.0.0.1", "localhost"),
+            ca_pem=ca,
+            client_cert_pem=client_cert,
+            client_key_pem=client_key,
+            tls_server_name="kubernetes",
+        )
+        async with HttpTransport(named) as transport:
+            await client_of(transport).of(ConfigMap).get("m", "a")
+        stranger = Access(server=url, client_cert_pem=client_cert, client_key_pem=client_key)
+        async with HttpTransport(stranger) as transport:
+            with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+                await (
+                    Client(
+                        transport=transport,
+                        clock=VirtualClock(),
+                        component="test",
+                        retry=RetryConfig(connections=1),
                     )
-        assert subjects == [((("commonName", "tester"),),)] * 2
-
-    asyncio.run(main())
+                    .of(ConfigMap)
+                    .get("m", "a")
+                )
+    assert subjects == [((("commonName", "tester"),),)] * 2

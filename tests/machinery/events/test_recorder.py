@@ -32,67 +32,55 @@ async def told(server: Server) -> Sequence[Event]:
     return found
 
 
-def test_an_event_as_people_see_it() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server, recording(server) as recorder:
-            recorder.event(MAP, NORMAL, "Changed", "it changed", annotations={"x": "1"})
-            await clock.settle()
-            (found,) = await told(server)
-        assert found.metadata.name.startswith("m.")
-        assert (found.metadata.namespace, found.metadata.annotations) == ("a", {"x": "1"})
-        assert (found.type, found.reason, found.message, found.count) == ("Normal", "Changed", "it changed", 1)
-        assert (found.source.component, found.source.host) == ("tester", "here")
-        assert (found.reportingComponent, found.reportingInstance) == ("tester", "here")
-        assert found.firstTimestamp == found.lastTimestamp == "2026-01-01T00:00:00Z"
-        ref = found.involvedObject
-        assert (ref.kind, ref.apiVersion, ref.namespace, ref.name, ref.uid) == ("ConfigMap", "v1", "a", "m", "u")
-        assert ref.resourceVersion == "7"
-
-    asyncio.run(main())
+async def test_an_event_as_people_see_it() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server, recording(server) as recorder:
+        recorder.event(MAP, NORMAL, "Changed", "it changed", annotations={"x": "1"})
+        await clock.settle()
+        (found,) = await told(server)
+    assert found.metadata.name.startswith("m.")
+    assert (found.metadata.namespace, found.metadata.annotations) == ("a", {"x": "1"})
+    assert (found.type, found.reason, found.message, found.count) == ("Normal", "Changed", "it changed", 1)
+    assert (found.source.component, found.source.host) == ("tester", "here")
+    assert (found.reportingComponent, found.reportingInstance) == ("tester", "here")
+    assert found.firstTimestamp == found.lastTimestamp == "2026-01-01T00:00:00Z"
+    ref = found.involvedObject
+    assert (ref.kind, ref.apiVersion, ref.namespace, ref.name, ref.uid) == ("ConfigMap", "v1", "a", "m", "u")
+    assert ref.resourceVersion == "7"
 
 
-def test_said_for_another_host() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server, recording(server) as recorder:
-            recorder.event(MAP, NORMAL, "Changed", "it changed", host="there")
-            await clock.settle()
-            (found,) = await told(server)
-        assert (found.source.host, found.reportingInstance) == ("there", "there")
-
-    asyncio.run(main())
+async def test_said_for_another_host() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server, recording(server) as recorder:
+        recorder.event(MAP, NORMAL, "Changed", "it changed", host="there")
+        await clock.settle()
+        (found,) = await told(server)
+    assert (found.source.host, found.reportingInstance) == ("there", "there")
 
 
-def test_the_same_again_is_counted() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server, recording(server) as recorder:
-            for _ in range(3):
-                recorder.event(MAP, WARNING, "Failed", "it failed")
-                await clock.advance(60)
-            (found,) = await told(server)
-            assert (found.count, found.firstTimestamp) == (3, "2026-01-01T00:00:00Z")
-            assert found.lastTimestamp == "2026-01-01T00:02:00Z"
-            await server.client().of(Event).delete(found.metadata.name, "a")
+async def test_the_same_again_is_counted() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server, recording(server) as recorder:
+        for _ in range(3):
             recorder.event(MAP, WARNING, "Failed", "it failed")
-            await clock.settle()
-            (again,) = await told(server)
-            assert again.count == 4
+            await clock.advance(60)
+        (found,) = await told(server)
+        assert (found.count, found.firstTimestamp) == (3, "2026-01-01T00:00:00Z")
+        assert found.lastTimestamp == "2026-01-01T00:02:00Z"
+        await server.client().of(Event).delete(found.metadata.name, "a")
+        recorder.event(MAP, WARNING, "Failed", "it failed")
+        await clock.settle()
+        (again,) = await told(server)
+        assert again.count == 4
 
-    asyncio.run(main())
 
-
-def test_what_lives_in_no_namespace_is_told_in_default() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server, recording(server) as recorder:
-            recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "there it is")
-            await clock.settle()
-            (found,) = await told(server)
-        assert found.metadata.namespace == "default"
-
-    asyncio.run(main())
+async def test_what_lives_in_no_namespace_is_told_in_default() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server, recording(server) as recorder:
+        recorder.event(Namespace(metadata=ObjectMeta(name="n")), NORMAL, "Seen", "there it is")
+        await clock.settle()
+        (found,) = await told(server)
+    assert found.metadata.namespace == "default"
 
 
 class Unreachable:
@@ -114,19 +102,16 @@ class Unreachable:
         pass
 
 
-def test_a_server_that_is_away_for_a_while() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server:
-            client = Client(transport=Unreachable(server, 3), clock=clock, component="test")
-            async with recording(server, client) as recorder:
-                recorder.event(MAP, NORMAL, "Changed", "it changed")
-                await clock.advance(29)
-                assert await told(server) == []
-                await clock.advance(1)
-                assert len(await told(server)) == 1
-
-    asyncio.run(main())
+async def test_a_server_that_is_away_for_a_while() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server:
+        client = Client(transport=Unreachable(server, 3), clock=clock, component="test")
+        async with recording(server, client) as recorder:
+            recorder.event(MAP, NORMAL, "Changed", "it changed")
+            await clock.advance(29)
+            assert await told(server) == []
+            await clock.advance(1)
+            assert len(await told(server)) == 1
 
 
 def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFixture) -> None:
@@ -148,16 +133,13 @@ def test_nothing_that_goes_wrong_reaches_the_caller(caplog: pytest.LogCaptureFix
     assert "event Odd about m is refused" in caplog.text
 
 
-def test_two_recorders_may_speak_at_the_same_moment() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server, recording(server) as one, recording(server) as other:
-            one.event(MAP, NORMAL, "First", "one")
-            other.event(MAP, NORMAL, "Second", "other")
-            await clock.settle()
-            assert {found.reason for found in await told(server)} == {"First", "Second"}
-
-    asyncio.run(main())
+async def test_two_recorders_may_speak_at_the_same_moment() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server, recording(server) as one, recording(server) as other:
+        one.event(MAP, NORMAL, "First", "one")
+        other.event(MAP, NORMAL, "Second", "other")
+        await clock.settle()
+        assert {found.reason for found in await told(server)} == {"First", "Second"}
 
 
 class Counting:
@@ -185,56 +167,47 @@ class Counting:
         pass
 
 
-def test_a_burst_is_sent_by_several_at_a_time() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server:
-            counting = Counting(server)
-            client = Client(transport=counting, clock=clock, component="test")
-            async with recording(server, client) as recorder:
-                for number in range(2000):
-                    about = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="a", uid=f"u{number}"))
-                    recorder.event(about, NORMAL, "Made", "it was made")
-                await clock.settle()
-                assert len(await told(server)) == 2000
-            assert recorder.dropped == 0
-            assert counting.most == 8
-
-    asyncio.run(main())
+async def test_a_burst_is_sent_by_several_at_a_time() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server:
+        counting = Counting(server)
+        client = Client(transport=counting, clock=clock, component="test")
+        async with recording(server, client) as recorder:
+            for number in range(2000):
+                about = ConfigMap(metadata=ObjectMeta(name=f"m{number}", namespace="a", uid=f"u{number}"))
+                recorder.event(about, NORMAL, "Made", "it was made")
+            await clock.settle()
+            assert len(await told(server)) == 2000
+        assert recorder.dropped == 0
+        assert counting.most == 8
 
 
-def test_what_is_said_of_one_object_stays_in_order() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server:
-            counting = Counting(server)
-            client = Client(transport=counting, clock=clock, component="test")
-            async with recording(server, client) as recorder:
-                for number in range(5):
-                    recorder.event(MAP, NORMAL, "Step", f"{number}")
-                    recorder.event(MAP, NORMAL, "Again", "again")
-                await clock.settle()
-                again = [found for found in await told(server) if found.reason == "Again"]
-            assert [found.count for found in again] == [5]
-            assert [text for text in counting.messages if text.isdecimal()] == ["0", "1", "2", "3", "4"]
-
-    asyncio.run(main())
+async def test_what_is_said_of_one_object_stays_in_order() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server:
+        counting = Counting(server)
+        client = Client(transport=counting, clock=clock, component="test")
+        async with recording(server, client) as recorder:
+            for number in range(5):
+                recorder.event(MAP, NORMAL, "Step", f"{number}")
+                recorder.event(MAP, NORMAL, "Again", "again")
+            await clock.settle()
+            again = [found for found in await told(server) if found.reason == "Again"]
+        assert [found.count for found in again] == [5]
+        assert [text for text in counting.messages if text.isdecimal()] == ["0", "1", "2", "3", "4"]
 
 
-def test_recorders_of_one_process_never_name_events_alike() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        async with serving(clock) as server:
-            counting = Counting(server)
-            client = Client(transport=counting, clock=clock, component="test")
-            async with recording(server, client) as one, recording(server, client) as other:
-                for number in range(20):
-                    one.event(MAP, NORMAL, "One", f"{number}")
-                    other.event(MAP, WARNING, "Other", f"{number}")
-                await clock.settle()
-            assert len(counting.messages) == one_each(await told(server)), "none was refused and named anew"
-
-    asyncio.run(main())
+async def test_recorders_of_one_process_never_name_events_alike() -> None:
+    clock = VirtualClock()
+    async with serving(clock) as server:
+        counting = Counting(server)
+        client = Client(transport=counting, clock=clock, component="test")
+        async with recording(server, client) as one, recording(server, client) as other:
+            for number in range(20):
+                one.event(MAP, NORMAL, "One", f"{number}")
+                other.event(MAP, WARNING, "Other", f"{number}")
+            await clock.settle()
+        assert len(counting.messages) == one_each(await told(server)), "none was refused and named anew"
 
 
 def one_each(events: Sequence[Event]) -> int:

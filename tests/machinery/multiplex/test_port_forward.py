@@ -21,34 +21,29 @@ async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWrite
 
 
 @pytest.mark.parametrize("is_tunnelled", [False, True])
-def test_connections_through_spdy(is_tunnelled: bool) -> None:
-    async def main() -> None:
-        server, port = await echo_server()
-        ours: Wire
-        ours, theirs = wires()
-        agreement = Agreement(
-            protocol=TUNNELLED_PORT_FORWARD if is_tunnelled else PORT_FORWARD, is_websocket=is_tunnelled
-        )
-        told: list[str] = []
-        if is_tunnelled:
-            ours = Tunnel(WebSocket(ours, is_server=False))
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(port_forward.serve(theirs, agreement, (), _connect, "pod p"))
-            async with SpdyConnection(ours, is_server=False) as connection:
-                forwarding = Forwarding(connection, told.append)
+async def test_connections_through_spdy(is_tunnelled: bool) -> None:
+    server, port = await echo_server()
+    ours: Wire
+    ours, theirs = wires()
+    agreement = Agreement(protocol=TUNNELLED_PORT_FORWARD if is_tunnelled else PORT_FORWARD, is_websocket=is_tunnelled)
+    told: list[str] = []
+    if is_tunnelled:
+        ours = Tunnel(WebSocket(ours, is_server=False))
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(port_forward.serve(theirs, agreement, (), _connect, "pod p"))
+        async with SpdyConnection(ours, is_server=False) as connection:
+            forwarding = Forwarding(connection, told.append)
 
-                async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                    await forwarding.join(reader, writer, 1, port)
+            async def join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                await forwarding.join(reader, writer, 1, port)
 
-                local = await asyncio.start_server(join, "127.0.0.1", 0)
-                async with local:
-                    answers = await asyncio.gather(*(_ask(local, b"x" * size) for size in (1, 1000, 300_000)))
-                assert [len(answer) for answer in answers] == [4, 1003, 300_003]
-                assert all(answer.endswith(b"bye") for answer in answers)
-        server.close()
-        assert told == []
-
-    asyncio.run(main())
+            local = await asyncio.start_server(join, "127.0.0.1", 0)
+            async with local:
+                answers = await asyncio.gather(*(_ask(local, b"x" * size) for size in (1, 1000, 300_000)))
+            assert [len(answer) for answer in answers] == [4, 1003, 300_003]
+            assert all(answer.endswith(b"bye") for answer in answers)
+    server.close()
+    assert told == []
 
 
 async def _ask(server: asyncio.Server, question: bytes) -> bytes:
@@ -61,43 +56,37 @@ async def _ask(server: asyncio.Server, question: bytes) -> bytes:
     return answer
 
 
-def test_a_port_that_nobody_listens_on() -> None:
-    async def main() -> None:
-        ours, theirs = wires()
+async def test_a_port_that_nobody_listens_on() -> None:
+    ours, theirs = wires()
 
-        async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-            raise ConnectionRefusedError("connection refused")
+    async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        raise ConnectionRefusedError("connection refused")
 
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            agreement = Agreement(protocol=PORT_FORWARD, is_websocket=False)
-            group.create_task(port_forward.serve(theirs, agreement, (), connect, "pod p, uid u"))
-            async with SpdyConnection(ours, is_server=False) as connection:
-                headers = {"port": "81", "requestID": "0"}
-                error = await connection.open({**headers, "streamType": "error"})
-                await connection.open({**headers, "streamType": "data"})
-                said = await error.read()
-                assert said == b"error forwarding port 81 to pod p, uid u: connection refused"
-                faulty = await connection.open({"port": "none", "streamType": "data"})
-                with pytest.raises(ConnectionError):
-                    await faulty.read()
-
-    asyncio.run(main())
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        agreement = Agreement(protocol=PORT_FORWARD, is_websocket=False)
+        group.create_task(port_forward.serve(theirs, agreement, (), connect, "pod p, uid u"))
+        async with SpdyConnection(ours, is_server=False) as connection:
+            headers = {"port": "81", "requestID": "0"}
+            error = await connection.open({**headers, "streamType": "error"})
+            await connection.open({**headers, "streamType": "data"})
+            said = await error.read()
+            assert said == b"error forwarding port 81 to pod p, uid u: connection refused"
+            faulty = await connection.open({"port": "none", "streamType": "data"})
+            with pytest.raises(ConnectionError):
+                await faulty.read()
 
 
-def test_the_channel_form() -> None:
-    async def main() -> None:
-        server, port = await echo_server()
-        ours, theirs = wires()
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            agreement = Agreement(protocol="v4.channel.k8s.io", is_websocket=True)
-            group.create_task(port_forward.serve(theirs, agreement, (port, port), _connect, "pod p"))
-            socket = WebSocket(ours, is_server=False, protocol=agreement.protocol)
-            async with Channels(socket, 4) as channels:
-                first = [await stream.read() for stream in channels.streams]
-                assert first == [struct.pack("<H", port)] * 4
-                await channels.streams[2].write(b"hello")
-                assert await channels.streams[2].read() == b"hello"
-            await socket.close()
-        server.close()
-
-    asyncio.run(main())
+async def test_the_channel_form() -> None:
+    server, port = await echo_server()
+    ours, theirs = wires()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        agreement = Agreement(protocol="v4.channel.k8s.io", is_websocket=True)
+        group.create_task(port_forward.serve(theirs, agreement, (port, port), _connect, "pod p"))
+        socket = WebSocket(ours, is_server=False, protocol=agreement.protocol)
+        async with Channels(socket, 4) as channels:
+            first = [await stream.read() for stream in channels.streams]
+            assert first == [struct.pack("<H", port)] * 4
+            await channels.streams[2].write(b"hello")
+            assert await channels.streams[2].read() == b"hello"
+        await socket.close()
+    server.close()

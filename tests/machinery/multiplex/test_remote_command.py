@@ -68,22 +68,19 @@ async def _once(*pieces: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_version_5_over_a_websocket(code: int) -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        process, said = Shouter(code), {1: b"", 2: b""}
+async def test_version_5_over_a_websocket(code: int) -> None:
+    ours, theirs = wires()
+    process, said = Shouter(code), {1: b"", 2: b""}
 
-        def output(number: int, data: bytes) -> None:
-            said[number] += data
+    def output(number: int, data: bytes) -> None:
+        said[number] += data
 
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
-            socket = WebSocket(ours, is_server=False, protocol=V5)
-            status = await remote_command_client.run(socket, output, stdin=_once(b"hello ", b"you"))
-        assert (said[1], said[2][:1], remote_command_client.exit_code(status)) == (b"HELLO YOU", b"!", code)
-        assert process.is_closed
-
-    asyncio.run(main())
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
+        socket = WebSocket(ours, is_server=False, protocol=V5)
+        status = await remote_command_client.run(socket, output, stdin=_once(b"hello ", b"you"))
+    assert (said[1], said[2][:1], remote_command_client.exit_code(status)) == (b"HELLO YOU", b"!", code)
+    assert process.is_closed
 
 
 def test_sizes_of_the_terminal_arrive() -> None:
@@ -108,41 +105,35 @@ def test_sizes_of_the_terminal_arrive() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["", "channel.k8s.io", "v4.channel.k8s.io"])
-def test_channels_of_older_versions(protocol: str) -> None:
+async def test_channels_of_older_versions(protocol: str) -> None:
     """There is no end of the input: the client goes when it has what it wants."""
 
-    async def main() -> None:
-        ours, theirs = wires()
-        process = Shouter()
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=True), ALL, process))
-            socket = WebSocket(ours, is_server=False, protocol=protocol)
-            async with Channels(socket, 5) as channels:
-                await channels.streams[0].write(b"hello")
-                assert await channels.streams[1].read() == b"HELLO"
-                assert await channels.streams[2].read() == b"!"
-            await socket.close()
-        assert process.is_closed
-
-    asyncio.run(main())
+    ours, theirs = wires()
+    process = Shouter()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=True), ALL, process))
+        socket = WebSocket(ours, is_server=False, protocol=protocol)
+        async with Channels(socket, 5) as channels:
+            await channels.streams[0].write(b"hello")
+            assert await channels.streams[1].read() == b"HELLO"
+            assert await channels.streams[2].read() == b"!"
+        await socket.close()
+    assert process.is_closed
 
 
-def test_base64() -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        agreement = Agreement(protocol="v4.base64.channel.k8s.io", is_websocket=True)
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(_serve(theirs, agreement, ALL, Shouter()))
-            socket = WebSocket(ours, is_server=False)
-            await socket.send(b"0" + base64.b64encode(b"hello"), 1)
-            first, second = await socket.receive(), await socket.receive()
-            assert first is not None
-            assert second is not None
-            assert (first.opcode, first.data) == (1, b"1")
-            assert (second.opcode, second.data) == (1, b"1" + base64.b64encode(b"HELLO"))
-            await socket.close()
-
-    asyncio.run(main())
+async def test_base64() -> None:
+    ours, theirs = wires()
+    agreement = Agreement(protocol="v4.base64.channel.k8s.io", is_websocket=True)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(_serve(theirs, agreement, ALL, Shouter()))
+        socket = WebSocket(ours, is_server=False)
+        await socket.send(b"0" + base64.b64encode(b"hello"), 1)
+        first, second = await socket.receive(), await socket.receive()
+        assert first is not None
+        assert second is not None
+        assert (first.opcode, first.data) == (1, b"1")
+        assert (second.opcode, second.data) == (1, b"1" + base64.b64encode(b"HELLO"))
+        await socket.close()
 
 
 @pytest.mark.parametrize(
@@ -160,57 +151,46 @@ def test_base64() -> None:
         ),
     ],
 )
-def test_spdy(protocol: str, code: int, told: Callable[[bytes], Any]) -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=False), ALL, Shouter(code)))
-            async with SpdyConnection(ours, is_server=False) as client:
-                streams = {
-                    name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout", "stderr")
-                }
-                await streams["stdin"].write(b"hello")
-                await streams["stdin"].close()
-                assert await streams["stdout"].read() == b"HELLO"
-                said = b""
-                while data := await streams["error"].read():
-                    said += data
-                assert told(said)
-
-    asyncio.run(main())
+async def test_spdy(protocol: str, code: int, told: Callable[[bytes], Any]) -> None:
+    ours, theirs = wires()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(_serve(theirs, Agreement(protocol=protocol, is_websocket=False), ALL, Shouter(code)))
+        async with SpdyConnection(ours, is_server=False) as client:
+            streams = {name: await client.open({"streamType": name}) for name in ("error", "stdin", "stdout", "stderr")}
+            await streams["stdin"].write(b"hello")
+            await streams["stdin"].close()
+            assert await streams["stdout"].read() == b"HELLO"
+            said = b""
+            while data := await streams["error"].read():
+                said += data
+            assert told(said)
 
 
-def test_what_cannot_begin_is_told() -> None:
-    async def main() -> None:
-        ours, theirs = wires()
+async def test_what_cannot_begin_is_told() -> None:
+    ours, theirs = wires()
 
-        async def begin() -> Shouter:
-            raise OSError("no such file")
+    async def begin() -> Shouter:
+        raise OSError("no such file")
 
-        async def serve() -> None:
-            async with command.accepted(theirs, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
-                await command.serve(ends, begin)
+    async def serve() -> None:
+        async with command.accepted(theirs, Agreement(protocol=V5, is_websocket=True), ALL) as ends:
+            await command.serve(ends, begin)
 
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            group.create_task(serve())
-            socket = WebSocket(ours, is_server=False, protocol=V5)
-            status = await remote_command_client.run(socket, lambda *_: None)
-        assert status["message"] == "Internal error occurred: error executing command in container: no such file"
-        assert remote_command_client.exit_code(status) is None
-
-    asyncio.run(main())
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(serve())
+        socket = WebSocket(ours, is_server=False, protocol=V5)
+        status = await remote_command_client.run(socket, lambda *_: None)
+    assert status["message"] == "Internal error occurred: error executing command in container: no such file"
+    assert remote_command_client.exit_code(status) is None
 
 
-def test_a_client_that_goes_ends_the_process() -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        process = Shouter()
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            task = group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
-            socket = WebSocket(ours, is_server=False, protocol=V5)
-            await socket.receive()
-            await ours.close()
-            await task
-        assert process.is_closed
-
-    asyncio.run(main())
+async def test_a_client_that_goes_ends_the_process() -> None:
+    ours, theirs = wires()
+    process = Shouter()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        task = group.create_task(_serve(theirs, Agreement(protocol=V5, is_websocket=True), ALL, process))
+        socket = WebSocket(ours, is_server=False, protocol=V5)
+        await socket.receive()
+        await ours.close()
+        await task
+    assert process.is_closed

@@ -28,125 +28,107 @@ async def _all(stream: Stream) -> bytes:
 
 
 @pytest.mark.parametrize("form", ["whole", "cut", "tunnel"])
-def test_streams_both_ways_with_ends_of_their_own(form: str) -> None:
-    async def main() -> None:
-        ours, theirs = _ends(form)
-        async with (
-            asyncio.timeout(60),
-            SpdyConnection(theirs, is_server=True) as server,
-            SpdyConnection(ours, is_server=False) as client,
-        ):
-            opened = [await client.open({"streamType": name, "Port": "80"}) for name in ("error", "data")]
-            taken = [await server.accept(), await server.accept()]
-            assert [dict(stream.headers) for stream in taken if stream] == [
-                {"streamtype": "error", "port": "80"},
-                {"streamtype": "data", "port": "80"},
-            ]
-            for stream in opened:
-                await stream.write(b"question " * 8_000)
-                await stream.close()
-            for each in reversed(taken):
-                assert each is not None
-                assert await _all(each) == b"question " * 8_000
-                await each.write(b"answer")
-                await each.close()
-            assert [await _all(stream) for stream in opened] == [b"answer", b"answer"]
-            with pytest.raises(ConnectionError):
-                await opened[0].write(b"more")
-
-    asyncio.run(main())
+async def test_streams_both_ways_with_ends_of_their_own(form: str) -> None:
+    ours, theirs = _ends(form)
+    async with (
+        asyncio.timeout(60),
+        SpdyConnection(theirs, is_server=True) as server,
+        SpdyConnection(ours, is_server=False) as client,
+    ):
+        opened = [await client.open({"streamType": name, "Port": "80"}) for name in ("error", "data")]
+        taken = [await server.accept(), await server.accept()]
+        assert [dict(stream.headers) for stream in taken if stream] == [
+            {"streamtype": "error", "port": "80"},
+            {"streamtype": "data", "port": "80"},
+        ]
+        for stream in opened:
+            await stream.write(b"question " * 8_000)
+            await stream.close()
+        for each in reversed(taken):
+            assert each is not None
+            assert await _all(each) == b"question " * 8_000
+            await each.write(b"answer")
+            await each.close()
+        assert [await _all(stream) for stream in opened] == [b"answer", b"answer"]
+        with pytest.raises(ConnectionError):
+            await opened[0].write(b"more")
 
 
-def test_a_reset_ends_both_directions() -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        async with (
-            asyncio.timeout(60),
-            SpdyConnection(theirs, is_server=True) as server,
-            SpdyConnection(ours, is_server=False) as client,
-        ):
-            opened = await client.open({})
-            taken = await server.accept()
-            assert taken is not None
-            await opened.reset()
-            with pytest.raises(ConnectionError):
-                await taken.read()
-            with pytest.raises(ConnectionError):
-                await taken.write(b"x")
-
-    asyncio.run(main())
+async def test_a_reset_ends_both_directions() -> None:
+    ours, theirs = wires()
+    async with (
+        asyncio.timeout(60),
+        SpdyConnection(theirs, is_server=True) as server,
+        SpdyConnection(ours, is_server=False) as client,
+    ):
+        opened = await client.open({})
+        taken = await server.accept()
+        assert taken is not None
+        await opened.reset()
+        with pytest.raises(ConnectionError):
+            await taken.read()
+        with pytest.raises(ConnectionError):
+            await taken.write(b"x")
 
 
-def test_what_was_said_before_a_reset_is_read() -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        async with (
-            asyncio.timeout(60),
-            SpdyConnection(theirs, is_server=True) as server,
-            SpdyConnection(ours, is_server=False) as client,
-        ):
-            opened = await client.open({})
-            taken = await server.accept()
-            assert taken is not None
-            await taken.write(b"the end")
-            await taken.reset()
-            await client.open({})  # by the answer all that was sent before has come
-            assert await opened.read() == b"the end"
-            with pytest.raises(ConnectionError):
-                await opened.read()
-
-    asyncio.run(main())
+async def test_what_was_said_before_a_reset_is_read() -> None:
+    ours, theirs = wires()
+    async with (
+        asyncio.timeout(60),
+        SpdyConnection(theirs, is_server=True) as server,
+        SpdyConnection(ours, is_server=False) as client,
+    ):
+        opened = await client.open({})
+        taken = await server.accept()
+        assert taken is not None
+        await taken.write(b"the end")
+        await taken.reset()
+        await client.open({})  # by the answer all that was sent before has come
+        assert await opened.read() == b"the end"
+        with pytest.raises(ConnectionError):
+            await opened.read()
 
 
-def test_who_does_not_read_is_not_sent_without_bounds() -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        async with (
-            asyncio.timeout(60),
-            SpdyConnection(theirs, is_server=True) as server,
-            SpdyConnection(ours, is_server=False) as client,
-        ):
-            opened = await client.open({})
-            taken = await server.accept()
-            assert taken is not None
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await opened.write(bytes(64 << 20))
-            assert ours.written < 2 << 20
-            assert len(await taken.read()) > 0
-
-    asyncio.run(main())
+async def test_who_does_not_read_is_not_sent_without_bounds() -> None:
+    ours, theirs = wires()
+    async with (
+        asyncio.timeout(60),
+        SpdyConnection(theirs, is_server=True) as server,
+        SpdyConnection(ours, is_server=False) as client,
+    ):
+        opened = await client.open({})
+        taken = await server.accept()
+        assert taken is not None
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await opened.write(bytes(64 << 20))
+        assert ours.written < 2 << 20
+        assert len(await taken.read()) > 0
 
 
 @pytest.mark.parametrize(
     "data", [b"\x80\x03\x00\x01\x00\x00\x00\x01x", b"GET / HTTP/1.1\r\n\r\n" * 10, b"\x80\x02" * 8]
 )
-def test_nonsense_ends_the_connection(data: bytes) -> None:
-    async def main() -> None:
-        ours, theirs = wires()
-        async with asyncio.timeout(60), SpdyConnection(theirs, is_server=True) as server:
-            await ours.write(data)
-            await ours.close()
-            assert await server.accept() is None
-
-    asyncio.run(main())
+async def test_nonsense_ends_the_connection(data: bytes) -> None:
+    ours, theirs = wires()
+    async with asyncio.timeout(60), SpdyConnection(theirs, is_server=True) as server:
+        await ours.write(data)
+        await ours.close()
+        assert await server.accept() is None
 
 
-def test_streams_that_are_reset_at_once_do_not_pile_up() -> None:
+async def test_streams_that_are_reset_at_once_do_not_pile_up() -> None:
     """Each leaves the table of streams, but would wait to be accepted."""
 
-    async def main() -> None:
-        ours, theirs = wires()
-        async with asyncio.timeout(60), SpdyConnection(theirs, is_server=True) as server:
-            writer = frames.Writer()
-            for number in range(1, 4001, 2):
-                await ours.write(writer.syn_stream(number, {}) + writer.rst_stream(number, 5) + writer.goaway(1))
-            await ours.write(writer.ping(1))
-            reader, answers = frames.Reader(), list[frames.Frame]()
-            while not any(frame.kind == frames.PING for frame in answers):
-                answers += reader.feed(await ours.read())
-            assert server._accepted.qsize() <= 1001
-            assert any(frame.kind == frames.RST_STREAM for frame in answers)
-            await ours.close()
-
-    asyncio.run(main())
+    ours, theirs = wires()
+    async with asyncio.timeout(60), SpdyConnection(theirs, is_server=True) as server:
+        writer = frames.Writer()
+        for number in range(1, 4001, 2):
+            await ours.write(writer.syn_stream(number, {}) + writer.rst_stream(number, 5) + writer.goaway(1))
+        await ours.write(writer.ping(1))
+        reader, answers = frames.Reader(), list[frames.Frame]()
+        while not any(frame.kind == frames.PING for frame in answers):
+            answers += reader.feed(await ours.read())
+        assert server._accepted.qsize() <= 1001
+        assert any(frame.kind == frames.RST_STREAM for frame in answers)
+        await ours.close()

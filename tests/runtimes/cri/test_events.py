@@ -78,34 +78,31 @@ class FakeRuntime:
         self.events.put_nowait(self.cri.ContainerEventResponse(container_id="c", pod_sandbox_status=status))
 
 
-def test_an_event_is_looked_into_and_told(tmp_path: Path) -> None:
-    async def main() -> None:
-        fake, told, socket = FakeRuntime(), asyncio.Event(), tmp_path / "s"
-        server = aio.server()
-        server.add_generic_rpc_handlers((fake.handlers(),))
-        server.add_insecure_port(f"unix:{socket}")
-        await server.start()
-        runtime = CriRuntime(
-            endpoint=f"unix://{socket}",
-            directory=tmp_path,
-            node="n",
-            clock=RealClock(),
-            told=lambda uid: told.set(),
-            relist_s=600,
-        )
-        try:
-            async with asyncio.timeout(60), runtime:
-                assert runtime.pod_report(POD).containers[0].state == contract.RUNNING
-                assert (runtime.name, runtime.version, runtime.known_pods()) == ("fake", "2.0", ["u"])
-                told.clear()
-                looks = fake.lists
-                fake.end()
-                await told.wait()
-                report = runtime.pod_report(POD).containers[0]
-                assert (report.id, report.state, report.exit_code) == ("fake://c", contract.EXITED, 4)
-                assert fake.lists == looks + 1
-        finally:
-            fake.events.put_nowait(None)
-            await server.stop(0)
-
-    asyncio.run(main())
+async def test_an_event_is_looked_into_and_told(tmp_path: Path) -> None:
+    fake, told, socket = FakeRuntime(), asyncio.Event(), tmp_path / "s"
+    server = aio.server()
+    server.add_generic_rpc_handlers((fake.handlers(),))
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    runtime = CriRuntime(
+        endpoint=f"unix://{socket}",
+        directory=tmp_path,
+        node="n",
+        clock=RealClock(),
+        told=lambda uid: told.set(),
+        relist_s=600,
+    )
+    try:
+        async with asyncio.timeout(60), runtime:
+            assert runtime.pod_report(POD).containers[0].state == contract.RUNNING
+            assert (runtime.name, runtime.version, runtime.known_pods()) == ("fake", "2.0", ["u"])
+            told.clear()
+            looks = fake.lists
+            fake.end()
+            await told.wait()
+            report = runtime.pod_report(POD).containers[0]
+            assert (report.id, report.state, report.exit_code) == ("fake://c", contract.EXITED, 4)
+            assert fake.lists == looks + 1
+    finally:
+        fake.events.put_nowait(None)
+        await server.stop(0)

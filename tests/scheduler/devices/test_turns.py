@@ -72,29 +72,26 @@ def test_others_have_their_turn() -> None:
     assert asyncio.run(main()) < LONGEST_S
 
 
-def test_what_changes_meanwhile_is_seen() -> None:
+async def test_what_changes_meanwhile_is_seen() -> None:
     """Devices are taken while nodes are looked at: of those that were looked at, and of those that were not."""
 
-    async def main() -> None:
-        made = cluster()
-        pod = wanting(made)
-        cycle = made.cycle(pod)
-        work = made.profile.prepare(cycle)
-        gone = [f"n{number:03d}" for number in (1, 101, NODES - 1)]
-        async with asyncio.TaskGroup() as group:
-            looking = group.create_task(work)
-            await asyncio.sleep(0)
-            assert not looking.done(), "it takes more than a turn"
-            for name in gone:
-                taken = [result(f"d{at}", name) for at in range(8)]
-                put(made, having(*taken, name=f"of-{name}"))
-        rows = np.arange(NODES, dtype=np.intp)
-        made.profile._pre_filter(cycle, made.profile._kind(cycle))
-        codes = made.profile.codes(cycle, rows)
-        refused = {made.table.names[row] for row in rows[codes != 0].tolist() if row % 2}
-        assert refused == set(gone)
-
-    asyncio.run(main())
+    made = cluster()
+    pod = wanting(made)
+    cycle = made.cycle(pod)
+    work = made.profile.prepare(cycle)
+    gone = [f"n{number:03d}" for number in (1, 101, NODES - 1)]
+    async with asyncio.TaskGroup() as group:
+        looking = group.create_task(work)
+        await asyncio.sleep(0)
+        assert not looking.done(), "it takes more than a turn"
+        for name in gone:
+            taken = [result(f"d{at}", name) for at in range(8)]
+            put(made, having(*taken, name=f"of-{name}"))
+    rows = np.arange(NODES, dtype=np.intp)
+    made.profile._pre_filter(cycle, made.profile._kind(cycle))
+    codes = made.profile.codes(cycle, rows)
+    refused = {made.table.names[row] for row in rows[codes != 0].tolist() if row % 2}
+    assert refused == set(gone)
 
 
 def test_a_large_pool_is_looked_at_a_part_at_a_time() -> None:

@@ -1,7 +1,5 @@
 """Explanations agree with decisions: what they say of every node is what the scheduler would do."""
 
-import asyncio
-
 import msgspec
 import numpy as np
 from hypothesis import given
@@ -49,79 +47,67 @@ def told(cluster: Running, pod: Pod) -> Explanation:
     return explain_by_plugins(cluster.scheduler, pod, now=cluster.cluster.clock.now())[0]
 
 
-def test_a_pod_that_waits() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a", cpu="1")
-            await cluster.node("b", cpu="1", taints=[Taint(key="k", value="v", effect="NoSchedule")])
-            pod = await cluster.create(cluster.pod("big", cpu="8"))
-            await cluster.settle()
-            found = told(cluster, pod)
-            assert found.waiting is not None
-            assert (found.waiting.queue, found.waiting.plugins) == (
-                "unschedulable",
-                ["NodeResourcesFit", "TaintToleration"],
-            )
-            assert found.decision is not None
-            assert found.decision.message.startswith(found.message.removesuffix("."))
-            by_name = {node.name: [one.plugin for one in node.refusals] for node in found.nodes}
-            assert by_name == {"a": ["NodeResourcesFit"], "b": ["TaintToleration", "NodeResourcesFit"]}
-            assert (found.count, found.feasible, found.best) == (2, 0, "")
-
-    asyncio.run(main())
+async def test_a_pod_that_waits() -> None:
+    async with running() as cluster:
+        await cluster.node("a", cpu="1")
+        await cluster.node("b", cpu="1", taints=[Taint(key="k", value="v", effect="NoSchedule")])
+        pod = await cluster.create(cluster.pod("big", cpu="8"))
+        await cluster.settle()
+        found = told(cluster, pod)
+        assert found.waiting is not None
+        assert (found.waiting.queue, found.waiting.plugins) == (
+            "unschedulable",
+            ["NodeResourcesFit", "TaintToleration"],
+        )
+        assert found.decision is not None
+        assert found.decision.message.startswith(found.message.removesuffix("."))
+        by_name = {node.name: [one.plugin for one in node.refusals] for node in found.nodes}
+        assert by_name == {"a": ["NodeResourcesFit"], "b": ["TaintToleration", "NodeResourcesFit"]}
+        assert (found.count, found.feasible, found.best) == (2, 0, "")
 
 
-def test_a_pod_that_is_somewhere() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a", cpu="2")
-            await cluster.node("b", cpu="1")
-            await cluster.create(cluster.pod("p", cpu="1"))
-            assert await cluster.where("p") == ["a"]
-            pod = await cluster.get("p")
-            assert pod is not None
-            requested = cluster.scheduler.table.requested.copy()
-            found = told(cluster, pod)
-            assert (found.node, found.best, found.feasible) == ("a", "a", 2)
-            assert found.decision is not None
-            assert found.decision.node == "a"
-            own, other = found.nodes
-            assert own.name == "a"
-            assert own.total == sum(one.score * one.weight for one in own.scores) > other.total
-            assert (cluster.scheduler.table.requested == requested).all()
-
-    asyncio.run(main())
+async def test_a_pod_that_is_somewhere() -> None:
+    async with running() as cluster:
+        await cluster.node("a", cpu="2")
+        await cluster.node("b", cpu="1")
+        await cluster.create(cluster.pod("p", cpu="1"))
+        assert await cluster.where("p") == ["a"]
+        pod = await cluster.get("p")
+        assert pod is not None
+        requested = cluster.scheduler.table.requested.copy()
+        found = told(cluster, pod)
+        assert (found.node, found.best, found.feasible) == ("a", "a", 2)
+        assert found.decision is not None
+        assert found.decision.node == "a"
+        own, other = found.nodes
+        assert own.name == "a"
+        assert own.total == sum(one.score * one.weight for one in own.scores) > other.total
+        assert (cluster.scheduler.table.requested == requested).all()
 
 
-def test_a_pod_of_another_scheduler() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a")
-            other = cluster.pod("other")
-            other.spec.schedulerName = "somebody"
-            assert not told(cluster, await cluster.create(other)).isFamiliar
-
-    asyncio.run(main())
+async def test_a_pod_of_another_scheduler() -> None:
+    async with running() as cluster:
+        await cluster.node("a")
+        other = cluster.pod("other")
+        other.spec.schedulerName = "somebody"
+        assert not told(cluster, await cluster.create(other)).isFamiliar
 
 
-def test_answers_over_http() -> None:
-    async def main() -> None:
-        async with running() as cluster:
-            await cluster.node("a")
-            await cluster.create(cluster.pod("p"))
-            await cluster.settle()
-            desk = Desk(lambda: cluster.scheduler, cluster.cluster.clock.now)
-            found = await desk.answer("GET", WHY, {"namespace": "default", "name": "p"}, b"")
-            assert found.code == 200
-            assert msgspec.json.decode(found.body, type=Explanation).node == "a"
-            assert (await desk.answer("GET", WHY, {"namespace": "default", "name": "gone"}, b"")).code == 404
-            assert (await desk.answer("GET", WHY, {"limit": "many"}, b"")).code == 400
-            assert (await desk.answer("POST", WHY, {}, b"[]")).code == 400
-            might = await desk.answer("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
-            read = msgspec.json.decode(might.body, type=Explanation)
-            assert (read.best, read.nodes) == ("a", [])
-            lines = (await desk.answer("GET", DECISIONS, {}, b"")).body.splitlines()
-            assert [msgspec.json.decode(line)["pod"] for line in lines] == ["default/p"]
-            assert (await Desk(lambda: None, cluster.cluster.clock.now).answer("GET", WHY, {}, b"")).code == 503
-
-    asyncio.run(main())
+async def test_answers_over_http() -> None:
+    async with running() as cluster:
+        await cluster.node("a")
+        await cluster.create(cluster.pod("p"))
+        await cluster.settle()
+        desk = Desk(lambda: cluster.scheduler, cluster.cluster.clock.now)
+        found = await desk.answer("GET", WHY, {"namespace": "default", "name": "p"}, b"")
+        assert found.code == 200
+        assert msgspec.json.decode(found.body, type=Explanation).node == "a"
+        assert (await desk.answer("GET", WHY, {"namespace": "default", "name": "gone"}, b"")).code == 404
+        assert (await desk.answer("GET", WHY, {"limit": "many"}, b"")).code == 400
+        assert (await desk.answer("POST", WHY, {}, b"[]")).code == 400
+        might = await desk.answer("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
+        read = msgspec.json.decode(might.body, type=Explanation)
+        assert (read.best, read.nodes) == ("a", [])
+        lines = (await desk.answer("GET", DECISIONS, {}, b"")).body.splitlines()
+        assert [msgspec.json.decode(line)["pod"] for line in lines] == ["default/p"]
+        assert (await Desk(lambda: None, cluster.cluster.clock.now).answer("GET", WHY, {}, b"")).code == 503

@@ -72,182 +72,146 @@ async def _told(watch: EtcdWatch, count: int) -> list[int]:
     return told
 
 
-def test_a_watch_begins_with_what_was_kept() -> None:
-    async def main() -> None:
-        feed, stream = _feed()
-        _bring(feed, range(11, 20))
-        _bring(feed, [20], prefix="/registry/secrets/")
-        async with _watch(feed, after=15) as watch:
-            _bring(feed, [21])
-            assert await _told(watch, 5) == [16, 17, 18, 19, 21]
+async def test_a_watch_begins_with_what_was_kept() -> None:
+    feed, stream = _feed()
+    _bring(feed, range(11, 20))
+    _bring(feed, [20], prefix="/registry/secrets/")
+    async with _watch(feed, after=15) as watch:
+        _bring(feed, [21])
+        assert await _told(watch, 5) == [16, 17, 18, 19, 21]
+    assert len(stream.subscribers) == 1
+
+
+async def test_a_watch_from_further_back_catches_up_and_joins() -> None:
+    feed, stream = _feed()
+    _bring(feed, [11, 12])
+    async with _watch(feed, after=5) as watch:
+        catch_up = stream.catch_up
+        _bring(feed, [13])
+        _bring(catch_up, range(6, 10))
+        assert await _told(watch, 4) == [6, 7, 8, 9], "what is live waits until the past has been told"
+        _bring(catch_up, [10])
+        assert len(stream.subscribers) == 1
+        assert await _told(watch, 4) == [10, 11, 12, 13]
+        _bring(feed, [14])
+        assert await _told(watch, 1) == [14]
+
+
+async def test_leaving_while_catching_up_ends_the_etcd_watch() -> None:
+    feed, stream = _feed()
+    async with _watch(feed, after=5):
+        assert len(stream.subscribers) == 2
+    assert len(stream.subscribers) == 1
+
+
+async def test_a_watch_from_the_past_that_is_gone_is_refused() -> None:
+    feed, stream = _feed()
+    async with _watch(feed, after=5) as watch:
+        stream.catch_up.on_lost(Compacted(8, 10))
+        with pytest.raises(Compacted):
+            await anext(watch)
+
+
+async def test_a_slow_reader_is_bounded_and_misses_nothing() -> None:
+    feed, _ = _feed()
+    last = 10 + MAX_QUEUED + 2000
+    async with _watch(feed, after=10) as watch:
+        _bring(feed, range(11, last + 1))
+        assert watch._queued == MAX_QUEUED + 1
+        assert await _told(watch, last - 10) == list(range(11, last + 1))
+        _bring(feed, [last + 1])
+        assert await _told(watch, 1) == [last + 1]
+
+
+async def test_a_very_slow_reader_catches_up_from_etcd() -> None:
+    feed, stream = _feed(max_events=100)
+    last = 10 + MAX_QUEUED + 2000
+    async with _watch(feed, after=10) as watch:
+        _bring(feed, range(11, last + 1))
+        queued = 10 + MAX_QUEUED + 1
+        assert await _told(watch, MAX_QUEUED + 1) == list(range(11, queued + 1))
+        waiting = asyncio.ensure_future(_told(watch, last - queued))
+        await asyncio.sleep(0)
+        assert stream.catch_up.position == queued
+        stream.catch_up.on_revisions(_events(*range(queued + 1, last - 50)), last - 51)
+        assert await waiting == list(range(queued + 1, last + 1))
         assert len(stream.subscribers) == 1
 
-    asyncio.run(main())
+
+async def test_progress_comes_when_the_feed_is_there() -> None:
+    feed, stream = _feed()
+    batches: list[Batch] = []
+    async with _watch(feed, after=10, on_batch=batches.append, current=12) as watch:
+        asking = asyncio.ensure_future(watch.request_progress())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert stream.progress_requests == 1
+        _bring(feed, [11], prefix="/other/")
+        await asyncio.sleep(0)
+        assert not asking.done()
+        _bring(feed, [12], prefix="/other/")
+        await asking
+        assert batches == [Batch((), 12)]
 
 
-def test_a_watch_from_further_back_catches_up_and_joins() -> None:
-    async def main() -> None:
-        feed, stream = _feed()
-        _bring(feed, [11, 12])
-        async with _watch(feed, after=5) as watch:
-            catch_up = stream.catch_up
-            _bring(feed, [13])
-            _bring(catch_up, range(6, 10))
-            assert await _told(watch, 4) == [6, 7, 8, 9], "what is live waits until the past has been told"
-            _bring(catch_up, [10])
-            assert len(stream.subscribers) == 1
-            assert await _told(watch, 4) == [10, 11, 12, 13]
-            _bring(feed, [14])
-            assert await _told(watch, 1) == [14]
-
-    asyncio.run(main())
+async def test_progress_asked_for_while_behind_comes_after_the_events() -> None:
+    feed, stream = _feed()
+    batches: list[Batch] = []
+    async with _watch(feed, after=8, on_batch=batches.append, current=10) as watch:
+        await watch.request_progress()
+        assert batches == []
+        _bring(stream.catch_up, [9, 10])
+        assert [(len(batch.events), batch.revision) for batch in batches] == [(1, 9), (1, 10), (0, 10)]
 
 
-def test_leaving_while_catching_up_ends_the_etcd_watch() -> None:
-    async def main() -> None:
-        feed, stream = _feed()
-        async with _watch(feed, after=5):
-            assert len(stream.subscribers) == 2
-        assert len(stream.subscribers) == 1
-
-    asyncio.run(main())
-
-
-def test_a_watch_from_the_past_that_is_gone_is_refused() -> None:
-    async def main() -> None:
-        feed, stream = _feed()
-        async with _watch(feed, after=5) as watch:
-            stream.catch_up.on_lost(Compacted(8, 10))
-            with pytest.raises(Compacted):
-                await anext(watch)
-
-    asyncio.run(main())
+async def test_events_of_several_revisions_are_sorted_to_their_watches() -> None:
+    feed, _ = _feed()
+    pods: list[Batch] = []
+    everything: list[Batch] = []
+    async with (
+        _watch(feed, after=10, on_batch=pods.append),
+        _watch(feed, after=10, prefix="/registry/", on_batch=everything.append),
+    ):
+        events = _events(11) + _events(12, prefix="/registry/nodes/") + _events(13)
+        feed.on_revisions(events, 13)
+    assert [[event.revision for event in batch.events] for batch in pods] == [[11, 13]]
+    assert everything == [Batch(events, 13)]
 
 
-def test_a_slow_reader_is_bounded_and_misses_nothing() -> None:
-    async def main() -> None:
-        feed, _ = _feed()
-        last = 10 + MAX_QUEUED + 2000
-        async with _watch(feed, after=10) as watch:
-            _bring(feed, range(11, last + 1))
-            assert watch._queued == MAX_QUEUED + 1
-            assert await _told(watch, last - 10) == list(range(11, last + 1))
-            _bring(feed, [last + 1])
-            assert await _told(watch, 1) == [last + 1]
-
-    asyncio.run(main())
-
-
-def test_a_very_slow_reader_catches_up_from_etcd() -> None:
-    async def main() -> None:
-        feed, stream = _feed(max_events=100)
-        last = 10 + MAX_QUEUED + 2000
-        async with _watch(feed, after=10) as watch:
-            _bring(feed, range(11, last + 1))
-            queued = 10 + MAX_QUEUED + 1
-            assert await _told(watch, MAX_QUEUED + 1) == list(range(11, queued + 1))
-            waiting = asyncio.ensure_future(_told(watch, last - queued))
-            await asyncio.sleep(0)
-            assert stream.catch_up.position == queued
-            stream.catch_up.on_revisions(_events(*range(queued + 1, last - 50)), last - 51)
-            assert await waiting == list(range(queued + 1, last + 1))
-            assert len(stream.subscribers) == 1
-
-    asyncio.run(main())
+async def test_a_lost_feed_ends_its_watches_and_begins_again() -> None:
+    feed, _ = _feed()
+    async with _watch(feed, after=10) as watch:
+        _bring(feed, [11])
+        feed.on_lost(Compacted(50, 60))
+        assert await _told(watch, 1) == [11], "what was told before can still be read"
+        with pytest.raises(Compacted):
+            await anext(watch)
+    assert feed.position == 50
+    async with _watch(feed, after=55) as watch:
+        _bring(feed, [55, 56])
+        assert await _told(watch, 1) == [56]
 
 
-def test_progress_comes_when_the_feed_is_there() -> None:
-    async def main() -> None:
-        feed, stream = _feed()
-        batches: list[Batch] = []
-        async with _watch(feed, after=10, on_batch=batches.append, current=12) as watch:
-            asking = asyncio.ensure_future(watch.request_progress())
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert stream.progress_requests == 1
-            _bring(feed, [11], prefix="/other/")
-            await asyncio.sleep(0)
-            assert not asking.done()
-            _bring(feed, [12], prefix="/other/")
-            await asking
-            assert batches == [Batch((), 12)]
-
-    asyncio.run(main())
-
-
-def test_progress_asked_for_while_behind_comes_after_the_events() -> None:
-    async def main() -> None:
-        feed, stream = _feed()
-        batches: list[Batch] = []
-        async with _watch(feed, after=8, on_batch=batches.append, current=10) as watch:
-            await watch.request_progress()
-            assert batches == []
-            _bring(stream.catch_up, [9, 10])
-            assert [(len(batch.events), batch.revision) for batch in batches] == [(1, 9), (1, 10), (0, 10)]
-
-    asyncio.run(main())
-
-
-def test_events_of_several_revisions_are_sorted_to_their_watches() -> None:
-    async def main() -> None:
-        feed, _ = _feed()
-        pods: list[Batch] = []
-        everything: list[Batch] = []
-        async with (
-            _watch(feed, after=10, on_batch=pods.append),
-            _watch(feed, after=10, prefix="/registry/", on_batch=everything.append),
-        ):
-            events = _events(11) + _events(12, prefix="/registry/nodes/") + _events(13)
-            feed.on_revisions(events, 13)
-        assert [[event.revision for event in batch.events] for batch in pods] == [[11, 13]]
-        assert everything == [Batch(events, 13)]
-
-    asyncio.run(main())
-
-
-def test_a_lost_feed_ends_its_watches_and_begins_again() -> None:
-    async def main() -> None:
-        feed, _ = _feed()
-        async with _watch(feed, after=10) as watch:
-            _bring(feed, [11])
-            feed.on_lost(Compacted(50, 60))
-            assert await _told(watch, 1) == [11], "what was told before can still be read"
-            with pytest.raises(Compacted):
-                await anext(watch)
-        assert feed.position == 50
-        async with _watch(feed, after=55) as watch:
-            _bring(feed, [55, 56])
-            assert await _told(watch, 1) == [56]
-
-    asyncio.run(main())
-
-
-def test_a_feed_that_is_refused_refuses() -> None:
-    async def main() -> None:
-        feed, _ = _feed()
-        feed.on_lost(StorageError("no"))
+async def test_a_feed_that_is_refused_refuses() -> None:
+    feed, _ = _feed()
+    feed.on_lost(StorageError("no"))
+    with pytest.raises(StorageError, match="no"):
+        await feed.reached(11)
+    async with _watch(feed, after=10) as watch:
         with pytest.raises(StorageError, match="no"):
-            await feed.reached(11)
-        async with _watch(feed, after=10) as watch:
-            with pytest.raises(StorageError, match="no"):
-                await anext(watch)
-
-    asyncio.run(main())
+            await anext(watch)
 
 
-def test_closing_wakes_everyone() -> None:
-    async def main() -> None:
-        feed, _ = _feed()
-        waiting = asyncio.ensure_future(feed.reached(11))
-        async with _watch(feed, after=10) as watch, _watch(feed, after=2) as behind:
-            reading = [asyncio.ensure_future(anext(each)) for each in (watch, behind)]
-            await asyncio.sleep(0)
-            feed.close(Closed("closed"))
-            for each in (waiting, *reading):
-                with pytest.raises(Closed):
-                    await each
-
-    asyncio.run(main())
+async def test_closing_wakes_everyone() -> None:
+    feed, _ = _feed()
+    waiting = asyncio.ensure_future(feed.reached(11))
+    async with _watch(feed, after=10) as watch, _watch(feed, after=2) as behind:
+        reading = [asyncio.ensure_future(anext(each)) for each in (watch, behind)]
+        await asyncio.sleep(0)
+        feed.close(Closed("closed"))
+        for each in (waiting, *reading):
+            with pytest.raises(Closed):
+                await each
 
 
 class _Subscriber:

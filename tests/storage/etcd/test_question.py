@@ -22,68 +22,56 @@ class _Store:
         return answer
 
 
-def test_who_comes_during_a_question_gets_the_next() -> None:
-    async def main() -> None:
-        store = _Store()
-        question = SharedQuestion(store.revision)
-        async with running(question.run()):
-            early = [asyncio.ensure_future(question.ask()) for _ in range(3)]
-            first = await store.asked.get()
-            late = [asyncio.ensure_future(question.ask()) for _ in range(3)]
-            await asyncio.sleep(0)
-            first.set_result(10)
-            assert await asyncio.gather(*early) == [10, 10, 10]
-            second = await store.asked.get()
-            assert not any(each.done() for each in late)
-            second.set_result(11)
-            assert await asyncio.gather(*late) == [11, 11, 11]
-            assert store.asked.empty()
-
-    asyncio.run(main())
+async def test_who_comes_during_a_question_gets_the_next() -> None:
+    store = _Store()
+    question = SharedQuestion(store.revision)
+    async with running(question.run()):
+        early = [asyncio.ensure_future(question.ask()) for _ in range(3)]
+        first = await store.asked.get()
+        late = [asyncio.ensure_future(question.ask()) for _ in range(3)]
+        await asyncio.sleep(0)
+        first.set_result(10)
+        assert await asyncio.gather(*early) == [10, 10, 10]
+        second = await store.asked.get()
+        assert not any(each.done() for each in late)
+        second.set_result(11)
+        assert await asyncio.gather(*late) == [11, 11, 11]
+        assert store.asked.empty()
 
 
-def test_one_who_leaves_takes_nobody_along() -> None:
-    async def main() -> None:
-        store = _Store()
-        question = SharedQuestion(store.revision)
-        async with running(question.run()):
-            leaving, staying = (asyncio.ensure_future(question.ask()) for _ in range(2))
-            answer = await store.asked.get()
-            leaving.cancel()
-            answer.set_result(3)
-            assert await staying == 3
-
-    asyncio.run(main())
+async def test_one_who_leaves_takes_nobody_along() -> None:
+    store = _Store()
+    question = SharedQuestion(store.revision)
+    async with running(question.run()):
+        leaving, staying = (asyncio.ensure_future(question.ask()) for _ in range(2))
+        answer = await store.asked.get()
+        leaving.cancel()
+        answer.set_result(3)
+        assert await staying == 3
 
 
-def test_an_error_reaches_all_who_asked_and_the_next_question_is_put() -> None:
-    async def main() -> None:
-        store = _Store()
-        question = SharedQuestion(store.revision)
-        async with running(question.run()):
-            asking = [asyncio.ensure_future(question.ask()) for _ in range(2)]
-            (await store.asked.get()).set_exception(ZeroDivisionError())
-            for each in await asyncio.gather(*asking, return_exceptions=True):
-                assert isinstance(each, ZeroDivisionError)
-            again = asyncio.ensure_future(question.ask())
-            (await store.asked.get()).set_result(4)
-            assert await again == 4
-
-    asyncio.run(main())
+async def test_an_error_reaches_all_who_asked_and_the_next_question_is_put() -> None:
+    store = _Store()
+    question = SharedQuestion(store.revision)
+    async with running(question.run()):
+        asking = [asyncio.ensure_future(question.ask()) for _ in range(2)]
+        (await store.asked.get()).set_exception(ZeroDivisionError())
+        for each in await asyncio.gather(*asking, return_exceptions=True):
+            assert isinstance(each, ZeroDivisionError)
+        again = asyncio.ensure_future(question.ask())
+        (await store.asked.get()).set_result(4)
+        assert await again == 4
 
 
-def test_closing_answers_those_who_wait() -> None:
-    async def main() -> None:
-        store = _Store()
-        question = SharedQuestion(store.revision)
-        async with running(question.run()):
-            first = asyncio.ensure_future(question.ask())
-            await store.asked.get()
-            second = asyncio.ensure_future(question.ask())
-            await asyncio.sleep(0)
-        question.close()
-        for each in (first, second):
-            with pytest.raises(Closed):
-                await each
-
-    asyncio.run(main())
+async def test_closing_answers_those_who_wait() -> None:
+    store = _Store()
+    question = SharedQuestion(store.revision)
+    async with running(question.run()):
+        first = asyncio.ensure_future(question.ask())
+        await store.asked.get()
+        second = asyncio.ensure_future(question.ask())
+        await asyncio.sleep(0)
+    question.close()
+    for each in (first, second):
+        with pytest.raises(Closed):
+            await each

@@ -53,17 +53,14 @@ async def leak(server: ApiServer) -> None:
     await server.registry.node_ports.change(lambda bitmap: bitmap.take(31999))
 
 
-def test_addresses_of_others_are_left_alone() -> None:
-    async def work() -> None:
-        async with one() as server:
-            parent = {"group": "example.com", "resource": "gateways", "name": "g"}
-            await server.make(IP_ADDRESSES, {"metadata": {"name": "10.9.9.9"}, "spec": {"parentRef": parent}})
-            repair = repairing(server)
-            for _ in range(5):
-                await repair.repair()
-            assert await taken(server) == ({"10.9.9.9"}, set())
-
-    asyncio.run(work())
+async def test_addresses_of_others_are_left_alone() -> None:
+    async with one() as server:
+        parent = {"group": "example.com", "resource": "gateways", "name": "g"}
+        await server.make(IP_ADDRESSES, {"metadata": {"name": "10.9.9.9"}, "spec": {"parentRef": parent}})
+        repair = repairing(server)
+        for _ in range(5):
+            await repair.repair()
+        assert await taken(server) == ({"10.9.9.9"}, set())
 
 
 def test_what_a_service_holds_is_taken_for_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -82,30 +79,24 @@ def test_what_a_service_holds_is_taken_for_it(caplog: pytest.LogCaptureFixture) 
     assert "was not allocated" in caplog.text
 
 
-def test_a_service_that_comes_and_goes_is_no_leak() -> None:
-    async def work() -> None:
-        async with one() as server:
-            repair = repairing(server)
-            for _ in range(4):
-                await server.make(f"{NAMESPACE}/services", SERVICE)
-                await repair.repair()
-                await server.ask("DELETE", f"{NAMESPACE}/services/a")
-                await repair.repair()
-            assert await taken(server) == (set(), set())
-
-    asyncio.run(work())
+async def test_a_service_that_comes_and_goes_is_no_leak() -> None:
+    async with one() as server:
+        repair = repairing(server)
+        for _ in range(4):
+            await server.make(f"{NAMESPACE}/services", SERVICE)
+            await repair.repair()
+            await server.ask("DELETE", f"{NAMESPACE}/services/a")
+            await repair.repair()
+        assert await taken(server) == (set(), set())
 
 
-def test_it_runs_in_rounds() -> None:
-    async def work() -> None:
-        clock = VirtualClock()
-        async with MemoryBackend(clock=clock) as backend, one(clock=clock, backend=backend) as server:
-            await leak(server)
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(AllocationRepair(registry=server.registry, clock=clock).run())
-                await clock.advance(1000)
-                task.cancel()
-            assert await taken(server) == (set(), set())
-            await server.registry.store_of("networking.k8s.io", "v1", "IPAddress").cacher.wait_ready()
-
-    asyncio.run(work())
+async def test_it_runs_in_rounds() -> None:
+    clock = VirtualClock()
+    async with MemoryBackend(clock=clock) as backend, one(clock=clock, backend=backend) as server:
+        await leak(server)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(AllocationRepair(registry=server.registry, clock=clock).run())
+            await clock.advance(1000)
+            task.cancel()
+        assert await taken(server) == (set(), set())
+        await server.registry.store_of("networking.k8s.io", "v1", "IPAddress").cacher.wait_ready()

@@ -1,6 +1,5 @@
 """Cron jobs on a virtual clock."""
 
-import asyncio
 import time
 from typing import Any
 
@@ -34,131 +33,104 @@ async def jobs(c: JobCluster) -> list[str]:
     return names_of((await c.cluster.client.of(Job).list(IN_DEFAULT)).items)
 
 
-def test_jobs_come_at_their_times_and_are_kept_as_long_as_asked() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON, JOB) as c:
+async def test_jobs_come_at_their_times_and_are_kept_as_long_as_asked() -> None:
+    async with job_cluster(CRON, JOB) as c:
+        await create(c)
+        await c.pass_s(599)
+        assert await jobs(c) == []
+        await c.pass_s(2)
+        assert await jobs(c) == [name_at(600)]
+        await c.pass_s(1800)
+        assert await jobs(c) == [name_at(1200), name_at(1800), name_at(2400)]
+        status = (await get(c)).status
+        assert status.active == []
+        assert status.lastScheduleTime == "2026-01-01T00:40:00Z"
+        assert status.lastSuccessfulTime == "2026-01-01T00:40:00Z"
+        events = await c.events()
+        for reason, told in (
+            ("SuccessfulCreate", f"Created job {name_at(600)}"),
+            ("SawCompletedJob", f"Saw completed job: {name_at(600)}, condition: Complete"),
+            ("SuccessfulDelete", f"Deleted job {name_at(600)}"),
+        ):
+            assert ("Normal", reason, told) in events
+
+
+async def test_a_month_passes_in_seconds() -> None:
+    async with job_cluster(CRON, JOB) as c:
+        await create(c, "0 */6 * * *", successfulJobsHistoryLimit=1000)
+        began = time.process_time()
+        await c.pass_s(31 * 86400 + 1)
+        assert time.process_time() - began < 20
+        assert len(await jobs(c)) == 4 * 31
+        assert (await get(c)).status.lastScheduleTime == "2026-02-01T00:00:00Z"
+
+
+async def test_jobs_may_run_side_by_side() -> None:
+    async with job_cluster(CRON) as c:
+        await create(c, job=RUNNING)
+        await c.pass_s(1201)
+        assert [active.name for active in (await get(c)).status.active] == [name_at(600), name_at(1200)]
+
+
+async def test_a_forbidden_job_is_not_started() -> None:
+    async with job_cluster(CRON) as c:
+        await create(c, job=RUNNING, concurrencyPolicy="Forbid")
+        await c.pass_s(1201)
+        assert await jobs(c) == [name_at(600)]
+        assert "JobAlreadyActive" in await c.reasons()
+
+
+async def test_a_job_is_replaced() -> None:
+    async with job_cluster(CRON) as c:
+        await create(c, job=RUNNING, concurrencyPolicy="Replace")
+        await c.pass_s(1201)
+        assert await jobs(c) == [name_at(1200)]
+        assert [active.name for active in (await get(c)).status.active] == [name_at(1200)]
+
+
+async def test_nothing_is_started_while_suspended_and_only_the_last_time_after() -> None:
+    async with job_cluster(CRON, JOB) as c:
+        await create(c, suspend=True)
+        await c.pass_s(3700)
+        assert await jobs(c) == []
+        await c.cluster.client.of(CronJob).patch("tick", {"spec": {"suspend": False}}, "default")
+        await c.pass_s(1)
+        assert await jobs(c) == [name_at(3600)]
+
+
+async def test_another_schedule_counts_from_its_next_time_on() -> None:
+    async with job_cluster(CRON, JOB) as c:
+        await create(c, "0 0 * * *")
+        await c.pass_s(90)
+        await c.cluster.client.of(CronJob).patch("tick", {"spec": {"schedule": "* * * * *"}}, "default")
+        await c.pass_s(1)
+        assert await jobs(c) == []
+        await c.pass_s(30)
+        assert await jobs(c) == [name_at(120)]
+
+
+async def test_a_job_that_is_not_ours_is_told_of_and_one_that_is_gone_forgotten() -> None:
+    async with job_cluster(CRON) as c:
+        await create(c, job=RUNNING)
+        await c.pass_s(601)
+        made = await c.get(name_at(600))
+        made.metadata.name, made.metadata.uid, made.metadata.resourceVersion = "by-hand", "", ""
+        made.spec.selector, made.spec.template.metadata.labels = None, {}
+        await c.cluster.client.of(Job).create(made)
+        await c.pass_s(0)
+        told = "Saw a job that the controller did not create or forgot: by-hand"
+        assert ("Warning", "UnexpectedJob", told) in await c.events()
+        options = Delete(propagation="Background")
+        await c.cluster.client.of(Job).delete(name_at(600), "default", options=options)
+        await c.pass_s(0)
+        assert (await get(c)).status.active == []
+        assert ("Normal", "MissingJob", f"Active job went missing: {name_at(600)}") in await c.events()
+
+
+async def test_the_second_run_writes_nothing() -> None:
+    async with pod_cluster() as cluster:
+        async with cluster.running(CRON, JOB):
+            c = JobCluster(cluster)
             await create(c)
-            await c.pass_s(599)
-            assert await jobs(c) == []
-            await c.pass_s(2)
-            assert await jobs(c) == [name_at(600)]
-            await c.pass_s(1800)
-            assert await jobs(c) == [name_at(1200), name_at(1800), name_at(2400)]
-            status = (await get(c)).status
-            assert status.active == []
-            assert status.lastScheduleTime == "2026-01-01T00:40:00Z"
-            assert status.lastSuccessfulTime == "2026-01-01T00:40:00Z"
-            events = await c.events()
-            for reason, told in (
-                ("SuccessfulCreate", f"Created job {name_at(600)}"),
-                ("SawCompletedJob", f"Saw completed job: {name_at(600)}, condition: Complete"),
-                ("SuccessfulDelete", f"Deleted job {name_at(600)}"),
-            ):
-                assert ("Normal", reason, told) in events
-
-    asyncio.run(main())
-
-
-def test_a_month_passes_in_seconds() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON, JOB) as c:
-            await create(c, "0 */6 * * *", successfulJobsHistoryLimit=1000)
-            began = time.process_time()
-            await c.pass_s(31 * 86400 + 1)
-            assert time.process_time() - began < 20
-            assert len(await jobs(c)) == 4 * 31
-            assert (await get(c)).status.lastScheduleTime == "2026-02-01T00:00:00Z"
-
-    asyncio.run(main())
-
-
-def test_jobs_may_run_side_by_side() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON) as c:
-            await create(c, job=RUNNING)
             await c.pass_s(1201)
-            assert [active.name for active in (await get(c)).status.active] == [name_at(600), name_at(1200)]
-
-    asyncio.run(main())
-
-
-def test_a_forbidden_job_is_not_started() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON) as c:
-            await create(c, job=RUNNING, concurrencyPolicy="Forbid")
-            await c.pass_s(1201)
-            assert await jobs(c) == [name_at(600)]
-            assert "JobAlreadyActive" in await c.reasons()
-
-    asyncio.run(main())
-
-
-def test_a_job_is_replaced() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON) as c:
-            await create(c, job=RUNNING, concurrencyPolicy="Replace")
-            await c.pass_s(1201)
-            assert await jobs(c) == [name_at(1200)]
-            assert [active.name for active in (await get(c)).status.active] == [name_at(1200)]
-
-    asyncio.run(main())
-
-
-def test_nothing_is_started_while_suspended_and_only_the_last_time_after() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON, JOB) as c:
-            await create(c, suspend=True)
-            await c.pass_s(3700)
-            assert await jobs(c) == []
-            await c.cluster.client.of(CronJob).patch("tick", {"spec": {"suspend": False}}, "default")
-            await c.pass_s(1)
-            assert await jobs(c) == [name_at(3600)]
-
-    asyncio.run(main())
-
-
-def test_another_schedule_counts_from_its_next_time_on() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON, JOB) as c:
-            await create(c, "0 0 * * *")
-            await c.pass_s(90)
-            await c.cluster.client.of(CronJob).patch("tick", {"spec": {"schedule": "* * * * *"}}, "default")
-            await c.pass_s(1)
-            assert await jobs(c) == []
-            await c.pass_s(30)
-            assert await jobs(c) == [name_at(120)]
-
-    asyncio.run(main())
-
-
-def test_a_job_that_is_not_ours_is_told_of_and_one_that_is_gone_forgotten() -> None:
-    async def main() -> None:
-        async with job_cluster(CRON) as c:
-            await create(c, job=RUNNING)
-            await c.pass_s(601)
-            made = await c.get(name_at(600))
-            made.metadata.name, made.metadata.uid, made.metadata.resourceVersion = "by-hand", "", ""
-            made.spec.selector, made.spec.template.metadata.labels = None, {}
-            await c.cluster.client.of(Job).create(made)
-            await c.pass_s(0)
-            told = "Saw a job that the controller did not create or forgot: by-hand"
-            assert ("Warning", "UnexpectedJob", told) in await c.events()
-            options = Delete(propagation="Background")
-            await c.cluster.client.of(Job).delete(name_at(600), "default", options=options)
-            await c.pass_s(0)
-            assert (await get(c)).status.active == []
-            assert ("Normal", "MissingJob", f"Active job went missing: {name_at(600)}") in await c.events()
-
-    asyncio.run(main())
-
-
-def test_the_second_run_writes_nothing() -> None:
-    async def main() -> None:
-        async with pod_cluster() as cluster:
-            async with cluster.running(CRON, JOB):
-                c = JobCluster(cluster)
-                await create(c)
-                await c.pass_s(1201)
-            await second_run_writes_nothing(cluster, CRON, JOB)
-
-    asyncio.run(main())
+        await second_run_writes_nothing(cluster, CRON, JOB)

@@ -76,21 +76,18 @@ async def play(c: Cluster, random: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_pod_counts_once(seed: int) -> None:
-    async def main() -> None:
-        random = Random(seed)
-        async with pod_cluster() as c, c.nodes("n1", "n2"), c.binding(), asyncio.TaskGroup() as group:
-            witness = Witness(c)
-            task = group.create_task(witness.watch())
-            for number, spec in enumerate(SPECS * 2):
-                await c.client.of(Job).create(made(number, spec))
-            await play(c, random)
-            for found in (await c.client.of(Job).list(IN_DEFAULT)).items:
-                name, status = found.metadata.name, found.status
-                assert status.succeeded == witness.count("Succeeded")[name] == found.spec.completions
-                assert status.failed == witness.count("Failed")[name]
-            assert witness.count("Failed"), "pods were deleted while they ran"
-            assert all(not pod.metadata.finalizers for pod in (await c.client.of(Pod).list(IN_DEFAULT)).items)
-            task.cancel()
-
-    asyncio.run(main())
+async def test_every_pod_counts_once(seed: int) -> None:
+    random = Random(seed)
+    async with pod_cluster() as c, c.nodes("n1", "n2"), c.binding(), asyncio.TaskGroup() as group:
+        witness = Witness(c)
+        task = group.create_task(witness.watch())
+        for number, spec in enumerate(SPECS * 2):
+            await c.client.of(Job).create(made(number, spec))
+        await play(c, random)
+        for found in (await c.client.of(Job).list(IN_DEFAULT)).items:
+            name, status = found.metadata.name, found.status
+            assert status.succeeded == witness.count("Succeeded")[name] == found.spec.completions
+            assert status.failed == witness.count("Failed")[name]
+        assert witness.count("Failed"), "pods were deleted while they ran"
+        assert all(not pod.metadata.finalizers for pod in (await c.client.of(Pod).list(IN_DEFAULT)).items)
+        task.cancel()

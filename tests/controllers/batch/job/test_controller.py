@@ -425,16 +425,13 @@ def test_a_wide_job_is_counted_once_and_written_seldom() -> None:
     play(scenario)
 
 
-def test_the_second_run_writes_nothing() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            async with c.running(JOB):
-                jobs = JobCluster(c)
-                await jobs.create("going")
-                await jobs.create("done")
-                done = next(pod for pod in await jobs.pods() if pod.metadata.name.startswith("done"))
-                await jobs.end(done)
-                await jobs.create("waiting", suspend=True)
-            await second_run_writes_nothing(c, JOB)
-
-    asyncio.run(main())
+async def test_the_second_run_writes_nothing() -> None:
+    async with pod_cluster() as c:
+        async with c.running(JOB):
+            jobs = JobCluster(c)
+            await jobs.create("going")
+            await jobs.create("done")
+            done = next(pod for pod in await jobs.pods() if pod.metadata.name.startswith("done"))
+            await jobs.end(done)
+            await jobs.create("waiting", suspend=True)
+        await second_run_writes_nothing(c, JOB)

@@ -171,23 +171,20 @@ def test_a_pod_that_may_stay_is_misplaced() -> None:
     played(play)
 
 
-def test_heartbeats_of_nodes_cause_no_work() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME) as manager:
-            s = Scene(c, Stage(c))
-            await s.nodes("n1", "n2")
-            await s.create()
-            await s.stage.play()
-            await c.clock.settle()
-            before = manager.runners[0].stats.reconciles
-            for _ in range(5):
-                await c.clock.advance(10)
-                condition = {"type": "Ready", "status": "True", "reason": str(c.clock.now())}
-                await c.client.of(Node).patch("n1", {"status": {"conditions": [condition]}}, subresource="status")
-            await c.clock.settle()
-            assert manager.runners[0].stats.reconciles == before
-
-    asyncio.run(main())
+async def test_heartbeats_of_nodes_cause_no_work() -> None:
+    async with pod_cluster() as c, c.running(NAME) as manager:
+        s = Scene(c, Stage(c))
+        await s.nodes("n1", "n2")
+        await s.create()
+        await s.stage.play()
+        await c.clock.settle()
+        before = manager.runners[0].stats.reconciles
+        for _ in range(5):
+            await c.clock.advance(10)
+            condition = {"type": "Ready", "status": "True", "reason": str(c.clock.now())}
+            await c.client.of(Node).patch("n1", {"status": {"conditions": [condition]}}, subresource="status")
+        await c.clock.settle()
+        assert manager.runners[0].stats.reconciles == before
 
 
 def test_pods_that_are_deleted_come_back() -> None:

@@ -1,6 +1,5 @@
 """deployment-controller together with the replicaset-controller and the real API server."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,328 +62,283 @@ async def reason(c: Cluster, type: str = "Progressing") -> str:
     return found.reason if found else ""
 
 
-def test_a_deployment_comes_up() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            async with c.running(*NAMES):
-                await create(c)
-                (only,) = await sets(c)
-                hash = only.metadata.labels["pod-template-hash"]
-                assert only.metadata.name == f"web-{hash}"
-                assert only.metadata.annotations == {
-                    "deployment.kubernetes.io/desired-replicas": "3",
-                    "deployment.kubernetes.io/max-replicas": "4",
-                    "deployment.kubernetes.io/revision": "1",
-                    "kubernetes.io/change-cause": "first",
-                }
-                assert await told(c) == [f"ScalingReplicaSet: Scaled up replica set web-{hash} from 0 to 3"]
-                assert {pod.metadata.labels["pod-template-hash"] for pod in await pods_of(c)} == {hash}
-                assert await reason(c, "Available") == "MinimumReplicasUnavailable"
-                await play_out(c)
-                found = await get(c)
-                status = found.status
-                assert (status.replicas, status.updatedReplicas, status.readyReplicas) == (3, 3, 3)
-                assert (status.availableReplicas, status.unavailableReplicas) == (3, 0)
-                assert (status.observedGeneration, found.metadata.generation) == (1, 1)
-                assert found.metadata.annotations[REVISION] == "1"
-                assert [(each.type, each.status, each.reason, each.message) for each in status.conditions] == [
-                    ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
-                    (
-                        "Progressing",
-                        "True",
-                        "NewReplicaSetAvailable",
-                        f'ReplicaSet "web-{hash}" has successfully progressed.',
-                    ),
-                ]
-            await second_run_writes_nothing(c, *NAMES)
-
-    asyncio.run(main())
-
-
-def test_a_rolling_update_stays_within_its_limits() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-            await create(c, 3, strategy=update)
-            await play_out(c)
-            await set_image(c, "i:2")
-            steps = 0
-            while True:
-                active = await active_of(c)
-                ready = [pod for pod in active if any(each.type == "Ready" for each in pod.status.conditions)]
-                assert len(active) <= 4
-                assert len(ready) >= 3
-                if not await play(c):
-                    break
-                steps += 1
-            assert steps >= 3
-            assert await sizes(c) == [0, 3]
-            assert await reason(c) == "NewReplicaSetAvailable"
-            assert (await get(c)).metadata.annotations[REVISION] == "2"
-            old, new = (rs.metadata.name for rs in await sets(c))
-            assert (await told(c))[1:] == [
-                f"ScalingReplicaSet: Scaled up replica set {new} from 0 to 1",
-                f"ScalingReplicaSet: Scaled down replica set {old} from 3 to 2",
-                f"ScalingReplicaSet: Scaled up replica set {new} from 1 to 2",
-                f"ScalingReplicaSet: Scaled down replica set {old} from 2 to 1",
-                f"ScalingReplicaSet: Scaled up replica set {new} from 2 to 3",
-                f"ScalingReplicaSet: Scaled down replica set {old} from 1 to 0",
-            ]
-
-    asyncio.run(main())
-
-
-def test_going_back_uses_the_old_set_again() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c:
-            async with c.running(*NAMES):
-                await create(c)
-                await play_out(c)
-                await set_image(c, "i:2")
-                await play_out(c)
-                await set_image(c, "i:1")
-                await play_out(c)
-                second, first = await sets(c)
-                assert await sizes(c) == [0, 3]
-                assert first.metadata.annotations[REVISION] == "3"
-                assert first.metadata.annotations[HISTORY] == "1"
-                assert second.metadata.annotations[REVISION] == "2"
-                assert (await get(c)).metadata.annotations[REVISION] == "3"
-            await second_run_writes_nothing(c, *NAMES)
-
-    asyncio.run(main())
-
-
-def test_rollback_by_annotation() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
+async def test_a_deployment_comes_up() -> None:
+    async with pod_cluster() as c:
+        async with c.running(*NAMES):
             await create(c)
-            await play_out(c)
-            changed = copy_of(await get(c))
-            assert changed.spec.template.spec.containers is not None
-            changed.spec.template.spec.containers[0].image = "i:2"
-            changed.metadata.annotations["kubernetes.io/change-cause"] = "second"
-            await c.client.of(Deployment).update(changed)
-            await play_out(c)
-            asked = {"metadata": {"annotations": {ROLLBACK_TO: "1"}}}
-            await c.client.of(Deployment).patch("web", asked, "default")
-            await play_out(c)
-            found = await get(c)
-            assert found.spec.template.spec.containers is not None
-            assert found.spec.template.spec.containers[0].image == "i:1"
-            assert found.metadata.annotations == {"kubernetes.io/change-cause": "first", REVISION: "3"}
-            assert 'DeploymentRollback: Rolled back deployment "web" to revision 1' in await told(c)
-
-    asyncio.run(main())
-
-
-def test_a_paused_deployment_is_scaled_and_resumes() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            await create(c)
-            await play_out(c)
-            await patch(c, paused=True)
-            await set_image(c, "i:2")
-            assert await reason(c) == "DeploymentPaused"
-            assert await sizes(c) == [3]
-            await patch(c, replicas=5)
-            assert await sizes(c) == [5]
-            await play_out(c)
-            await patch(c, paused=False)
-            await play_out(c)
-            assert await sizes(c) == [0, 5]
-            assert await reason(c) == "NewReplicaSetAvailable"
-
-    asyncio.run(main())
-
-
-def test_recreate_has_never_both_versions() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            await create(c, 2, strategy={"type": "Recreate"})
-            await play_out(c)
-            await set_image(c, "i:2")
-            leaving = await pods_of(c)
-            assert len(leaving) == 2
-            assert all(pod.metadata.deletionTimestamp for pod in leaving)
-            assert await sizes(c) == [0]
-            await end(c, leaving[0])
-            assert len(await pods_of(c)) == 1
-            await end(c, leaving[1])
-            assert await sizes(c) == [0, 2]
-            await play_out(c)
-            assert await reason(c) == "NewReplicaSetAvailable"
-
-    asyncio.run(main())
-
-
-def test_an_update_that_does_not_move_is_late() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            await create(c, 1, progressDeadlineSeconds=30)
-            await pods_of(c)
-            assert await reason(c) == "ReplicaSetUpdated"
-            await c.clock.advance(30)
-            assert await reason(c) == "ReplicaSetUpdated"
-            await c.clock.advance(2)
-            found = conditions_of.find((await get(c)).status.conditions, "Progressing")
             (only,) = await sets(c)
-            assert found is not None
-            assert (found.status, found.reason) == ("False", "ProgressDeadlineExceeded")
-            assert found.message == f'ReplicaSet "{only.metadata.name}" has timed out progressing.'
-            await play_out(c)
-            assert await reason(c) == "NewReplicaSetAvailable"
-
-    asyncio.run(main())
-
-
-def test_old_sets_beyond_the_limit_are_deleted() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            await create(c, 1, revisionHistoryLimit=1)
-            for image in ("i:2", "i:3", "i:4"):
-                await play_out(c)
-                await set_image(c, image)
-            await play_out(c)
-            assert [rs.metadata.annotations[REVISION] for rs in await sets(c)] == ["3", "4"]
-
-    asyncio.run(main())
-
-
-def test_scaling_in_the_middle_of_an_update_is_shared() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            await create(c, 8, strategy={"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 2}})
-            await play_out(c)
-            await set_image(c, "i:2")
-            assert await sizes(c) == [6, 4]
-            await patch(c, replicas=16)
-            assert await sizes(c) == [11, 7]
-            await play_out(c)
-            assert await sizes(c) == [0, 16]
-
-    asyncio.run(main())
-
-
-def test_another_set_of_the_same_name_changes_the_hash() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            dry = await c.client.of(Deployment).create(
-                codec.from_value(
-                    {
-                        "metadata": {"name": "web", "namespace": "default"},
-                        "spec": {"replicas": 0, "selector": {"matchLabels": LABELS}, "template": template()},
-                    },
-                    Deployment,
-                )
-            )
-            taken = copy_of(new_set(dry, 0, 1))
-            await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
-            for rs in await sets(c):
-                await c.client.of(ReplicaSet).delete(rs.metadata.name, "default")
-            taken.metadata.ownerReferences = []
-            taken.metadata.labels = {"app": "other"}
-            await c.client.of(ReplicaSet).create(taken)
-
-            await create(c)
-            await play_out(c)
-            found = await get(c)
-            assert found.status.collisionCount == 1
-            assert (found.status.readyReplicas, await reason(c)) == (3, "NewReplicaSetAvailable")
-            assert len(await sets(c)) == 2
-
-    asyncio.run(main())
-
-
-def test_a_set_that_nobody_owns_is_adopted() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            first = await create(c)
-            await play_out(c)
-            await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
-            (only,) = await sets(c)
-            free = copy_of(only)
-            free.metadata.ownerReferences = []
-            await c.client.of(ReplicaSet).update(free)
-            second = await create(c)
-            assert first.metadata.uid != second.metadata.uid
-            (only,) = await sets(c)
-            reference = controller_of(only)
-            assert reference is not None
-            assert reference.uid == second.metadata.uid
-            await play_out(c)
-            assert len(await pods_of(c)) == 3
-            assert (await get(c)).status.updatedReplicas == 3
-
-    asyncio.run(main())
-
-
-def test_pods_that_are_refused_are_told_of() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
-            quotas = c.client.of(ResourceQuota)
-            quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
-            quota.status.hard, quota.status.used = {"pods": "0"}, {"pods": "0"}
-            await quotas.update_status(quota)
-            await create(c)
-            assert await reason(c, "ReplicaFailure") == "FailedCreate"
-            await quotas.delete("q", "default")
-            await c.clock.advance(60)
-            await play_out(c)
-            assert await reason(c, "ReplicaFailure") == ""
-            assert await reason(c) == "NewReplicaSetAvailable"
-
-    asyncio.run(main())
-
-
-def test_a_set_that_cannot_be_made_is_told_of() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            value = {
-                "metadata": {"name": "q", "namespace": "default"},
-                "spec": {"hard": {"count/replicasets.apps": "0"}},
+            hash = only.metadata.labels["pod-template-hash"]
+            assert only.metadata.name == f"web-{hash}"
+            assert only.metadata.annotations == {
+                "deployment.kubernetes.io/desired-replicas": "3",
+                "deployment.kubernetes.io/max-replicas": "4",
+                "deployment.kubernetes.io/revision": "1",
+                "kubernetes.io/change-cause": "first",
             }
-            quotas = c.client.of(ResourceQuota)
-            quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
-            quota.status.hard = quota.status.used = {"count/replicasets.apps": "0"}
-            await quotas.update_status(quota)
-            await create(c)
-            assert await reason(c) == "ReplicaSetCreateError"
-            assert (await told(c))[0].startswith('ReplicaSetCreateError: Failed to create new replica set "web-')
-            await quotas.delete("q", "default")
-            await c.clock.advance(60)
-            await play_out(c)
-            assert await reason(c) == "NewReplicaSetAvailable"
-
-    asyncio.run(main())
-
-
-def test_availability_takes_its_time() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            await create(c, 1, minReadySeconds=20)
-            (pod,) = await pods_of(c)
-            await run(c, pod)
-            assert (await get(c)).status.readyReplicas == 1
+            assert await told(c) == [f"ScalingReplicaSet: Scaled up replica set web-{hash} from 0 to 3"]
+            assert {pod.metadata.labels["pod-template-hash"] for pod in await pods_of(c)} == {hash}
             assert await reason(c, "Available") == "MinimumReplicasUnavailable"
-            await c.clock.advance(20)
-            assert await reason(c, "Available") == "MinimumReplicasAvailable"
-            await patch(c, minReadySeconds=5)
-            assert [rs.spec.minReadySeconds for rs in await sets(c)] == [5]
+            await play_out(c)
+            found = await get(c)
+            status = found.status
+            assert (status.replicas, status.updatedReplicas, status.readyReplicas) == (3, 3, 3)
+            assert (status.availableReplicas, status.unavailableReplicas) == (3, 0)
+            assert (status.observedGeneration, found.metadata.generation) == (1, 1)
+            assert found.metadata.annotations[REVISION] == "1"
+            assert [(each.type, each.status, each.reason, each.message) for each in status.conditions] == [
+                ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
+                (
+                    "Progressing",
+                    "True",
+                    "NewReplicaSetAvailable",
+                    f'ReplicaSet "web-{hash}" has successfully progressed.',
+                ),
+            ]
+        await second_run_writes_nothing(c, *NAMES)
 
-    asyncio.run(main())
+
+async def test_a_rolling_update_stays_within_its_limits() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+        await create(c, 3, strategy=update)
+        await play_out(c)
+        await set_image(c, "i:2")
+        steps = 0
+        while True:
+            active = await active_of(c)
+            ready = [pod for pod in active if any(each.type == "Ready" for each in pod.status.conditions)]
+            assert len(active) <= 4
+            assert len(ready) >= 3
+            if not await play(c):
+                break
+            steps += 1
+        assert steps >= 3
+        assert await sizes(c) == [0, 3]
+        assert await reason(c) == "NewReplicaSetAvailable"
+        assert (await get(c)).metadata.annotations[REVISION] == "2"
+        old, new = (rs.metadata.name for rs in await sets(c))
+        assert (await told(c))[1:] == [
+            f"ScalingReplicaSet: Scaled up replica set {new} from 0 to 1",
+            f"ScalingReplicaSet: Scaled down replica set {old} from 3 to 2",
+            f"ScalingReplicaSet: Scaled up replica set {new} from 1 to 2",
+            f"ScalingReplicaSet: Scaled down replica set {old} from 2 to 1",
+            f"ScalingReplicaSet: Scaled up replica set {new} from 2 to 3",
+            f"ScalingReplicaSet: Scaled down replica set {old} from 1 to 0",
+        ]
 
 
-def test_few_writes_bring_a_deployment_up() -> None:
+async def test_going_back_uses_the_old_set_again() -> None:
+    async with pod_cluster() as c:
+        async with c.running(*NAMES):
+            await create(c)
+            await play_out(c)
+            await set_image(c, "i:2")
+            await play_out(c)
+            await set_image(c, "i:1")
+            await play_out(c)
+            second, first = await sets(c)
+            assert await sizes(c) == [0, 3]
+            assert first.metadata.annotations[REVISION] == "3"
+            assert first.metadata.annotations[HISTORY] == "1"
+            assert second.metadata.annotations[REVISION] == "2"
+            assert (await get(c)).metadata.annotations[REVISION] == "3"
+        await second_run_writes_nothing(c, *NAMES)
+
+
+async def test_rollback_by_annotation() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        await create(c)
+        await play_out(c)
+        changed = copy_of(await get(c))
+        assert changed.spec.template.spec.containers is not None
+        changed.spec.template.spec.containers[0].image = "i:2"
+        changed.metadata.annotations["kubernetes.io/change-cause"] = "second"
+        await c.client.of(Deployment).update(changed)
+        await play_out(c)
+        asked = {"metadata": {"annotations": {ROLLBACK_TO: "1"}}}
+        await c.client.of(Deployment).patch("web", asked, "default")
+        await play_out(c)
+        found = await get(c)
+        assert found.spec.template.spec.containers is not None
+        assert found.spec.template.spec.containers[0].image == "i:1"
+        assert found.metadata.annotations == {"kubernetes.io/change-cause": "first", REVISION: "3"}
+        assert 'DeploymentRollback: Rolled back deployment "web" to revision 1' in await told(c)
+
+
+async def test_a_paused_deployment_is_scaled_and_resumes() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        await create(c)
+        await play_out(c)
+        await patch(c, paused=True)
+        await set_image(c, "i:2")
+        assert await reason(c) == "DeploymentPaused"
+        assert await sizes(c) == [3]
+        await patch(c, replicas=5)
+        assert await sizes(c) == [5]
+        await play_out(c)
+        await patch(c, paused=False)
+        await play_out(c)
+        assert await sizes(c) == [0, 5]
+        assert await reason(c) == "NewReplicaSetAvailable"
+
+
+async def test_recreate_has_never_both_versions() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        await create(c, 2, strategy={"type": "Recreate"})
+        await play_out(c)
+        await set_image(c, "i:2")
+        leaving = await pods_of(c)
+        assert len(leaving) == 2
+        assert all(pod.metadata.deletionTimestamp for pod in leaving)
+        assert await sizes(c) == [0]
+        await end(c, leaving[0])
+        assert len(await pods_of(c)) == 1
+        await end(c, leaving[1])
+        assert await sizes(c) == [0, 2]
+        await play_out(c)
+        assert await reason(c) == "NewReplicaSetAvailable"
+
+
+async def test_an_update_that_does_not_move_is_late() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        await create(c, 1, progressDeadlineSeconds=30)
+        await pods_of(c)
+        assert await reason(c) == "ReplicaSetUpdated"
+        await c.clock.advance(30)
+        assert await reason(c) == "ReplicaSetUpdated"
+        await c.clock.advance(2)
+        found = conditions_of.find((await get(c)).status.conditions, "Progressing")
+        (only,) = await sets(c)
+        assert found is not None
+        assert (found.status, found.reason) == ("False", "ProgressDeadlineExceeded")
+        assert found.message == f'ReplicaSet "{only.metadata.name}" has timed out progressing.'
+        await play_out(c)
+        assert await reason(c) == "NewReplicaSetAvailable"
+
+
+async def test_old_sets_beyond_the_limit_are_deleted() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        await create(c, 1, revisionHistoryLimit=1)
+        for image in ("i:2", "i:3", "i:4"):
+            await play_out(c)
+            await set_image(c, image)
+        await play_out(c)
+        assert [rs.metadata.annotations[REVISION] for rs in await sets(c)] == ["3", "4"]
+
+
+async def test_scaling_in_the_middle_of_an_update_is_shared() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        await create(c, 8, strategy={"rollingUpdate": {"maxSurge": 2, "maxUnavailable": 2}})
+        await play_out(c)
+        await set_image(c, "i:2")
+        assert await sizes(c) == [6, 4]
+        await patch(c, replicas=16)
+        assert await sizes(c) == [11, 7]
+        await play_out(c)
+        assert await sizes(c) == [0, 16]
+
+
+async def test_another_set_of_the_same_name_changes_the_hash() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        dry = await c.client.of(Deployment).create(
+            codec.from_value(
+                {
+                    "metadata": {"name": "web", "namespace": "default"},
+                    "spec": {"replicas": 0, "selector": {"matchLabels": LABELS}, "template": template()},
+                },
+                Deployment,
+            )
+        )
+        taken = copy_of(new_set(dry, 0, 1))
+        await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
+        for rs in await sets(c):
+            await c.client.of(ReplicaSet).delete(rs.metadata.name, "default")
+        taken.metadata.ownerReferences = []
+        taken.metadata.labels = {"app": "other"}
+        await c.client.of(ReplicaSet).create(taken)
+
+        await create(c)
+        await play_out(c)
+        found = await get(c)
+        assert found.status.collisionCount == 1
+        assert (found.status.readyReplicas, await reason(c)) == (3, "NewReplicaSetAvailable")
+        assert len(await sets(c)) == 2
+
+
+async def test_a_set_that_nobody_owns_is_adopted() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        first = await create(c)
+        await play_out(c)
+        await c.client.of(Deployment).delete("web", "default", options=Delete(propagation="Background"))
+        (only,) = await sets(c)
+        free = copy_of(only)
+        free.metadata.ownerReferences = []
+        await c.client.of(ReplicaSet).update(free)
+        second = await create(c)
+        assert first.metadata.uid != second.metadata.uid
+        (only,) = await sets(c)
+        reference = controller_of(only)
+        assert reference is not None
+        assert reference.uid == second.metadata.uid
+        await play_out(c)
+        assert len(await pods_of(c)) == 3
+        assert (await get(c)).status.updatedReplicas == 3
+
+
+async def test_pods_that_are_refused_are_told_of() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        value = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "0"}}}
+        quotas = c.client.of(ResourceQuota)
+        quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
+        quota.status.hard, quota.status.used = {"pods": "0"}, {"pods": "0"}
+        await quotas.update_status(quota)
+        await create(c)
+        assert await reason(c, "ReplicaFailure") == "FailedCreate"
+        await quotas.delete("q", "default")
+        await c.clock.advance(60)
+        await play_out(c)
+        assert await reason(c, "ReplicaFailure") == ""
+        assert await reason(c) == "NewReplicaSetAvailable"
+
+
+async def test_a_set_that_cannot_be_made_is_told_of() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        value = {
+            "metadata": {"name": "q", "namespace": "default"},
+            "spec": {"hard": {"count/replicasets.apps": "0"}},
+        }
+        quotas = c.client.of(ResourceQuota)
+        quota = copy_of(await quotas.create(codec.from_value(value, ResourceQuota)))
+        quota.status.hard = quota.status.used = {"count/replicasets.apps": "0"}
+        await quotas.update_status(quota)
+        await create(c)
+        assert await reason(c) == "ReplicaSetCreateError"
+        assert (await told(c))[0].startswith('ReplicaSetCreateError: Failed to create new replica set "web-')
+        await quotas.delete("q", "default")
+        await c.clock.advance(60)
+        await play_out(c)
+        assert await reason(c) == "NewReplicaSetAvailable"
+
+
+async def test_availability_takes_its_time() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        await create(c, 1, minReadySeconds=20)
+        (pod,) = await pods_of(c)
+        await run(c, pod)
+        assert (await get(c)).status.readyReplicas == 1
+        assert await reason(c, "Available") == "MinimumReplicasUnavailable"
+        await c.clock.advance(20)
+        assert await reason(c, "Available") == "MinimumReplicasAvailable"
+        await patch(c, minReadySeconds=5)
+        assert [rs.spec.minReadySeconds for rs in await sets(c)] == [5]
+
+
+async def test_few_writes_bring_a_deployment_up() -> None:
     """Of status updates: the deployment's when its set is made, when pods are, and as they become ready."""
 
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            before = await c.revision()
-            await create(c, 3)
-            await pods_of(c)
-            made = await c.revision() - before
-            assert made <= 1 + 1 + 3 + 4 + 2 + 1  # deployment, set, pods, events, its status twice, the set's once
-
-    asyncio.run(main())
+    async with pod_cluster() as c, c.running(*NAMES):
+        before = await c.revision()
+        await create(c, 3)
+        await pods_of(c)
+        made = await c.revision() - before
+        assert made <= 1 + 1 + 3 + 4 + 2 + 1  # deployment, set, pods, events, its status twice, the set's once

@@ -60,48 +60,42 @@ async def check(c: Cluster) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_all_ends_well(seed: int) -> None:
-    async def main() -> None:
-        random = Random(seed)
-        async with pod_cluster() as c:
-            for at in range(COUNT):
-                new = builders.deployment(f"d{at}", replicas=REPLICAS, image="i:0", namespace="default")
-                await c.client.of(Deployment).create(new)
-            for _ in range(ROUNDS):
-                async with c.running(*NAMES):
-                    for _ in range(random.randrange(4)):
-                        await disturb(c, random)
-                        for _ in range(random.randrange(60)):
-                            await asyncio.sleep(0)
+async def test_all_ends_well(seed: int) -> None:
+    random = Random(seed)
+    async with pod_cluster() as c:
+        for at in range(COUNT):
+            new = builders.deployment(f"d{at}", replicas=REPLICAS, image="i:0", namespace="default")
+            await c.client.of(Deployment).create(new)
+        for _ in range(ROUNDS):
             async with c.running(*NAMES):
-                for at in range(COUNT):
-                    await c.client.of(Deployment).patch(f"d{at}", {"spec": {"replicas": REPLICAS}}, "default")
-                await c.clock.settle()
-                await play_out(c)
-                await c.clock.advance(1)
-                await play_out(c)
-                await check(c)
-            await second_run_writes_nothing(c, *NAMES)
-
-    asyncio.run(main())
-
-
-def test_deployments_with_the_same_selector_leave_each_other_alone() -> None:
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(*NAMES):
-            for name in ("one", "two"):
-                new = builders.deployment("same", replicas=REPLICAS, namespace="default")
-                new.metadata.name = name
-                await c.client.of(Deployment).create(new)
+                for _ in range(random.randrange(4)):
+                    await disturb(c, random)
+                    for _ in range(random.randrange(60)):
+                        await asyncio.sleep(0)
+        async with c.running(*NAMES):
+            for at in range(COUNT):
+                await c.client.of(Deployment).patch(f"d{at}", {"spec": {"replicas": REPLICAS}}, "default")
             await c.clock.settle()
             await play_out(c)
-            assert len((await c.client.of(Pod).list_all()).items) == 2 * REPLICAS
-            for found in (await c.client.of(Deployment).list_all()).items:
-                assert (found.status.readyReplicas, found.status.replicas) == (REPLICAS, REPLICAS)
-            await c.client.of(Deployment).patch("one", {"spec": {"replicas": 1}}, "default")
-            await c.clock.settle()
+            await c.clock.advance(1)
             await play_out(c)
-            assert (await c.client.of(Deployment).get("one", "default")).status.replicas == 1
-            assert (await c.client.of(Deployment).get("two", "default")).status.replicas == REPLICAS
+            await check(c)
+        await second_run_writes_nothing(c, *NAMES)
 
-    asyncio.run(main())
+
+async def test_deployments_with_the_same_selector_leave_each_other_alone() -> None:
+    async with pod_cluster() as c, c.running(*NAMES):
+        for name in ("one", "two"):
+            new = builders.deployment("same", replicas=REPLICAS, namespace="default")
+            new.metadata.name = name
+            await c.client.of(Deployment).create(new)
+        await c.clock.settle()
+        await play_out(c)
+        assert len((await c.client.of(Pod).list_all()).items) == 2 * REPLICAS
+        for found in (await c.client.of(Deployment).list_all()).items:
+            assert (found.status.readyReplicas, found.status.replicas) == (REPLICAS, REPLICAS)
+        await c.client.of(Deployment).patch("one", {"spec": {"replicas": 1}}, "default")
+        await c.clock.settle()
+        await play_out(c)
+        assert (await c.client.of(Deployment).get("one", "default")).status.replicas == 1
+        assert (await c.client.of(Deployment).get("two", "default")).status.replicas == REPLICAS

@@ -79,7 +79,7 @@ def test_when_it_is_scaled_down_and_up_again(retention: tuple[str, str], wanted:
     played(play)
 
 
-def test_a_claim_that_another_manages_is_left_to_it() -> None:
+async def test_a_claim_that_another_manages_is_left_to_it() -> None:
     async def play(s: Scene) -> None:
         await s.create(1, claims=["data"])
         await s.stage.play()
@@ -91,11 +91,8 @@ def test_a_claim_that_another_manages_is_left_to_it() -> None:
         found = (await s.claims())["data-web-0"]
         assert [one.name for one in found.metadata.ownerReferences] == ["other"]
 
-    async def main() -> None:
-        async with pod_cluster() as c, c.running(NAME):
-            await play(Scene(c, Stage(c)))
-
-    asyncio.run(main())
+    async with pod_cluster() as c, c.running(NAME):
+        await play(Scene(c, Stage(c)))
 
 
 @pytest.mark.parametrize("when_deleted", ["Retain", "Delete"])

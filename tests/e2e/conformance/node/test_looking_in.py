@@ -74,54 +74,45 @@ def _started(cluster: Cluster, node: RealNode, script: str, **more: Any) -> None
 # -- commands and logs -----------------------------------------------------------------------------------------------
 
 
-def test_commands_over_websockets(cluster: Cluster, node: RealNode) -> None:
+async def test_commands_over_websockets(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Pods should support remote command execution over websockets [NodeConformance] [Conformance]"""
     _started(cluster, node, "sleep 1000")
 
-    async def main() -> None:
-        place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/exec"
-        query = [("command", "echo"), ("command", "remote execution test"), ("stdout", "1"), ("stderr", "1")]
-        async with (
-            _session() as session,
-            session.ws_connect(place, params=query, protocols=["channel.k8s.io"], ssl=_tls(cluster)) as socket,
-        ):
-            said = b""
-            async for message in socket:
-                if message.data and message.data[0] == 1:
-                    said += message.data[1:]
-            assert said == b"remote execution test\n"
-
-    asyncio.run(main())
+    place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/exec"
+    query = [("command", "echo"), ("command", "remote execution test"), ("stdout", "1"), ("stderr", "1")]
+    async with (
+        _session() as session,
+        session.ws_connect(place, params=query, protocols=["channel.k8s.io"], ssl=_tls(cluster)) as socket,
+    ):
+        said = b""
+        async for message in socket:
+            if message.data and message.data[0] == 1:
+                said += message.data[1:]
+        assert said == b"remote execution test\n"
 
 
-def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
+async def test_logs_over_websockets(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Pods should support retrieving logs from the container over websockets [NodeConformance]
     [Conformance]"""
     _started(cluster, node, "echo container is alive; sleep 1000")
 
-    async def main() -> None:
-        place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log?container=c"
-        async with (
-            _session() as session,
-            session.ws_connect(place, protocols=["binary.k8s.io"], ssl=_tls(cluster)) as socket,
-        ):
-            said = b"".join([message.data async for message in socket])
-            assert said == b"container is alive\n"
-
-    asyncio.run(main())
+    place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log?container=c"
+    async with (
+        _session() as session,
+        session.ws_connect(place, protocols=["binary.k8s.io"], ssl=_tls(cluster)) as socket,
+    ):
+        said = b"".join([message.data async for message in socket])
+        assert said == b"container is alive\n"
 
 
-def test_output_is_logged(cluster: Cluster, node: RealNode) -> None:
+async def test_output_is_logged(cluster: Cluster, node: RealNode) -> None:
     """[sig-node] Kubelet when scheduling a busybox command in a pod should print the output to logs [NodeConformance]
     [Conformance]"""
     _started(cluster, node, "echo 'Hello World'; echo error >&2; sleep 1000")
 
-    async def main() -> None:
-        place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
-        async with _session() as session, session.get(place, ssl=_tls(cluster)) as answer:
-            assert sorted((await answer.text()).splitlines()) == ["Hello World", "error"]
-
-    asyncio.run(main())
+    place = f"{cluster.url}/api/v1/namespaces/{node.namespace}/pods/p/log"
+    async with _session() as session, session.get(place, ssl=_tls(cluster)) as answer:
+        assert sorted((await answer.text()).splitlines()) == ["Hello World", "error"]
 
 
 def test_kubectl_logs(cluster: Cluster, node: RealNode, tmp_path: Path) -> None:

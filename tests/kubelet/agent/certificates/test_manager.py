@@ -60,43 +60,40 @@ async def until(c: Cluster, holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
-            await give_rights(c)
-            used: list[KeyPair] = []
-            store = CertificateStore(tmp_path / "pki", "kubelet-client")
+async def test_a_node_joins_with_a_token_and_renews_by_itself(tmp_path: Path) -> None:
+    async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+        await give_rights(c)
+        used: list[KeyPair] = []
+        store = CertificateStore(tmp_path / "pki", "kubelet-client")
 
-            async def use(pair: KeyPair) -> None:
-                used.append(pair)
+        async def use(pair: KeyPair) -> None:
+            used.append(pair)
 
-            manager = CertificateManager(
-                wanted=client_wanted("n1"),
-                client=lambda: client_of(c, NODE if used else JOINING),
-                store=store,
-                clock=c.clock,
-                use=use,
-            )
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(manager.run())
-                await until(c, lambda: len(used) == 1)
-                assert store.read() == used[0]
-                begins, ends = life(used[0].certificate)
-                await c.clock.advance((ends - begins) * 0.69)
-                assert len(used) == 1
-                await c.clock.advance((ends - begins) * 0.22)
-                await until(c, lambda: len(used) == 2)
-                task.cancel()
-            assert store.read() == used[1] != used[0]
-            assert life(used[1].certificate)[1] > ends
-            assert {each.spec.username for each in await requests(c)} == {JOINING.name, NODE.name}
-            assert store.current.is_symlink()
-            assert store.current.stat().st_mode & 0o777 == 0o600
-
-    asyncio.run(main())
+        manager = CertificateManager(
+            wanted=client_wanted("n1"),
+            client=lambda: client_of(c, NODE if used else JOINING),
+            store=store,
+            clock=c.clock,
+            use=use,
+        )
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(manager.run())
+            await until(c, lambda: len(used) == 1)
+            assert store.read() == used[0]
+            begins, ends = life(used[0].certificate)
+            await c.clock.advance((ends - begins) * 0.69)
+            assert len(used) == 1
+            await c.clock.advance((ends - begins) * 0.22)
+            await until(c, lambda: len(used) == 2)
+            task.cancel()
+        assert store.read() == used[1] != used[0]
+        assert life(used[1].certificate)[1] > ends
+        assert {each.spec.username for each in await requests(c)} == {JOINING.name, NODE.name}
+        assert store.current.is_symlink()
+        assert store.current.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
+async def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
     async def answer(c: Cluster, name: str, kind: str) -> None:
         found = copy_of(await c.client.of(CertificateSigningRequest).get(name))
         found.status.conditions.append(
@@ -105,38 +102,35 @@ def test_a_request_that_is_denied_is_made_again(tmp_path: Path) -> None:
         await c.client.of(CertificateSigningRequest).update(found, subresource="approval")
         await c.clock.settle()
 
-    async def main() -> None:
-        async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
-            used: list[KeyPair] = []
+    async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+        used: list[KeyPair] = []
 
-            async def use(pair: KeyPair) -> None:
-                used.append(pair)
+        async def use(pair: KeyPair) -> None:
+            used.append(pair)
 
-            manager = CertificateManager(
-                wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
-                client=lambda: client_of(c, NODE),
-                store=CertificateStore(tmp_path / "pki", "kubelet-server"),
-                clock=c.clock,
-                use=use,
-            )
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(manager.run())
-                for count, kind in ((1, "Denied"), (2, "Approved")):
-                    async with asyncio.timeout(60):
-                        while len(await requests(c)) < count:
-                            await c.clock.advance(1)
-                            await asyncio.sleep(0.01)
-                    newest = max(await requests(c), key=lambda each: int(each.metadata.resourceVersion))
-                    await answer(c, newest.metadata.name, kind)
-                await until(c, lambda: len(used) == 1)
-                task.cancel()
-            found = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(
-                x509.SubjectAlternativeName
-            )
-            assert found.value.get_values_for_type(x509.DNSName) == ["n1"]
-            assert [str(each) for each in found.value.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
-
-    asyncio.run(main())
+        manager = CertificateManager(
+            wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
+            client=lambda: client_of(c, NODE),
+            store=CertificateStore(tmp_path / "pki", "kubelet-server"),
+            clock=c.clock,
+            use=use,
+        )
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(manager.run())
+            for count, kind in ((1, "Denied"), (2, "Approved")):
+                async with asyncio.timeout(60):
+                    while len(await requests(c)) < count:
+                        await c.clock.advance(1)
+                        await asyncio.sleep(0.01)
+                newest = max(await requests(c), key=lambda each: int(each.metadata.resourceVersion))
+                await answer(c, newest.metadata.name, kind)
+            await until(c, lambda: len(used) == 1)
+            task.cancel()
+        found = x509.load_pem_x509_certificate(used[0].certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+        assert found.value.get_values_for_type(x509.DNSName) == ["n1"]
+        assert [str(each) for each in found.value.get_values_for_type(x509.IPAddress)] == ["10.0.0.1"]
 
 
 def test_renewal_is_due_when_most_of_a_life_is_over() -> None:
@@ -159,73 +153,67 @@ def test_a_pair_that_cannot_be_used_is_as_none(tmp_path: Path) -> None:
     assert store.read() is None
 
 
-def test_a_certificate_that_cannot_be_written_at_first_is_written_later(tmp_path: Path) -> None:
-    async def main() -> None:
-        (tmp_path / "pki").touch()
-        async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
-            await give_rights(c)
-            used: list[KeyPair] = []
+async def test_a_certificate_that_cannot_be_written_at_first_is_written_later(tmp_path: Path) -> None:
+    (tmp_path / "pki").touch()
+    async with cluster() as c, c.running(APPROVING, SIGNING, config=config(tmp_path, c)):
+        await give_rights(c)
+        used: list[KeyPair] = []
 
-            async def use(pair: KeyPair) -> None:
-                used.append(pair)
+        async def use(pair: KeyPair) -> None:
+            used.append(pair)
 
-            store = CertificateStore(tmp_path / "pki", "kubelet-client")
-            manager = CertificateManager(
-                wanted=client_wanted("n1"), client=lambda: client_of(c, JOINING), store=store, clock=c.clock, use=use
-            )
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(manager.run())
-                async with asyncio.timeout(60):
-                    while not [each for each in await requests(c) if each.status.certificate]:
-                        await c.clock.settle()
-                        await asyncio.sleep(0.01)
-                (tmp_path / "pki").unlink()
-                async with asyncio.timeout(60):
-                    while not used:
-                        await c.clock.advance(1)
-                        await asyncio.sleep(0.01)
-                assert store.read() == used[0]
-                assert len(await requests(c)) == 1
-                task.cancel()
-
-    asyncio.run(main())
+        store = CertificateStore(tmp_path / "pki", "kubelet-client")
+        manager = CertificateManager(
+            wanted=client_wanted("n1"), client=lambda: client_of(c, JOINING), store=store, clock=c.clock, use=use
+        )
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(manager.run())
+            async with asyncio.timeout(60):
+                while not [each for each in await requests(c) if each.status.certificate]:
+                    await c.clock.settle()
+                    await asyncio.sleep(0.01)
+            (tmp_path / "pki").unlink()
+            async with asyncio.timeout(60):
+                while not used:
+                    await c.clock.advance(1)
+                    await asyncio.sleep(0.01)
+            assert store.read() == used[0]
+            assert len(await requests(c)) == 1
+            task.cancel()
 
 
-def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with cluster() as c:
-            ca = make_ca("ca", now=c.clock.now())
-            used: list[KeyPair] = []
+async def test_what_is_signed_otherwise_than_asked_is_asked_for_again_but_not_at_once(tmp_path: Path) -> None:
+    async with cluster() as c:
+        ca = make_ca("ca", now=c.clock.now())
+        used: list[KeyPair] = []
 
-            async def use(pair: KeyPair) -> None:
-                used.append(pair)
+        async def use(pair: KeyPair) -> None:
+            used.append(pair)
 
-            async def sign() -> None:
-                found = copy_of((await requests(c))[-1])
-                other = Request(common_name="somebody", is_server=True)
-                found.status.certificate = issue(ca, other, now=c.clock.now()).certificate
-                await c.client.of(CertificateSigningRequest).update(found, subresource="status")
+        async def sign() -> None:
+            found = copy_of((await requests(c))[-1])
+            other = Request(common_name="somebody", is_server=True)
+            found.status.certificate = issue(ca, other, now=c.clock.now()).certificate
+            await c.client.of(CertificateSigningRequest).update(found, subresource="status")
 
-            manager = CertificateManager(
-                wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
-                client=lambda: client_of(c, NODE),
-                store=CertificateStore(tmp_path, "kubelet-server"),
-                clock=c.clock,
-                use=use,
-            )
-            async with asyncio.TaskGroup() as group:
-                task = group.create_task(manager.run())
-                async with asyncio.timeout(60):
-                    while not await requests(c):  # noqa: ASYNC110 - the API server tells nobody here
-                        await asyncio.sleep(0.01)
-                await sign()
-                await until(c, lambda: len(used) == 1)
-                await c.clock.advance(60)
-                assert len(await requests(c)) == 1
-                async with asyncio.timeout(60):
-                    while len(await requests(c)) < 2:
-                        await c.clock.advance(1)
-                        await asyncio.sleep(0.01)
-                task.cancel()
-
-    asyncio.run(main())
+        manager = CertificateManager(
+            wanted=serving_wanted("n1", ["n1"], ["10.0.0.1"]),
+            client=lambda: client_of(c, NODE),
+            store=CertificateStore(tmp_path, "kubelet-server"),
+            clock=c.clock,
+            use=use,
+        )
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(manager.run())
+            async with asyncio.timeout(60):
+                while not await requests(c):  # noqa: ASYNC110 - the API server tells nobody here
+                    await asyncio.sleep(0.01)
+            await sign()
+            await until(c, lambda: len(used) == 1)
+            await c.clock.advance(60)
+            assert len(await requests(c)) == 1
+            async with asyncio.timeout(60):
+                while len(await requests(c)) < 2:
+                    await c.clock.advance(1)
+                    await asyncio.sleep(0.01)
+            task.cancel()

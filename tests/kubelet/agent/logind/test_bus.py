@@ -79,74 +79,65 @@ def test_one_that_hangs_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     assert "graceful node shutdown is not available" in caplog.text
 
 
-def test_one_that_speaks_nonsense(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
+async def test_one_that_speaks_nonsense(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
 
-            async def speak() -> None:
-                with await accepted(server) as link:
-                    daemon = Daemon(link)
-                    await daemon.greet()
-                    await daemon.called()
-                    await daemon.send(b"\xff" * 3 + bytes(61))
-                    await asyncio.get_running_loop().sock_recv(link, 1)
+        async def speak() -> None:
+            with await accepted(server) as link:
+                daemon = Daemon(link)
+                await daemon.greet()
+                await daemon.called()
+                await daemon.send(b"\xff" * 3 + bytes(61))
+                await asyncio.get_running_loop().sock_recv(link, 1)
 
-            group.create_task(speak())
-            async with connected(address) as bus:
-                ended = asyncio.Event()
-                bus.on_end = ended.set
-                with pytest.raises(BusFault):
-                    await bus.match("type='signal'")
-                await ended.wait()
-
-    asyncio.run(main())
+        group.create_task(speak())
+        async with connected(address) as bus:
+            ended = asyncio.Event()
+            bus.on_end = ended.set
+            with pytest.raises(BusFault):
+                await bus.match("type='signal'")
+            await ended.wait()
 
 
-def test_a_lock_that_comes_too_late_is_not_held(tmp_path: Path) -> None:
-    async def main() -> None:
-        ours, theirs = os.pipe()
-        os.set_blocking(ours, False)
-        async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
-            given_up, freed = asyncio.Event(), asyncio.Event()
+async def test_a_lock_that_comes_too_late_is_not_held(tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
+        given_up, freed = asyncio.Event(), asyncio.Event()
 
-            async def give() -> None:
-                with await accepted(server) as link:
-                    daemon = Daemon(link)
-                    await daemon.greet()
-                    asked = await daemon.called()
-                    asking.cancel()
-                    await given_up.wait()
-                    daemon.send_file(_answer(asked, fds=1), theirs)
-                    os.close(theirs)
-                    asyncio.get_running_loop().add_reader(ours, freed.set)
-                    await freed.wait()  # nobody can write any more: it is closed
-                    asyncio.get_running_loop().remove_reader(ours)
+        async def give() -> None:
+            with await accepted(server) as link:
+                daemon = Daemon(link)
+                await daemon.greet()
+                asked = await daemon.called()
+                asking.cancel()
+                await given_up.wait()
+                daemon.send_file(_answer(asked, fds=1), theirs)
+                os.close(theirs)
+                asyncio.get_running_loop().add_reader(ours, freed.set)
+                await freed.wait()  # nobody can write any more: it is closed
+                asyncio.get_running_loop().remove_reader(ours)
 
-            giving = group.create_task(give())
-            async with connected(address) as bus:
-                asking = group.create_task(Logind(bus).inhibit())
-                await asyncio.wait([asking])
-                given_up.set()
-                await giving
-        os.close(ours)
-
-    asyncio.run(main())
+        giving = group.create_task(give())
+        async with connected(address) as bus:
+            asking = group.create_task(Logind(bus).inhibit())
+            await asyncio.wait([asking])
+            given_up.set()
+            await giving
+    os.close(ours)
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    async def main() -> None:
-        async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
+    async with listening(tmp_path) as (address, server), asyncio.TaskGroup() as group:
 
-            async def speak() -> None:
-                with await accepted(server) as link:
-                    await Daemon(link).greet()
-                    await asyncio.get_running_loop().sock_recv(link, 1)
+        async def speak() -> None:
+            with await accepted(server) as link:
+                await Daemon(link).greet()
+                await asyncio.get_running_loop().sock_recv(link, 1)
 
-            group.create_task(speak())
-            async with connected(address) as bus:
-                with pytest.raises(BusFault, match="logind cannot be told to wait"):
-                    await Logind(bus, folder=tmp_path / "file" / "folder").allow(5)
-
-    asyncio.run(main())
+        group.create_task(speak())
+        async with connected(address) as bus:
+            with pytest.raises(BusFault, match="logind cannot be told to wait"):
+                await Logind(bus, folder=tmp_path / "file" / "folder").allow(5)
