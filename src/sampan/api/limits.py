@@ -135,6 +135,20 @@ CEL_DEPTH: Final = 250
 """The maximum depth of a CEL expression's tree, to which long chains of operators and selections add. cel-go has the
 same limit."""
 
+CEL_CACHED_CHARACTERS: Final = 128 << 10
+"""The number of characters that the sources of an environment's cached programs have together. A program takes up to
+400 bytes for each character of its source, so the programs of one environment stay under 52 MiB."""
+
+INLINE_CEL_CHARACTERS: Final = 512
+"""The longest expression from a user that is compiled on the event loop, which takes up to 8 milliseconds."""
+
+INLINE_CEL_COST: Final = 20_000
+"""The largest estimated cost of an expression that is evaluated on the event loop: up to 10 milliseconds."""
+
+INLINE_EXPRESSIONS_BYTES: Final = 2 << 10
+"""The largest body, and the largest stored object, of a kind with CEL expressions that is handled on the event loop:
+validation compiles all of them. Larger ones are handled in the worker thread."""
+
 PATTERN_CHARACTERS: Final = 16 << 10
 """The longest regular expression from a user: as long as a CEL expression of a policy that contains it may be."""
 

@@ -52,9 +52,9 @@ class Endpoints:
         self.upstream = upstream
         self.versions, self.ownership = Versions(registry), Ownership(registry)
         self.scales = ScaleOwnership(self.ownership)
-        self._yaml_worker = WorkerThread("sampan-yaml")
-        """Decodes small YAML bodies. It is separate so that they do not wait for large objects, each of which can take
-        a second."""
+        self._small_worker = WorkerThread("sampan-small-object")
+        """Handles small YAML bodies and small objects with CEL expressions. It is separate so that they do not wait for
+        large objects, each of which can take a second."""
         self._worker = WorkerThread("sampan-large-object")
 
     # -- get, list and watch -----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class Endpoints:
             return obj
 
         async def wanted(present: StoredObject) -> Any:
-            self._note_size(ctx, present)
+            self._note_size(ctx, resource, present)
             obj = await ctx.compute(replacement, present)
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
@@ -145,7 +145,7 @@ class Endpoints:
             return obj
 
         async def wanted(present: StoredObject) -> Any:
-            self._note_size(ctx, present)
+            self._note_size(ctx, resource, present)
             obj = await ctx.compute(patched, present)
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
@@ -173,7 +173,7 @@ class Endpoints:
             return self._default_large(ctx, resource, obj)
 
         async def wanted(present: StoredObject) -> Any:
-            self._note_size(ctx, present)
+            self._note_size(ctx, resource, present)
             obj = await ctx.compute(lambda: matched(applied.over(present)))
             return await self._admitted("UPDATE", call, ctx, obj, present.obj)
 
@@ -263,14 +263,23 @@ class Endpoints:
         )
 
     def _worker_for(self, call: Call) -> WorkerThread | None:
-        if not bodies.is_large(call):
-            return None
-        return self._worker if len(call.body) > limits.INLINE_BODY_BYTES else self._yaml_worker
+        if len(call.body) > limits.INLINE_BODY_BYTES:
+            return self._worker
+        is_slow = bodies.is_large(call) or self._has_many_expressions(call.resource, len(call.body))
+        return self._small_worker if is_slow else None
 
-    def _note_size(self, ctx: Context, present: StoredObject) -> None:
-        """Process a large object in the worker thread even if the request that changes it is small."""
+    def _has_many_expressions(self, resource: Resource | None, size: int) -> bool:
+        """Whether an object of that size may contain CEL expressions that take too long to compile."""
+        if size <= limits.INLINE_EXPRESSIONS_BYTES or resource is None:
+            return False
+        return self.registry.behaviour(resource).strategy.has_expressions
+
+    def _note_size(self, ctx: Context, resource: Resource, present: StoredObject) -> None:
+        """Process a large object in a worker thread even if the request that changes it is small."""
         if len(present.raw) > limits.INLINE_OBJECT_BYTES:
             ctx.worker = self._worker
+        elif ctx.worker is None and self._has_many_expressions(resource, len(present.raw)):
+            ctx.worker = self._small_worker
 
     def attributes(self, operation: Operation, call: Call, obj: Any, old: Any, ctx: Context) -> Attributes:
         return Attributes(

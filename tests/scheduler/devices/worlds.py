@@ -31,8 +31,7 @@ from sampan.api.types.resource_v1 import (
 )
 from sampan.machinery.copies import copy_of
 from sampan.machinery.object_key import key_of
-from sampan.scheduler.devices.answers import Answers
-from sampan.scheduler.devices.finder import finished
+from sampan.scheduler.devices.answers import Answers, finished
 from sampan.scheduler.devices.ledger import Ledger
 from sampan.scheduler.devices.results import allocation
 from sampan.scheduler.devices.selectors import Selectors

@@ -90,6 +90,8 @@ class Strategy:
     """Whether errors in the metadata of a new object are reported only if there are no others."""
     counts_generation = False
     """Whether metadata.generation starts at 1 and increases with each change of the value of `spec_of`."""
+    has_expressions = False
+    """Whether objects of the kind contain CEL expressions, which validation compiles."""
     columns: Sequence[Column] = ()
 
     def name_faults(self, name: str, is_prefix: bool) -> list[str]:

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sampan.api.limits import DEVICE_SELECTOR_COST
+from sampan.api.limits import DEVICE_SELECTOR_COST, INLINE_CEL_COST
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ _BY_DOMAIN: Final = ("attributes", "capacity")
 _DOMAIN_CHARACTERS, _NAME_CHARACTERS, _VALUE_CHARACTERS = 63, 32, 64
 _ENTRIES = 32
 """The maximum number of attributes and capacities of a device."""
-_KEPT = 512
 _EMPTY: Final[Mapping[str, Any]] = {}
 
 
@@ -46,7 +45,7 @@ def _environment() -> Environment:
             "allowMultipleAllocations": BOOL,
         },
     )
-    return Environment({"device": device}, libraries=(BINDINGS,), cost_limit=DEVICE_SELECTOR_COST, kept=_KEPT)
+    return Environment({"device": device}, libraries=(BINDINGS,), cost_limit=DEVICE_SELECTOR_COST)
 
 
 class DeviceExpression:
@@ -54,6 +53,8 @@ class DeviceExpression:
         self._program = program
         self.is_too_costly = program.estimated_cost.max > DEVICE_SELECTOR_COST
         """Whether the estimated cost exceeds the limit of an evaluation: the server rejects the expression then."""
+        self.is_slow = program.estimated_cost.max > INLINE_CEL_COST
+        """Whether an evaluation may take too long for the event loop."""
 
     def matches(self, device: Mapping[str, Any]) -> bool:
         """Whether the selector matches the device, a mapping of its fields. Raise CelError if the evaluation fails. A
@@ -89,7 +90,6 @@ def loading() -> Iterator[None]:
     yield
 
 
-@lru_cache(maxsize=_KEPT)
 def compiled(text: str) -> DeviceExpression:
     """Compile a device selector. Raise CelError."""
     try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sampan.api.limits import CEL_COST
+from sampan.api.limits import CEL_CACHED_CHARACTERS, CEL_COST
 from sampan.machinery.cel.checker.checker import Checker
 from sampan.machinery.cel.checker.declarations import Library, merge
 from sampan.machinery.cel.checker.estimate import Estimator, Range
@@ -81,6 +82,32 @@ class Program:
         return Result(_plain(value) if self._has_bool_keys else value, frame[0])
 
 
+class _ProgramCache:
+    """The programs that were used last, as many as their sources fit into a number of characters: a program takes up to
+    400 bytes of memory for each of them. Several threads may use it."""
+
+    def __init__(self, most_characters: int) -> None:
+        self._room = most_characters
+        self._programs: OrderedDict[str, Program] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, source: str) -> Program | None:
+        with self._lock:
+            program = self._programs.get(source)
+            if program is not None:
+                self._programs.move_to_end(source)
+            return program
+
+    def add(self, source: str, program: Program) -> None:
+        with self._lock:
+            if self._programs.setdefault(source, program) is not program:
+                return
+            self._room -= len(source)
+            while self._room < 0:
+                oldest, _ = self._programs.popitem(last=False)
+                self._room += len(oldest)
+
+
 class Environment:
     """The variables, with their types, and the functions that expressions may use.
 
@@ -95,24 +122,30 @@ class Environment:
         types: Sequence[Type] = (),
         cost_limit: int = CEL_COST,
         is_homogeneous: bool = True,
-        kept: int = 256,
     ) -> None:
-        """`libraries` are added to those of Kubernetes. `kept` is the number of cached programs."""
+        """`libraries` are added to those of Kubernetes."""
         objects = [type_ for type_ in variables.values() if isinstance(type_, ObjectType)]
         self._variables = dict(variables)
         self._library = merge((*kubernetes(), *libraries, Library(types=(*types, *objects))))
         self._cost_limit, self._is_homogeneous = cost_limit, is_homogeneous
-        self.compile: Callable[[str], Program] = lru_cache(maxsize=kept)(self._compile)
-        """Returns the program of a source, cached by source. Raises CompileError."""
+        self._programs = _ProgramCache(CEL_CACHED_CHARACTERS)
+
+    def compile(self, source: str) -> Program:
+        """Return the program of a source, cached by source. Raise CompileError.
+
+        It takes up to 15 microseconds for each character of the source.
+        """
+        program = self._programs.get(source)
+        if program is None:
+            try:
+                program = self._compile(source)
+            except RecursionError:
+                message = "expression recursion limit exceeded"
+                raise CompileError(format_issues(source, [Issue(0, message)])) from None
+            self._programs.add(source, program)
+        return program
 
     def _compile(self, source: str) -> Program:
-        try:
-            return self._compiled(source)
-        except RecursionError:
-            message = "expression recursion limit exceeded"
-            raise CompileError(format_issues(source, [Issue(0, message)])) from None
-
-    def _compiled(self, source: str) -> Program:
         tree = parse(source, self._library.macros)
         checker = Checker(source, self._variables, self._library, is_homogeneous=self._is_homogeneous)
         result_type = checker.check(tree)

@@ -7,24 +7,22 @@ relevant pools, and nodes that see only pools which are offered to several nodes
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sampan.scheduler.arrays import Flags, Ints, grown
 from sampan.scheduler.devices.ledger import Ledger
-from sampan.scheduler.devices.pools import Candidate, PoolId, PoolView
+from sampan.scheduler.devices.pools import PoolId, PoolView
 from sampan.scheduler.devices.results import rank
-from sampan.scheduler.devices.search import Found, Offered, Search, Suited
-from sampan.scheduler.devices.selectors import Selectors
+from sampan.scheduler.devices.search import Found, Offered, Search
+from sampan.scheduler.devices.selectors import Pause, Selectors
 from sampan.scheduler.devices.views import Views
-from sampan.scheduler.devices.wants import Refusal, Wanted, Wants
+from sampan.scheduler.devices.wants import Refusal, Wants
 
 FITS, _UNKNOWN = 0, -1
 _MOST_SPARE = 256
-_TURN = 16
-"""The number of devices to examine between two yields."""
 
 
 class Answers:
@@ -70,17 +68,17 @@ class Answers:
         """Return the devices for the claims if those of the node suffice."""
         return self._found[int(self._of_view[self._views.numbers[row]])]
 
-    def catch_up(self, rows: NDArray[np.intp]) -> Generator[None, None, None]:
+    def catch_up(self, rows: NDArray[np.intp]) -> Generator[Pause, None, None]:
         """Compute the missing outcomes of these rows, yielding now and then so that other tasks can run."""
         self._forget_stale()
-        yield
+        yield None
         for view in self._unplaced(rows):
             yield from self._selectors.ready()
             for pool in self._views.seen(view):
                 if pool not in self._offered:
                     yield from self._look_at(pool)
             self._place(view)
-            yield
+            yield None
         numbers = self._numbered(rows)
         for number in _distinct(numbers, self._verdicts[numbers] < 0):
             yield from self._answer(number)
@@ -158,31 +156,16 @@ class Answers:
     def _offer(self, pool: PoolView) -> Offered | None:
         """Return None if no device of the pool can match any request."""
         if pool not in self._offered:
-            for _ in self._look_at(pool):
-                pass
+            finished(self._look_at(pool))
         return self._offered[pool]
 
-    def _look_at(self, pool: PoolView) -> Generator[None, None, None]:
+    def _look_at(self, pool: PoolView) -> Generator[Pause, None, None]:
         suited = []
         for claim, request in self._every:
-            suited.append((yield from self._suited(pool.candidates, claim, request)))
+            suited.append((yield from self._selectors.matching(claim, request, pool.candidates)))
         self._offered[pool] = Offered(pool, suited) if pool.fault or any(suited) else None
 
-    def _suited(
-        self, candidates: Sequence[Candidate], claim: int, wanted: Wanted
-    ) -> Generator[None, None, list[Suited]]:
-        suited = []
-        for index, candidate in enumerate(candidates):
-            if index % _TURN == _TURN - 1:
-                yield
-            verdict = self._selectors.suits(claim, wanted, candidate)
-            if isinstance(verdict, Refusal):
-                suited.append(Suited(candidate, verdict))
-            elif verdict:
-                suited.append(Suited(candidate))
-        return suited
-
-    def _answer(self, number: int) -> Generator[None, None, None]:
+    def _answer(self, number: int) -> Generator[Pause, None, None]:
         if not 0 <= number < len(self._mattering) or self._verdicts[number] >= 0:
             return
         began, mattering = self._ledger_at, self._mattering[number]
@@ -192,7 +175,14 @@ class Answers:
         is_out_of_date = self._ledger_at != began or self._mattering[number : number + 1] != [mattering]
         if not is_out_of_date:  # another task may have invalidated or renumbered the outcome while the search yielded
             self._put(number, outcome)
-        yield
+        yield None
+
+
+def finished(work: Generator[Pause, None, None]) -> None:
+    """Run the work to its end, with its jobs."""
+    for job in work:
+        if job is not None:
+            job()
 
 
 def _distinct(numbers: Ints, flags: Flags) -> list[int]:

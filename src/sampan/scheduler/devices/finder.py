@@ -15,7 +15,7 @@ from sampan.scheduler.devices.answers import Answers
 from sampan.scheduler.devices.extended import special_claim
 from sampan.scheduler.devices.inventory import Inventory
 from sampan.scheduler.devices.pod_state import Part, PodState
-from sampan.scheduler.devices.selectors import Selectors
+from sampan.scheduler.devices.selectors import Pause, Selectors
 from sampan.scheduler.devices.wants import wants_key, wants_of
 from sampan.scheduler.node_table import NodeTable
 
@@ -60,7 +60,7 @@ class Finder:
             state.parts[names] = Part(claims, special, self._answers(claims)) if claims else None
         return state.parts[names]
 
-    def catch_up(self, state: PodState, pod: Pod, rows: NDArray[np.intp]) -> Generator[None, None, None]:
+    def catch_up(self, state: PodState, pod: Pod, rows: NDArray[np.intp]) -> Generator[Pause, None, None]:
         """Compute the missing outcomes of these rows, yielding now and then so that other tasks can run."""
         for among, part in list(self.parts(state, pod, rows)):
             yield from part.answers.catch_up(rows[among])
@@ -85,8 +85,3 @@ class Finder:
         else:
             self._kept.move_to_end(key)
         return answers
-
-
-def finished(work: Generator[None, None, None]) -> None:
-    for _ in work:
-        pass

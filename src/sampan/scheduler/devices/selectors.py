@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
 
+from sampan.api.limits import INLINE_CEL_CHARACTERS
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
-from sampan.machinery.cel.devices import compiled, loading
+from sampan.machinery.cel.devices import DeviceExpression, compiled, loading
 from sampan.machinery.cel.errors import CelError
 from sampan.scheduler.devices.pools import Candidate
+from sampan.scheduler.devices.search import Suited
 from sampan.scheduler.devices.wants import Refusal, Wanted
 
+T = TypeVar("T")
+Job = Callable[[], None]
+"""A computation that takes too long for the event loop. A generator that yields one is resumed after it has been
+called, which may happen in another thread."""
+Pause = Job | None
+"""What generators yield: a job, or None where other tasks may run."""
 _MOST_MATCHED = 64
 """How many results of expressions a device caches. It is limited because every user can write new expressions."""
 
@@ -19,51 +27,97 @@ class Selectors:
     def __init__(self) -> None:
         self._is_ready = False
 
-    def ready(self) -> Iterator[None]:
-        """Load the CEL environment, yielding now and then; to be exhausted before the first call of `suits`."""
+    def ready(self) -> Generator[Pause, None, None]:
+        """Load the CEL environment; to be exhausted before the first call of `matching`."""
         if not self._is_ready:
             yield from loading()
             self._is_ready = True
 
-    def suits(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool | Refusal:
-        """Whether the selectors of class and request match the device; a Refusal if they cannot be evaluated."""
+    def matching(
+        self, claim: int, wanted: Wanted, candidates: Sequence[Candidate]
+    ) -> Generator[Pause, None, list[Suited]]:
+        """Return the devices that the selectors of class and request match, and those for which they fail, with the
+        error.
+
+        One selector after the other is evaluated for all devices that are left, so that only one program is needed at
+        a time.
+        """
+        suited = [Suited(candidate) for candidate in candidates]
         if wanted.device_class is not None:
-            verdict = self._all(wanted.device_class.spec.selectors, candidate)
-            if isinstance(verdict, str):
-                return Refusal(f"class {wanted.device_class.metadata.name}: {verdict}")
-            if not verdict:
-                return False
-        verdict = self._all(wanted.selectors, candidate)
-        return Refusal(f": {verdict}", claim) if isinstance(verdict, str) else verdict
+            subject = f"class {wanted.device_class.metadata.name}"
+            suited = yield from self._narrow(
+                wanted.device_class.spec.selectors, suited, lambda error: Refusal(f"{subject}: {error}")
+            )
+        return (yield from self._narrow(wanted.selectors, suited, lambda error: Refusal(f": {error}", claim)))
 
-    def _all(self, selectors: Sequence[DeviceSelector], candidate: Candidate) -> bool | str:
+    def _narrow(
+        self, selectors: Sequence[DeviceSelector], suited: list[Suited], refuse: Callable[[str], Refusal]
+    ) -> Generator[Pause, None, list[Suited]]:
         for at, selector in enumerate(selectors):
-            if selector.cel is None:
-                return f"selector #{at}: CEL expression empty (unsupported selector type?)"
-            verdict = self._matches(selector.cel.expression, candidate)
-            if isinstance(verdict, str):
-                return f"selector #{at}: {verdict}"
-            if not verdict:
-                return False
-        return True
+            left = []
+            results = _Results(selector)
+            for device in suited:
+                result = True if device.fault is not None else (yield from results.of(device.candidate))
+                if isinstance(result, str):
+                    left.append(Suited(device.candidate, refuse(f"selector #{at}: {result}")))
+                elif result:
+                    left.append(device)
+            suited = left
+            yield None
+        return suited
 
-    def _matches(self, expression: str, candidate: Candidate) -> bool | str:
-        verdict = candidate.matched.get(expression)
-        if verdict is None:
+
+class _Results:
+    """The results of one selector for devices: whether it matches, or the error."""
+
+    def __init__(self, selector: DeviceSelector) -> None:
+        self._expression = None if selector.cel is None else selector.cel.expression
+        self._program: DeviceExpression | str | None = None
+        """The compiled expression, or the error. It is compiled when a device needs it."""
+
+    def of(self, candidate: Candidate) -> Generator[Pause, None, bool | str]:
+        if self._expression is None:
+            return "CEL expression empty (unsupported selector type?)"
+        result = candidate.matched.get(self._expression)
+        if result is None:
+            result = yield from self._evaluate(self._expression, candidate)
             if len(candidate.matched) >= _MOST_MATCHED:
                 candidate.matched.clear()
-            verdict = candidate.matched[expression] = self._evaluated(expression, candidate)
-        return verdict
+            candidate.matched[self._expression] = result
+        return result
 
-    def _evaluated(self, expression: str, candidate: Candidate) -> bool | str:
-        try:
-            program = compiled(expression)
-        except CelError as compile_error:
-            return f"CEL compile error: {compile_error}"
-        try:
-            return program.matches(device_value(candidate.id.driver, candidate.device))
-        except ValueError as error:  # evaluation failed, or an attribute is not a valid version
-            return f"CEL runtime error: {error}"
+    def _evaluate(self, expression: str, candidate: Candidate) -> Generator[Pause, None, bool | str]:
+        if self._program is None:
+            self._program = yield from _run(lambda: _compile(expression), len(expression) > INLINE_CEL_CHARACTERS)
+        program = self._program
+        if isinstance(program, str):
+            return program
+        return (yield from _run(lambda: _match(program, candidate), program.is_slow))
+
+
+def _run(work: Callable[[], T], is_slow: bool) -> Generator[Pause, None, T]:
+    """Return the result of the work. Slow work is yielded as a job; after other work comes a pause."""
+    if not is_slow:
+        result = work()
+        yield None
+        return result
+    results: list[T] = []
+    yield lambda: results.append(work())
+    return results[0]
+
+
+def _compile(expression: str) -> DeviceExpression | str:
+    try:
+        return compiled(expression)
+    except CelError as error:
+        return f"CEL compile error: {error}"
+
+
+def _match(program: DeviceExpression, candidate: Candidate) -> bool | str:
+    try:
+        return program.matches(device_value(candidate.id.driver, candidate.device))
+    except ValueError as error:  # evaluation failed, or an attribute is not a valid version
+        return f"CEL runtime error: {error}"
 
 
 def device_value(driver: str, device: Device) -> dict[str, Any]:

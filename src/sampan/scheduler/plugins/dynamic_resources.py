@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,17 +21,19 @@ from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 from sampan.machinery.informer import by_owner
+from sampan.machinery.worker_thread import WorkerThread
 from sampan.scheduler.arg_faults import refuse, timeouts
 from sampan.scheduler.arrays import Codes, Ints, Rows, numbers_of
-from sampan.scheduler.devices.answers import FITS
+from sampan.scheduler.devices.answers import FITS, finished
 from sampan.scheduler.devices.binding import BindingFailed, ClaimWrites
 from sampan.scheduler.devices.claims import ClaimAmiss, can_be_reserved, claims_of, is_reserved_for
 from sampan.scheduler.devices.extended import is_special
-from sampan.scheduler.devices.finder import Finder, finished
+from sampan.scheduler.devices.finder import Finder
 from sampan.scheduler.devices.inventory import inventory_of
 from sampan.scheduler.devices.pod_state import Part, PodState
 from sampan.scheduler.devices.readiness import has_conditions, is_hopeless
 from sampan.scheduler.devices.results import allocation
+from sampan.scheduler.devices.selectors import Job, Pause
 from sampan.scheduler.devices.wants import class_names
 from sampan.scheduler.diagnosis import Diagnosis
 from sampan.scheduler.events import NORMAL
@@ -71,6 +73,14 @@ class DeviceArgs(msgspec.Struct, forbid_unknown_fields=True):
     """How long devices may take to become ready."""
 
 
+class _Progress(NamedTuple):
+    """Where long-running work stopped."""
+
+    is_complete: bool
+    job: Job | None = None
+    """What is to be done, in a thread, before the work continues."""
+
+
 class DynamicResources:
     name = "DynamicResources"
     scope = Scope.CLUSTER
@@ -83,6 +93,7 @@ class DynamicResources:
         self._claims, self._classes, self._ledger = inventory.claims.lister, inventory.classes, inventory.ledger
         self._table, self._clock, self._say = handle.table, handle.clock, handle.say
         most_steps = int(parse_duration(args.filterTimeout or "10s") / 1e9 * _STEPS_PER_S)
+        self._worker = WorkerThread("sampan-device-selectors")
         self._finder = Finder(table=handle.table, inventory=inventory, most_steps=most_steps)
         self._writes = ClaimWrites(
             client=handle.client, clock=handle.clock, claims=inventory.claims, ledger=inventory.ledger
@@ -108,16 +119,19 @@ class DynamicResources:
             return None
         rows = np.flatnonzero(self._table.valid[self._table.every_row])
         work = self._finder.catch_up(state, cycle.pod, rows)
-        return None if _is_done(work) else self._go_on(state, cycle.pod, work)
+        progress = _run_turn(work)
+        return None if progress.is_complete else self._go_on(state, cycle.pod, work, progress)
 
-    async def _go_on(self, state: PodState, pod: Pod, work: Generator[None, None, None]) -> None:
+    async def _go_on(self, state: PodState, pod: Pod, work: Generator[Pause, None, None], progress: _Progress) -> None:
         for _ in range(_MOST_ROUNDS):
-            while not _is_done(work):  # noqa: ASYNC110 - nothing to wait for; this only lets other tasks run
-                await asyncio.sleep(0)
+            while not progress.is_complete:
+                await (asyncio.sleep(0) if progress.job is None else self._worker.run(progress.job))
+                progress = _run_turn(work)
             rows = np.flatnonzero(self._table.valid[self._table.every_row])
             if self._finder.is_known(state, pod, rows):
                 return
             work = self._finder.catch_up(state, pod, rows)
+            progress = _run_turn(work)
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
         if not self._has_say(cycle):
@@ -344,7 +358,10 @@ def _gives_free(info: PodInfo, old: Any, new: Any) -> bool:
     return old.status.allocation is not None or is_special(old, info.pod)
 
 
-def _is_done(work: Generator[None, None, None]) -> bool:
-    """Run the work for one turn and return whether it is complete."""
-    began = time.perf_counter()
-    return all(time.perf_counter() - began <= _TURN_S for _ in work)
+def _run_turn(work: Generator[Pause, None, None]) -> _Progress:
+    """Run the work for one turn, or until it comes to a job."""
+    end = time.perf_counter() + _TURN_S
+    for job in work:
+        if job is not None or time.perf_counter() > end:
+            return _Progress(is_complete=False, job=job)
+    return _Progress(is_complete=True)

@@ -17,6 +17,7 @@ class DeviceClassStrategy(Strategy):
     returns_deleted = True
     counts_generation = True
     validates_whole = True
+    has_expressions = True
     columns = (NAME, AGE)
 
     def validate_create(self, ctx: Context, obj: DeviceClass) -> Iterable[FieldError]:

@@ -20,6 +20,7 @@ _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 class ResourceClaimStrategy(Strategy):
     returns_deleted = True
     validates_whole = True
+    has_expressions = True
 
     def default(self, obj: ResourceClaim) -> None:
         default_claim(obj.spec.devices)

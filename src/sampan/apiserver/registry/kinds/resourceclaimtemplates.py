@@ -16,6 +16,7 @@ from sampan.apiserver.tables.columns import AGE, NAME
 class ResourceClaimTemplateStrategy(Strategy):
     returns_deleted = True
     validates_whole = True
+    has_expressions = True
     columns = (NAME, AGE)
 
     def default(self, obj: ResourceClaimTemplate) -> None:
