@@ -150,6 +150,7 @@ def test_many_watches_that_begin_at_once(full: Cluster) -> None:
 MOST = (3 << 20) - 1024
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 REVIEW = b"apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\n"
+DEVICE_CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 APPLY, MERGE, JSON_PATCH = "application/apply-patch+yaml", "application/merge-patch+json", "application/json-patch+json"
@@ -173,6 +174,13 @@ def _template(variables: int) -> dict[str, Any]:
     env = [{"name": f"E{number}", "value": "v"} for number in range(variables)]
     spec = {"containers": [{"name": "c", "image": "x", "env": env}]}
     return {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "t"}, "template": {"spec": spec}}
+
+
+def _device_class(selectors: int) -> dict[str, Any]:
+    """A class whose selectors are almost as long as they may be and take long to compile."""
+    sums = ",".join(["+".join(["1"] * 100)] * 49)
+    selector = [{"cel": {"expression": f"[{sums}].size() > {number}"}} for number in range(selectors)]
+    return {"metadata": {"name": "slow"}, "spec": {"selectors": selector}}
 
 
 LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
@@ -201,6 +209,27 @@ LARGE: dict[str, list[tuple[str, str, Any, str]]] = {
         ("PATCH", f"{TEMPLATES}/t", {"metadata": {"annotations": {"x": "y" * 2_000_000}}}, MERGE),
         ("DELETE", f"{TEMPLATES}/t", b"", JSON),
     ],
+    "a merge patch of many keys": [
+        ("POST", MAPS, _map("merged", 1), JSON),
+        ("PATCH", f"{MAPS}/merged", {"data": {f"k{number}": "v" for number in range(150_000)}}, MERGE),
+        ("PATCH", f"{MAPS}/merged", {"data": {f"k{number}": None for number in range(150_000)}}, MERGE),
+        ("DELETE", f"{MAPS}/merged", b"", JSON),
+    ],
+    "a review with many owners": [
+        (
+            "POST",
+            f"{REVIEWS}?dryRun=All",
+            b'{"spec":{"nonResourceAttributes":{"path":"/"}},"metadata":{"ownerReferences":[{}%b]}}'
+            % (b",{}" * 98_999),
+            JSON,
+        )
+    ],
+    "long device selectors": [
+        ("POST", DEVICE_CLASSES, _device_class(6), JSON),
+        ("PATCH", f"{DEVICE_CLASSES}/slow", {"metadata": {"labels": {"a": "b"}}}, MERGE),
+        ("PUT", f"{DEVICE_CLASSES}/slow", _device_class(7), JSON),
+        ("DELETE", f"{DEVICE_CLASSES}/slow", b"", JSON),
+    ],
     "server-side apply": [
         ("PATCH", f"{MAPS}/applied?fieldManager=a", _map("applied", 20_000), APPLY),
         ("PATCH", f"{MAPS}/applied?fieldManager=b&force=1", _map("applied", 20_000), APPLY),
@@ -227,6 +256,7 @@ def test_large_requests_leave_the_loop_to_others(full: Cluster, case: str) -> No
             for media, value in ((YAML, _map_yaml("warm", 1000)), (APPLY, _map("warm", 6000))):
                 method, query = ("PATCH", "/warm?fieldManager=a") if media == APPLY else ("POST", "?dryRun=All")
                 await wire.ask(method, f"{MAPS}{query}", value, headers={"Content-Type": media})
+            await wire.ask("POST", f"{DEVICE_CLASSES}?dryRun=All", _device_class(1))
 
     asyncio.run(warm_up(_port(full)))
     assert _is_never_held(full, work, time.process_time)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.api import limits, times
 from sampan.api.resource import Resource
@@ -33,6 +33,7 @@ from sampan.storage.cacher import Item
 if TYPE_CHECKING:
     from sampan.apiserver.proxy.upstream import Upstream
 
+T = TypeVar("T")
 _AT_A_TIME = 16
 """How many objects of a collection are deleted concurrently."""
 
@@ -226,17 +227,18 @@ class Endpoints:
     async def delete_options(self, call: Call) -> DeleteOptions:
         if not call.body:
             return options.delete_options_of_query(call.query)
-        if (worker := self._worker_for(call)) is not None:
-            return options.checked_delete_options(await worker.run(bodies.read_delete_options, call))
-        return options.checked_delete_options(bodies.read_delete_options(call))
+        return options.checked_delete_options(await self.compute(call, bodies.read_delete_options, call))
 
     # -- helpers -----------------------------------------------------------------------------------------------------
 
     async def read_object(self, call: Call, codec: ResourceCodec, validation: str) -> Any:
         """Return the object in the body as `bodies.read_object` does; a large body is decoded in a worker thread."""
-        if (worker := self._worker_for(call)) is not None:
-            return await worker.run(bodies.read_object, call, codec, validation)
-        return bodies.read_object(call, codec, validation)
+        return await self.compute(call, bodies.read_object, call, codec, validation)
+
+    async def compute(self, call: Call, work: Callable[..., T], *args: Any) -> T:
+        """Return the result of CPU-bound work on the body, in a worker thread if that may take long."""
+        worker = self._worker_for(call)
+        return work(*args) if worker is None else await worker.run(work, *args)
 
     def codec(self, resource: Resource) -> ResourceCodec:
         return self.registry.codec_of(resource)

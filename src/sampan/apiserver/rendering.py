@@ -8,7 +8,7 @@ bytes here, in steps that are short enough not to delay other requests.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial as bound
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sampan.apiserver.endpoints import Endpoints
 
 _ROWS_AT_A_TIME = 50
-_CAUSES_AT_A_TIME = 1000
+_CAUSES_AT_A_TIME, _CHARACTERS_AT_A_TIME = 1000, 64 << 10
 _KEPT_PROTOBUF = 32 << 20
 
 
@@ -199,20 +199,32 @@ _decode_title = msgspec.json.Decoder(_Title).decode
 
 
 async def _encoded_status(status: dict[str, Any]) -> bytes:
-    """Encode a Status as JSON. One with very many causes, for an object with very many errors, is encoded in a thread,
+    """Encode a Status as JSON. A large one, for an object with very many or very long errors, is encoded in a thread,
     in pieces that do not hold the interpreter lock for long."""
     causes = (status.get("details") or {}).get("causes") or ()
-    if len(causes) <= _CAUSES_AT_A_TIME:
+    if len(causes) <= _CAUSES_AT_A_TIME and len(status["message"]) <= _CHARACTERS_AT_A_TIME:
         return json_codec.encode(status)
-    return await asyncio.to_thread(_encode_causes, status, causes)
+    return await asyncio.to_thread(_encode_large_status, status, causes)
 
 
-def _encode_causes(status: dict[str, Any], causes: Sequence[Any]) -> bytes:
-    starts = range(0, len(causes), _CAUSES_AT_A_TIME)
-    parts = [json_codec.encode(causes[start : start + _CAUSES_AT_A_TIME])[1:-1] for start in starts]
-    empty = json_codec.encode({**status, "details": {**status["details"], "causes": []}})
-    head, _, tail = empty.partition(b'"causes":[]')  # within a JSON string the quotes would be escaped
-    return b'%b"causes":[%b]%b' % (head, b",".join(parts), tail)
+def _encode_large_status(status: dict[str, Any], causes: Sequence[Mapping[str, str]]) -> bytes:
+    details = {**status["details"], "causes": []} if causes else status.get("details")
+    body = json_codec.encode({**status, "message": "", "details": details})
+    # Within a JSON string the quotes of these two would be escaped.
+    body = body.replace(b'"message":""', b'"message":%b' % _encode_long_text(status["message"]), 1)
+    return body.replace(b'"causes":[]', b'"causes":[%b]' % b",".join(map(_encode_cause, causes)), 1)
+
+
+def _encode_cause(cause: Mapping[str, str]) -> bytes:
+    if len(cause["message"]) <= _CHARACTERS_AT_A_TIME:
+        return json_codec.encode(cause)
+    short = json_codec.encode({**cause, "message": ""})
+    return short.replace(b'"message":""', b'"message":%b' % _encode_long_text(cause["message"]), 1)
+
+
+def _encode_long_text(text: str) -> bytes:
+    starts = range(0, len(text), _CHARACTERS_AT_A_TIME)
+    return b'"%b"' % b"".join(json_codec.encode(text[start : start + _CHARACTERS_AT_A_TIME])[1:-1] for start in starts)
 
 
 def _supported(raw: bytes, form: Form) -> Form:

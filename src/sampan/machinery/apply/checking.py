@@ -82,7 +82,7 @@ def _scalar_fault(value: Any, atom: Atom) -> str:
 
 def _map_faults(value: dict[str, Any], atom: Atom, at: Place) -> list[Fault]:
     errors: list[Fault] = []
-    for name in sorted(value):
+    for name in elements.sorted_names(value):
         child = atom.child(name)
         path = (at, elements.field(name))
         if child is None:

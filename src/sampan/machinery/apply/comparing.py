@@ -5,7 +5,7 @@ The states are traversed side by side, and only where they differ: equal parts c
 
 from typing import Any, NamedTuple
 
-from sampan.machinery.apply import items
+from sampan.machinery.apply import elements, items
 from sampan.machinery.apply.atoms import MISSING, Atom, Form
 from sampan.machinery.apply.field_sets import whole
 from sampan.machinery.apply.sets import EMPTY, MEMBER, Fields, in_order, union
@@ -59,7 +59,7 @@ def _maps(old: dict[str, Any], new: dict[str, Any], atom: Atom) -> Found:
     modified: Fields = {}
     removed: Fields = {}
     is_exact = atom.is_exact
-    for name in sorted({*old, *new} if old else new):
+    for name in elements.sorted_names({*old, *new} if old else new):
         left, right = old.get(name, MISSING), new.get(name, MISSING)
         if left is right or (is_exact and left == right):
             continue

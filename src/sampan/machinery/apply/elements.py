@@ -4,7 +4,9 @@ of a map or set list, `i:0` for an item of a plain one; `.` is the object or ite
 An element is its text: equal elements have equal texts, which `canonical` ensures for input.
 """
 
+import heapq
 import re
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +21,7 @@ _ESCAPED = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
 _NAMED = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
 _SHORT = 256
+_SORTED_AT_ONCE = 16_384
 """The longest element whose forms are cached, because clients may send elements of any length."""
 
 
@@ -106,8 +109,18 @@ def _index(text: str) -> int:
 
 def ordered(elements: dict[str, Any]) -> list[str]:
     """Return the keys in kube-apiserver's order: by type of element, then by value (numbers numerically)."""
-    keys = sorted(elements)
+    keys = sorted_names(elements)
     return keys if not keys or keys[-1][0] <= "f" else sorted(keys, key=_known_or_new_rank)
+
+
+def sorted_names(names: Collection[str]) -> list[str]:
+    """Return the names in order. Very many are sorted in pieces that are merged: a single call of `sorted` would hold
+    the interpreter lock for up to 100 milliseconds."""
+    if len(names) <= _SORTED_AT_ONCE:
+        return sorted(names)
+    every = list(names)
+    starts = range(0, len(every), _SORTED_AT_ONCE)
+    return list(heapq.merge(*(sorted(every[start : start + _SORTED_AT_ONCE]) for start in starts)))
 
 
 def _known_or_new_rank(element: str) -> tuple[Any, ...]:

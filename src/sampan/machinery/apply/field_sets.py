@@ -32,7 +32,7 @@ def _claim(value: Any, atom: Atom) -> Fields | None:
 
 def _claim_map(value: dict[str, Any], atom: Atom) -> Fields | None:
     out: Fields = {}
-    for name in sorted(value):
+    for name in elements.sorted_names(value):
         part = value[name]
         child = atom.child(name)
         fields = _claim(part, child) if child is not None else MEMBER
@@ -66,7 +66,7 @@ def _whole_map(value: dict[str, Any], atom: Atom) -> Fields:
     out: Fields = {elements.SELF: MEMBER}
     declared, rest = atom.fields, atom.element
     assert declared is not None
-    for name in sorted(value):
+    for name in elements.sorted_names(value):
         part = value[name]
         if isinstance(part, dict | list) and part:
             child = declared[name] or rest

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from sampan.api.faults import FieldError
 from sampan.api.types.authorization_v1 import LocalSubjectAccessReview
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews import access
-from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, refuse, security_of
+from sampan.apiserver.registry.kinds.reviews.posted import answer, check, posted, security_of
 
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call
@@ -17,16 +20,17 @@ if TYPE_CHECKING:
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     access_review: LocalSubjectAccessReview = await posted(endpoints, call)
-    faults = [
-        *access.subject_review_faults(access_review),
-        *access.metadata_faults(access_review.metadata, may_have_namespace=True),
-        *access.local_faults(access_review),
-    ]
-    refuse(access.GROUP, faults)
+    await check(endpoints, call, access.GROUP, partial(_faults, access_review))
     access_review.status = await access.status_of(
         security_of(endpoints).authorizer, access_review.spec, access.subject(access_review.spec)
     )
-    return answer(access_review)
+    return await answer(endpoints, call, access_review)
+
+
+def _faults(access_review: LocalSubjectAccessReview) -> Iterator[FieldError]:
+    yield from access.subject_review_faults(access_review)
+    yield from access.metadata_faults(access_review.metadata, may_have_namespace=True)
+    yield from access.local_faults(access_review)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

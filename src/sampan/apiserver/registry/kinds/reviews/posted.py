@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +35,18 @@ async def posted(endpoints: Endpoints, call: Call) -> Any:
     return review
 
 
-def answer(review: Any) -> ValueAnswer:
-    return ValueAnswer(json.to_value(review), 201)
+async def answer(endpoints: Endpoints, call: Call, review: Any) -> ValueAnswer:
+    return ValueAnswer(await endpoints.compute(call, json.to_value, review), 201)
 
 
-def refuse(group: str, faults: Sequence[FieldError]) -> None:
-    """Raise Invalid if there are errors; like kube-apiserver, without naming the kind."""
-    if faults:
-        raise errors.invalid("", "", faults, group=group)
+async def check(endpoints: Endpoints, call: Call, group: str, validate: Callable[[], Iterable[FieldError]]) -> None:
+    """Raise Invalid if validation yields errors; like kube-apiserver, without naming the kind."""
+
+    def run() -> None:
+        if faults := list(validate()):
+            raise errors.invalid("", "", faults, group=group)
+
+    await endpoints.compute(call, run)
 
 
 def security_of(endpoints: Endpoints) -> Security:

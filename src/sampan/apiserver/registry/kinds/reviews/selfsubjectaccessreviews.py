@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
+from sampan.api.faults import FieldError
 from sampan.api.types.authorization_v1 import SelfSubjectAccessReview
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews import access
-from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, refuse, security_of
+from sampan.apiserver.registry.kinds.reviews.posted import answer, check, posted, security_of
 
 if TYPE_CHECKING:
     from sampan.apiserver.call import Call
@@ -17,14 +20,15 @@ if TYPE_CHECKING:
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     access_review: SelfSubjectAccessReview = await posted(endpoints, call)
-    faults = [
-        *access.attribute_faults(access_review.spec),
-        *access.selector_faults(access_review.spec.resourceAttributes),
-        *access.metadata_faults(access_review.metadata),
-    ]
-    refuse(access.GROUP, faults)
+    await check(endpoints, call, access.GROUP, partial(_faults, access_review))
     access_review.status = await access.status_of(security_of(endpoints).authorizer, access_review.spec, call.user)
-    return answer(access_review)
+    return await answer(endpoints, call, access_review)
+
+
+def _faults(access_review: SelfSubjectAccessReview) -> Iterator[FieldError]:
+    yield from access.attribute_faults(access_review.spec)
+    yield from access.selector_faults(access_review.spec.resourceAttributes)
+    yield from access.metadata_faults(access_review.metadata)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

@@ -23,7 +23,7 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     status = SelfSubjectReviewStatus(userInfo=user_info(call.user))
     subject_review = SelfSubjectReview(metadata=ObjectMeta(creationTimestamp=now), status=status)
     subject_review.apiVersion = posted_review.apiVersion
-    return answer(subject_review)
+    return await answer(endpoints, call, subject_review)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

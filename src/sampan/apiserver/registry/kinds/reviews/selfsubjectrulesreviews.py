@@ -29,7 +29,7 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
         raise errors.bad_request("no namespace on request")
     rules_review.status = _status(security_of(endpoints).authorizer.rights_of(call.user, rules_review.spec.namespace))
     rules_review.spec = SelfSubjectRulesReviewSpec()
-    return answer(rules_review)
+    return await answer(endpoints, call, rules_review)
 
 
 def _status(rights: Rights) -> SubjectRulesReviewStatus:

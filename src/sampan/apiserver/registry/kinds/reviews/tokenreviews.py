@@ -29,7 +29,7 @@ async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     token_review.status = await _status(
         security.tokens, token_review.spec.token, token_review.spec.audiences or security.audiences
     )
-    return answer(token_review)
+    return await answer(endpoints, call, token_review)
 
 
 async def _status(tokens: Tokens, token: str, audiences: Sequence[str]) -> TokenReviewStatus:
