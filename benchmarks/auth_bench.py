@@ -19,24 +19,23 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import PolicyRule, Role, RoleBinding, RoleRef, Subject
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.auth.account_keys import read_keys
-from sampan.apiserver.auth.account_tokens import AccountTokens, AccountTokensConfig, StoredObjects
-from sampan.apiserver.auth.accounts import account
-from sampan.apiserver.auth.certificates import CertificateAuthenticator
-from sampan.apiserver.auth.chain import AuthenticatorChain, TokenAuthenticator
-from sampan.apiserver.auth.legacy_tokens import LegacyTokens
-from sampan.apiserver.auth.oidc import JwtIssuer, OidcTokens
-from sampan.apiserver.auth.token_webhook import TokenWebhook, TokenWebhookSettings
+from sampan.apiserver.authn.authenticator import AuthenticatorChain, CertificateAuthenticator, TokenAuthenticator
+from sampan.apiserver.authn.jwt_keys import read_keys
+from sampan.apiserver.authn.legacy_tokens import LegacyTokens
+from sampan.apiserver.authn.oidc import JwtIssuer, OidcTokens
+from sampan.apiserver.authn.service_account_tokens import AccountTokens, AccountTokensConfig, StoredObjects
+from sampan.apiserver.authn.token_webhook import TokenWebhook, TokenWebhookSettings
+from sampan.apiserver.authn.user_names import account
 from sampan.apiserver.authz import Attributes, Chain
-from sampan.apiserver.authz.always import AlwaysAllow
 from sampan.apiserver.authz.modes import DEFAULT, authorizers
 from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from sampan.apiserver.authz.rbac.defaults import default_objects
-from sampan.apiserver.call import Call, Query, User
+from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
+from sampan.apiserver.authz.union import AlwaysAllow
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.pipeline import Authenticator, Pipeline
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.request.call import Call, Query, User
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import RealClock
 from sampan.machinery.token_signer import TokenSigner

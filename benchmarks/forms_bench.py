@@ -13,13 +13,13 @@ from benchmarks.values_bench import best_ns
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.call import MASTERS, Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
+from sampan.apiserver.metrics import RequestMetrics
+from sampan.apiserver.nonresource import special_paths
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.rendering import Renderer
-from sampan.apiserver.request_metrics import RequestMetrics
-from sampan.apiserver.special import special_paths
+from sampan.apiserver.request.call import MASTERS, Call, Query, User
+from sampan.apiserver.response.renderer import Renderer
 from sampan.machinery.clock import RealClock
 from sampan.machinery.metrics import Metrics
 from sampan.storage.memory import MemoryBackend

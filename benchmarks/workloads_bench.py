@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks import Row
 from sampan.api.types.apps_v1 import Deployment
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.nodes_config import NodesConfig
 from sampan.machinery.clock import RealClock

@@ -14,10 +14,10 @@ from benchmarks.patch_bench import condition, pod
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
 from sampan.machinery.clock import RealClock
 from sampan.storage.memory import MemoryBackend
 

@@ -12,14 +12,14 @@ from sampan.apiserver.authz import Chain
 from sampan.apiserver.authz.modes import authorizers
 from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacIndex
-from sampan.apiserver.authz.rbac.defaults import default_objects
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
+from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.loopback import LoopbackTransport, altered
+from sampan.apiserver.nonresource import special_paths
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.special import special_paths
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, User
 from sampan.machinery.client import Client, Transport
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport

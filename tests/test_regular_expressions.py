@@ -28,7 +28,10 @@ SEARCHING = ("search", "sub", "subn", "split", "findall", "finditer")
 
 AT_RUN_TIME = {
     ("sampan/api/names.py", "compile"): "patterns of the same file, which the test takes from there",
-    ("sampan/apiserver/proxy/rewriting.py", "search"): "one of nine tag names of the same file between literals",
+    (
+        "sampan/apiserver/proxy/response_rewriter.py",
+        "search",
+    ): "one of nine tag names of the same file between literals",
     ("sampan/api/runtime_config.py", "fullmatch"): "one of three literals of the same file",
 }
 """Patterns that are made while the program runs."""

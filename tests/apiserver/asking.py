@@ -13,9 +13,9 @@ import msgspec
 
 from sampan.api.scheme import Scheme
 from sampan.apiserver.admission.chain import Plugin
-from sampan.apiserver.call import Call, Query
-from sampan.apiserver.rendering import Renderer
-from sampan.apiserver.results import StreamAnswer, WatchAnswer
+from sampan.apiserver.request.call import Call, Query
+from sampan.apiserver.response.renderer import Renderer
+from sampan.apiserver.response.responses import StreamAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from tests.serving import ADMIN, Server, serving

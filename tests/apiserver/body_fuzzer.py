@@ -8,7 +8,9 @@ import sys
 
 import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-with atheris.instrument_imports(include=["sampan.api.codec", "sampan.apiserver.bodies", "sampan.apiserver.applying"]):
+with atheris.instrument_imports(
+    include=["sampan.api.codec", "sampan.apiserver.request.bodies", "sampan.apiserver.request.server_side_apply"]
+):
     from tests.apiserver import body_fuzzing as fuzzing
 
 FORMS = (fuzzing.JSON, fuzzing.YAML, fuzzing.PROTOBUF)

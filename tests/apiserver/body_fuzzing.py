@@ -12,9 +12,9 @@ from sampan.api import limits, schemas
 from sampan.api.resource import GroupVersionKind
 from sampan.api.schema import from_openapi
 from sampan.api.types.core_v1 import ConfigMap, Pod
-from sampan.apiserver import applying, bodies
-from sampan.apiserver.call import Call, Query
 from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.request import bodies, server_side_apply
+from sampan.apiserver.request.call import Call, Query
 from sampan.machinery import errors
 
 MOST_BYTES: Final = 100_000
@@ -51,7 +51,7 @@ def read(body: bytes, media: str, validation: str = "Warn") -> None:
         _may_be_refused(partial(bodies.read_object, call, codec, validation))
         assert sum(map(len, call.warnings)) <= limits.WARNINGS_LENGTH + limits.STRICT_ERRORS * limits.WARNING_LENGTH
     if media != PROTOBUF:
-        _may_be_refused(partial(applying.read, body))
+        _may_be_refused(partial(server_side_apply.read, body))
     _may_be_refused(partial(bodies.read_delete_options, _call(body, media)))
 
 

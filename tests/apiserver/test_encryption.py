@@ -12,11 +12,10 @@ import pytest
 from sampan.api.types.core_v1 import ConfigMap, Secret
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.bootstrap import SYSTEM
-from sampan.apiserver.call import Call, Query
-from sampan.apiserver.config import ServerConfig
-from sampan.apiserver.following import INTERVAL_S
-from sampan.apiserver.http.storage_errors import translated
-from sampan.apiserver.results import ObjectAnswer
+from sampan.apiserver.config.config_reload import INTERVAL_S
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.apiserver.request.call import Call, Query
+from sampan.apiserver.response.responses import ObjectAnswer, translated
 from sampan.apiserver.server import ApiServer
 from sampan.machinery.client import Client
 from sampan.machinery.clock import RealClock, VirtualClock

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sampan.api.types.core_v1 import ConfigMap
-from sampan.apiserver.auth.front_proxy import FrontProxySettings
-from sampan.apiserver.config import ServerConfig
-from sampan.apiserver.followed import followed_proxy_client
+from sampan.apiserver.authn.front_proxy import FrontProxySettings
+from sampan.apiserver.config.config_reload import followed_proxy_client
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.front_proxy import with_front_proxy
 from sampan.cli.pki import ADMIN, PROXY_CA, PROXY_CLIENT, Pki
 from sampan.testing import Cluster

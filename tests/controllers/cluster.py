@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.types.core_v1 import Binding, Node, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.auth.accounts import account
-from sampan.apiserver.call import AUTHENTICATED, User
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.authn.user_names import account
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport, altered
+from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.apiserver.server import ApiServer
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.identities import MANAGER, NAMESPACE, account_of

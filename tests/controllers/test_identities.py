@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampan.apiserver.authz.rbac.defaults import default_objects
+from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.controllers.identities import _ACCOUNTS, NAMESPACE, account_of
 from sampan.controllers.table import CONTROLLERS
 

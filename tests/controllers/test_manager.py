@@ -8,7 +8,7 @@ import pytest
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import ConfigMap, Namespace, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.server import INSECURE_USER, ApiServer
 from sampan.controllers.descriptor import ControllerConfig

@@ -9,7 +9,7 @@ from typing import Any
 from sampan.api.types.core_v1 import Namespace, Node, Pod, ResourceRequirements, ServiceAccount, Taint
 from sampan.api.types.events_v1 import Event
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.call import AUTHENTICATED, User
+from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
 from sampan.scheduler.config import SchedulerConfig

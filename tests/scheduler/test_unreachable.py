@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.call import User
 from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.request.call import User
 from sampan.machinery.client import ConnectionFailed, Request, Response
 from tests.apiserver.pods import pod
 from tests.controllers.cluster import Cluster

@@ -2,8 +2,8 @@
 
 A bound belongs here when someone outside the cluster's own code decides how large something becomes: a request body, a
 decoded document, a stored object, a warning, an image's header. Limits on connections and timeouts of the HTTP server
-are in `sampan.apiserver.http.limits`, because flags set them. Values are those of the Kubernetes components where they
-have one.
+are in `sampan.apiserver.http.connection_limits`, because flags set them. Values are those of the Kubernetes components
+where they have one.
 """
 
 from typing import Final

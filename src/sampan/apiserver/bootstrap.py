@@ -4,7 +4,7 @@ They are written through the pipeline like a client's requests. Existing objects
 the `kubernetes` service, which follow the server's address. `SystemObjects` is also the counterpart of the controllers
 of `pkg/controlplane/controller` (kubernetesservice, systemnamespaces, defaultservicecidr, legacytokentracking): it
 recreates these objects when users delete them. Priority classes and RBAC defaults are only reconciled at the start,
-flow schemas by `sampan.apiserver.fairness.feed`.
+flow schemas by `sampan.apiserver.flowcontrol.configuration`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from sampan.api import times
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
-from sampan.apiserver.negotiation import JSON
-from sampan.apiserver.patching import MERGE_PATCH
 from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.negotiation import JSON
+from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import StorageError

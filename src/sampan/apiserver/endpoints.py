@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sampan.api import limits, times
 from sampan.api.resource import Resource
-from sampan.apiserver import bodies, listing, matching, options, patching
 from sampan.apiserver.admission.chain import AdmissionChain, Attributes, Operation
-from sampan.apiserver.applying import Applied
 from sampan.apiserver.authz import Chain
-from sampan.apiserver.call import Call
-from sampan.apiserver.conversions import Versions
-from sampan.apiserver.fieldmanager import Ownership, manager_name, resets
-from sampan.apiserver.fieldmanager.scaling import ScaleOwnership
+from sampan.apiserver.fieldmanager import Ownership, manager_name
+from sampan.apiserver.fieldmanager.ownership import is_reset_in_body
+from sampan.apiserver.fieldmanager.scale_handler import ScaleOwnership
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions
@@ -25,7 +22,11 @@ from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.store import TOO_LARGE, Check, Store, Written
 from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.registry.strategy import Context, Strategy
-from sampan.apiserver.results import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
+from sampan.apiserver.request import bodies, options, patches
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.server_side_apply import Applied
+from sampan.apiserver.response.json_bytes import Versions
+from sampan.apiserver.response.responses import Answer, ListAnswer, ObjectAnswer, WatchAnswer, success
 from sampan.machinery import errors
 from sampan.machinery.worker_thread import WorkerThread
 from sampan.storage.cacher import Item
@@ -67,12 +68,12 @@ class Endpoints:
 
     async def list(self, call: Call) -> Answer:
         resource = _resource(call)
-        result = await self.registry.store(resource).cacher.list(listing.list_query(call))
+        result = await self.registry.store(resource).cacher.list(options.list_query(call))
         return ListAnswer(resource, result)
 
     async def watch(self, call: Call) -> Answer:
         resource = _resource(call)
-        query = listing.watch_query(call)
+        query = options.watch_query(call)
         return WatchAnswer(resource, self.registry.store(resource).cacher.watch(query), query.timeout_s or 0)
 
     # -- create ------------------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ class Endpoints:
         behaviour, ctx = self.registry.behaviour(resource), self.context(call, opts.dry_run)
         obj = await ctx.compute(bodies.read_object, call, self.codec(resource), opts.field_validation)
         metadata.wipe_system_fields(obj.metadata)
-        matching.match_namespace(call, obj)
+        bodies.match_namespace(call, obj)
         obj = await ctx.compute(self._owned_new, call, ctx, opts, obj)
         obj = await self._admitted("CREATE", call, ctx, obj, None)
         store = self.registry.store(resource)
@@ -96,13 +97,13 @@ class Endpoints:
         ctx, strategy, codec = self.context(call, opts.dry_run), self.strategy(call), self.codec(resource)
         read = partial(bodies.read_object, call, codec, opts.field_validation)
         sent = _Sent(read, await ctx.compute(read))
-        matching.match_namespace(call, sent.first)
-        matching.match_name(call, sent.first)
+        bodies.match_namespace(call, sent.first)
+        bodies.match_name(call, sent.first)
 
         def replacement(present: StoredObject) -> Any:
             obj = self._default_large(ctx, resource, sent.take(call))
-            matching.drop_repeated_owners(call, obj)
-            is_reset = not obj.metadata.managedFields and resets.in_body(call)
+            bodies.drop_repeated_owners(call, obj)
+            is_reset = not obj.metadata.managedFields and is_reset_in_body(call)
             live = self.versions.shown_value(resource, present.raw)
             self._own(call, ctx, opts, obj, present, live, is_reset)
             return obj
@@ -131,7 +132,7 @@ class Endpoints:
 
     async def patch(self, call: Call) -> Answer:
         resource = _resource(call)
-        patch, opts = patching.read(call, self.codec(resource))
+        patch, opts = patches.read(call, self.codec(resource))
         if patch is None:
             return await self._apply(call, opts)
         ctx = self.context(call, opts.dry_run)
@@ -139,8 +140,8 @@ class Endpoints:
         def patched(present: StoredObject) -> Any:
             live = self.versions.shown_value(resource, present.raw)
             obj = patch.apply(live)
-            matching.match_namespace(call, obj)
-            matching.match_name(call, obj)
+            bodies.match_namespace(call, obj)
+            bodies.match_name(call, obj)
             obj = self._default_large(ctx, resource, obj)
             self._own(call, ctx, opts, obj, present, live, patch.resets_managers)
             return obj
@@ -169,8 +170,8 @@ class Endpoints:
         )
 
         def matched(obj: Any) -> Any:
-            matching.match_namespace(call, obj)
-            matching.match_name(call, obj)
+            bodies.match_namespace(call, obj)
+            bodies.match_name(call, obj)
             return self._default_large(ctx, resource, obj)
 
         async def wanted(present: StoredObject) -> Any:
@@ -210,7 +211,7 @@ class Endpoints:
 
     async def deletecollection(self, call: Call) -> Answer:
         """Delete the objects that a list with these options returns. The response is that list, as it was before."""
-        resource, query = _resource(call), listing.list_query(call)
+        resource, query = _resource(call), options.list_query(call)
         opts, strategy = await self.delete_options(call), self.registry.behaviour(resource).strategy
         store = self.registry.store(resource)
         result = await store.cacher.list(query)
@@ -308,7 +309,7 @@ class Endpoints:
         await self.admission.admit(self.attributes(operation, call, obj, old, ctx))
         if obj.metadata.managedFields is not managers:
             self._check_managers(call, obj, managers)
-        matching.drop_repeated_owners(call, obj, is_after_admission=True)
+        bodies.drop_repeated_owners(call, obj, is_after_admission=True)
         return obj
 
     def _check_managers(self, call: Call, obj: Any, before: Any) -> None:
@@ -324,7 +325,7 @@ class Endpoints:
         """Return the storage form of a new object, with managed fields for what the client set. Fields that the server
         adds later have no manager."""
         obj = self._default_large(ctx, _resource(call), obj)
-        matching.drop_repeated_owners(call, obj)
+        bodies.drop_repeated_owners(call, obj)
         manager = manager_name(opts.field_manager, call.user_agent)
         self.ownership.created(_resource(call), obj, manager=manager, now=ctx.now)
         return obj
@@ -412,7 +413,7 @@ class _Sent:
             self._is_taken = True
             return self.first
         obj = self._read()
-        matching.match_namespace(call, obj)
+        bodies.match_namespace(call, obj)
         return obj
 
 

@@ -17,14 +17,13 @@ import msgspec
 from sampan.api.codec import json as json_codec
 from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import ObjectMeta, PartialObjectMetadata
-from sampan.apiserver import list_bytes
-from sampan.apiserver.call import Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
-from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.results import (
+from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.response import json_bytes
+from sampan.apiserver.response.responses import (
     Answer,
     BytesAnswer,
     ListAnswer,
@@ -32,6 +31,7 @@ from sampan.apiserver.results import (
     StreamAnswer,
     ValueAnswer,
     WatchAnswer,
+    translated,
 )
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
@@ -152,7 +152,7 @@ class _Shown:
         return self._endpoints.versions.to_shown(self._resource, obj)
 
     def list(self, answer: ListAnswer) -> bytes:
-        return b"".join(list_bytes.chunks(answer.resource, answer.result, self._endpoints.versions))
+        return b"".join(json_bytes.list_chunks(answer.resource, answer.result, self._endpoints.versions))
 
 
 class _ObjectResponse:

@@ -13,15 +13,15 @@ from typing import Protocol
 
 from sampan.api.resource import Resource
 from sampan.api.scheme import Scheme
-from sampan.apiserver import negotiation, patching
-from sampan.apiserver.auth.impersonation import Impersonation
+from sampan.apiserver.authn.impersonation import Impersonation
 from sampan.apiserver.authz import Chain, Verdict, attributes_of
-from sampan.apiserver.authz.refusals import refused
-from sampan.apiserver.call import PASSED_ON, Call, Trail, User
+from sampan.apiserver.authz.authorizer import refused
 from sampan.apiserver.endpoints import Endpoints
-from sampan.apiserver.negotiation import OBJECT_FORMS, STREAM_FORMS
 from sampan.apiserver.registry.behaviour import Handler
-from sampan.apiserver.results import Answer, no_such_path
+from sampan.apiserver.request import negotiation, patches
+from sampan.apiserver.request.call import PASSED_ON, Call, Trail, User
+from sampan.apiserver.request.negotiation import OBJECT_FORMS, STREAM_FORMS
+from sampan.apiserver.response.responses import Answer, no_such_path
 from sampan.machinery import errors
 from sampan.machinery.flight_recorder import FlightRecorder
 
@@ -240,7 +240,7 @@ def _negotiate(call: Call, resource: Resource) -> None:
         return
     if not resource.is_custom:
         if call.method == "PATCH":
-            patching.patch_type(call, is_custom=False)
+            patches.patch_type(call, is_custom=False)
         negotiation.routes(accept, STREAM_FORMS if call.verb in ("list", "watch") else OBJECT_FORMS)
     has_tables = "list" in resource.verbs or "get" in resource.verbs  # reviews can only be created
     call.form = negotiation.negotiate(accept, is_custom=resource.is_custom, has_tables=has_tables)

@@ -14,37 +14,35 @@ from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.admission.plugins import default_plugins
-from sampan.apiserver.auth.assembly import account_keys, audiences, authenticators, oidc_tokens
-from sampan.apiserver.auth.legacy_tokens import note_use
-from sampan.apiserver.auth.published_trust import TrustPublisher, wanted_data
+from sampan.apiserver.auth_services import Security
+from sampan.apiserver.authn.assembly import account_keys, audiences, authenticators, oidc_tokens
+from sampan.apiserver.authn.cluster_authentication_trust import TrustPublisher, wanted_data
+from sampan.apiserver.authn.legacy_tokens import note_use
 from sampan.apiserver.authz import Authorizer, Chain
 from sampan.apiserver.authz.modes import Mode, each
 from sampan.apiserver.authz.node import NodeRelations
 from sampan.apiserver.authz.rbac import RbacFeed, RbacIndex
-from sampan.apiserver.authz.rbac.reconcile import reconcile
+from sampan.apiserver.authz.rbac.bootstrap_policy import reconcile
 from sampan.apiserver.bootstrap import SYSTEM, SystemObjects
-from sampan.apiserver.call import MASTERS, User, request_in_frame
-from sampan.apiserver.config import AuditConfig, ServerConfig
+from sampan.apiserver.config.config_reload import followed_certificates, followed_files, followed_proxy_client
+from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
 from sampan.apiserver.endpoints import Endpoints
-from sampan.apiserver.fairness import Fairness, FairnessFeed
-from sampan.apiserver.fairness.metrics import export_fairness
-from sampan.apiserver.fairness.widths import width
-from sampan.apiserver.followed import followed_certificates, followed_files, followed_proxy_client
-from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.flowcontrol import Fairness, FairnessFeed
+from sampan.apiserver.flowcontrol.fairness import export_fairness, width
+from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.http.tls import tls_context
 from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.metrics import RequestMetrics, export_storage
+from sampan.apiserver.nonresource import Check, Special, special_paths
+from sampan.apiserver.nonresource.health import StorageReadiness
+from sampan.apiserver.nonresource.server_info import OpenId
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.proxy.kubelets import KubeletAccess, Kubelets
 from sampan.apiserver.proxy.upstream import Upstream
 from sampan.apiserver.registry.allocation import AllocationRepair, ServiceRanges
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.request_metrics import RequestMetrics
-from sampan.apiserver.security import Security
-from sampan.apiserver.special import Check, Special, special_paths
-from sampan.apiserver.special.openid import OpenId
-from sampan.apiserver.special.storage_readiness import StorageReadiness
-from sampan.apiserver.storage_metrics import export_storage
+from sampan.apiserver.request.call import MASTERS, User, request_in_frame
 from sampan.apiserver.unserved import UnservedDefinitions, UnservedKinds
 from sampan.machinery.clock import Clock, RealClock
 from sampan.machinery.flight_recorder import FlightRecorder
@@ -186,7 +184,7 @@ class ApiServer:
 
     async def _run_metrics(self) -> None:
         from sampan.apiserver.metrics_api.api import MetricsApi
-        from sampan.apiserver.metrics_api.source import Summaries
+        from sampan.apiserver.metrics_api.resource_metrics import Summaries
 
         summaries = Summaries(upstream=self.upstream, clock=self.clock)
         client = self.config.proxy_client

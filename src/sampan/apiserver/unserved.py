@@ -18,8 +18,8 @@ from sampan.api import times
 from sampan.api.resource import Resource
 from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.bootstrap import SYSTEM
-from sampan.apiserver.call import Call, Query
-from sampan.apiserver.patching import MERGE_PATCH
+from sampan.apiserver.request.call import Call, Query
+from sampan.apiserver.request.patches import MERGE_PATCH
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
 from sampan.storage.cacher import CacheError, WatchQuery

@@ -13,9 +13,9 @@ from pathlib import Path
 from socket import gethostname
 from typing import TYPE_CHECKING, Any
 
-from sampan.apiserver.auth.accounts import account
-from sampan.apiserver.call import AUTHENTICATED, User
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.authn.user_names import account
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.apiserver.server import ApiServer
 from sampan.cli.claims import Claims
 from sampan.cli.failures import CliError
@@ -33,8 +33,8 @@ from sampan.storage.backend import Backend
 from sampan.storage.compaction import SharedCompaction
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
-    from sampan.apiserver.results import Answer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import Answer
     from sampan.cli.kubelet_ports import MakePorts
     from sampan.cli.real_nodes import RealNodes
     from sampan.controllers.manager import ControllerManager
@@ -365,7 +365,7 @@ def _scheduler_modules() -> list[Any]:
 
 async def _told(desk: Any, call: Call) -> Answer:
     """Return the scheduler's response about a pod as a response of the API server."""
-    from sampan.apiserver.results import BytesAnswer
+    from sampan.apiserver.response.responses import BytesAnswer
 
     answer = await desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
     return BytesAnswer(answer.body, answer.content_type, answer.code)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampan.api import durations
-from sampan.apiserver.auth.tokens import TokenFileError, read_user_file
-from sampan.apiserver.call import User
+from sampan.apiserver.authn.static_tokens import TokenFileError, read_user_file
+from sampan.apiserver.request.call import User
 from sampan.cli.failures import CliError
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from sampan.apiserver.auth.front_proxy import FrontProxySettings
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.authn.front_proxy import FrontProxySettings
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.cli.pki import PROXY_CA, PROXY_CLIENT, Pki
 
 

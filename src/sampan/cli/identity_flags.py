@@ -11,8 +11,8 @@ from sampan.cli import flags
 from sampan.cli.failures import CliError
 
 if TYPE_CHECKING:
-    from sampan.apiserver.auth.front_proxy import FrontProxySettings
-    from sampan.apiserver.auth.oidc import JwtIssuer
+    from sampan.apiserver.authn.front_proxy import FrontProxySettings
+    from sampan.apiserver.authn.oidc import JwtIssuer
     from sampan.machinery.client.access import Access
 
 OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
@@ -201,7 +201,7 @@ def authorization(given: Mapping[str, Any]) -> dict[str, Any]:
         if given[name]:
             raise CliError(f"--authorization-config: cannot be given together with --{name.replace('_', '-')}")
     from sampan.apiserver.authz.configuration import read_authorization
-    from sampan.apiserver.config_file import ConfigFault
+    from sampan.apiserver.config.config_file import ConfigFault
 
     try:
         return {"authorization_modes": read_authorization(path), "authorization_config": path}
@@ -248,8 +248,8 @@ def _modes(given: Mapping[str, Any]) -> Sequence[Mode]:
 def _configured(
     path: Path, own_issuers: Sequence[str], issuer: JwtIssuer | None, anonymous: bool | None
 ) -> dict[str, Any]:
-    from sampan.apiserver.auth.configuration import read_authentication
-    from sampan.apiserver.config_file import ConfigFault
+    from sampan.apiserver.authn.configuration import read_authentication
+    from sampan.apiserver.config.config_file import ConfigFault
 
     flag = "--authentication-config"
     try:
@@ -270,7 +270,7 @@ def _token_webhook(given: Mapping[str, Any]) -> Any:
     flag, path = "--authentication-token-webhook-config-file", given["authentication_token_webhook_config_file"]
     if not path:
         return None
-    from sampan.apiserver.auth.token_webhook import TokenWebhookSettings
+    from sampan.apiserver.authn.token_webhook import TokenWebhookSettings
 
     ttl, version = "authentication_token_webhook_cache_ttl", "authentication_token_webhook_version"
     return TokenWebhookSettings(
@@ -304,8 +304,8 @@ def _issuer(given: Mapping[str, Any]) -> JwtIssuer | None:
         raise CliError("--oidc-issuer-url and --oidc-client-id: give both or neither")
     if not url:
         return None
-    from sampan.apiserver.auth.oidc import ALGORITHMS, JwtIssuer
-    from sampan.apiserver.auth.oidc.issuers import url_faults
+    from sampan.apiserver.authn.oidc import ALGORITHMS, JwtIssuer
+    from sampan.apiserver.authn.oidc.issuers import url_faults
 
     if faults := url_faults(url):
         raise CliError(f"--oidc-issuer-url: {faults[0]}")
@@ -349,7 +349,7 @@ def _front_proxy(given: Mapping[str, Any]) -> FrontProxySettings | None:
     if not names["username_headers"]:
         raise CliError("--requestheader-username-headers: --requestheader-client-ca-file needs it")
     flags.authority("--requestheader-client-ca-file", given["requestheader_client_ca_file"])
-    from sampan.apiserver.auth.front_proxy import FrontProxySettings
+    from sampan.apiserver.authn.front_proxy import FrontProxySettings
 
     return FrontProxySettings(
         ca=ca,

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sampan.apiserver.config import TlsFiles
+from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli import flags
 from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.failures import CliError

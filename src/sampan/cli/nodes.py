@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from sampan.apiserver.call import AUTHENTICATED, User
 from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.cli.component_roles import FLEET_USER
 from sampan.cli.nodes_config import NodesConfig
 from sampan.kubelet.config import KubeletConfig

@@ -14,10 +14,10 @@ import click
 from sampan.api import runtime_config
 from sampan.apiserver.admission.configuration import ConfigurationError, Configurations, read_configurations
 from sampan.apiserver.admission.plugins import UnknownPlugin, check_names, default_plugins
-from sampan.apiserver.auth.account_keys import KeyFileError, read_keys
-from sampan.apiserver.authz.abac import AbacPolicy, PolicyError, read_policies
+from sampan.apiserver.authn.jwt_keys import KeyFileError, read_keys
 from sampan.apiserver.authz.modes import ABAC
-from sampan.apiserver.config import ISSUER, AuditConfig, ServerConfig, TlsFiles
+from sampan.apiserver.classic.abac import AbacPolicy, PolicyError, read_policies
+from sampan.apiserver.config.server_config import ISSUER, AuditConfig, ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import ADDRESS_TYPES, KubeletAccess
 from sampan.apiserver.server import own_address
 from sampan.cli import flags, identity_flags

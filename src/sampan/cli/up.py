@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from sampan.apiserver.bootstrap import first_address
-from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli import detach, flags, kubeconfig
 from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, Assembly, ClusterConfig, StoreConfig

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.cli import kubeconfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.failures import leaves

@@ -10,7 +10,7 @@ from sampan.api.types.storage_v1 import CSIDriver
 from sampan.apiserver.admission.node_restriction import mirror_pods
 from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
 from sampan.apiserver.admission.node_restriction.plugin import NODES, node_of
-from sampan.apiserver.call import MASTERS, Call, User
+from sampan.apiserver.request.call import MASTERS, Call, User
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.testing import Cluster as WholeCluster

@@ -12,7 +12,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.configuration import ConfigurationError
 from sampan.apiserver.admission.resource_quota import ResourceQuotaAdmission
 from sampan.apiserver.admission.resource_quota.ledger import Charge, tally
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.client import Client

@@ -10,9 +10,9 @@ from sampan.api.codec import json as codec
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
-from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.call import AUTHENTICATED, User
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.authz.authorizer import Attributes
+from sampan.apiserver.config.server_config import ServerConfig
+from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.client import Client

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sampan.apiserver.audit.policy import RECEIVED, STARTED, Level, PolicyError, parse
-from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.call import User
+from sampan.apiserver.authz.authorizer import Attributes
+from sampan.apiserver.request.call import User
 
 MAY = User("may", groups=("g1", "g2"))
 

@@ -6,7 +6,7 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject
 from sampan.apiserver.authz import Attributes
 from sampan.apiserver.authz.rbac import RbacIndex
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 
 GROUP = "rbac.authorization.k8s.io"
 

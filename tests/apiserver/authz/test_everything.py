@@ -6,9 +6,9 @@ import pytest
 
 from sampan.api.resource import Resource
 from sampan.api.scheme import builtin_scheme
-from sampan.apiserver.auth.accounts import account
+from sampan.apiserver.authn.user_names import account
 from sampan.apiserver.authz import attributes_of
-from sampan.apiserver.call import Call, Query, User
+from sampan.apiserver.request.call import Call, Query, User
 from sampan.machinery import errors
 from tests.apiserver.asking import Asking, asking, run
 from tests.serving import usual_authorizers

@@ -8,17 +8,16 @@ import pytest
 from aiohttp import web
 
 from sampan.apiserver.authz import Attributes, Chain, Decision, Verdict
-from sampan.apiserver.authz.always import AlwaysAllow
 from sampan.apiserver.authz.configuration import read_authorization
-from sampan.apiserver.authz.match_conditions import compiled
-from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, decision_of, spec_of
-from sampan.apiserver.call import User
-from sampan.apiserver.config_file import ConfigFault
-from sampan.apiserver.remote_review import Patience
+from sampan.apiserver.authz.union import AlwaysAllow
+from sampan.apiserver.authz.webhook import WebhookAuthorizer, WebhookSettings, compiled, decision_of, spec_of
+from sampan.apiserver.config.config_file import ConfigFault
+from sampan.apiserver.request.call import User
+from sampan.apiserver.review_webhook import Patience
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.clock import VirtualClock
-from tests.apiserver.auth.outside import Outside, outside
+from tests.apiserver.authn.outside import Outside, outside
 from tests.apiserver.authz.building import ANN, asked, asked_path
 
 QUICK = Patience(timeout_s=60, attempts=2, pause_s=0.001)

@@ -33,7 +33,7 @@ ALL: dict[str, Any] = {
 def test_paths(group: str, version: str, kind: str, subresource: str, kept: list[str]) -> None:
     resource = builtin_scheme().by_kind(group, version, kind)
     assert resource is not None
-    found = reset_fields.of(resource, subresource).kept(ALL)
+    found = reset_fields.reset_filter(resource, subresource).kept(ALL)
     assert [element.removeprefix("f:") for element in found] == kept
 
 
@@ -44,15 +44,15 @@ def test_parts_of_metadata_and_status() -> None:
     assert pods is not None
     assert deployments is not None
     assert requests is not None
-    assert reset_fields.of(pods, "status").kept(ALL)["f:metadata"] == {"f:labels": {"f:a": {}}}
-    assert reset_fields.of(deployments, "status").kept(ALL)["f:metadata"] == {"f:ownerReferences": {}}
-    assert reset_fields.of(requests, "status").kept(ALL)["f:status"] == {"f:y": {}}
+    assert reset_fields.reset_filter(pods, "status").kept(ALL)["f:metadata"] == {"f:labels": {"f:a": {}}}
+    assert reset_fields.reset_filter(deployments, "status").kept(ALL)["f:metadata"] == {"f:ownerReferences": {}}
+    assert reset_fields.reset_filter(requests, "status").kept(ALL)["f:status"] == {"f:y": {}}
 
 
 def test_a_resize_owns_resources_only() -> None:
     pods = builtin_scheme().by_kind("", "v1", "Pod")
     assert pods is not None
-    found = reset_fields.of(pods, "resize")
+    found = reset_fields.reset_filter(pods, "resize")
     assert isinstance(found, Only)
     item = 'k:{"name":"c"}'
     fields: dict[str, Any] = {

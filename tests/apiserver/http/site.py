@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sampan.apiserver.auth.certificates import CertificateAuthenticator
-from sampan.apiserver.auth.chain import AuthenticatorChain
-from sampan.apiserver.auth.tokens import FileTokens
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, User
-from sampan.apiserver.config import TlsFiles
-from sampan.apiserver.http.limits import HttpLimits
+from sampan.apiserver.authn.authenticator import AuthenticatorChain, CertificateAuthenticator
+from sampan.apiserver.authn.static_tokens import FileTokens
+from sampan.apiserver.config.server_config import TlsFiles
+from sampan.apiserver.http.connection_limits import HttpLimits
 from sampan.apiserver.http.server import HttpServer, Listener
 from sampan.apiserver.http.tls import tls_context
+from sampan.apiserver.nonresource import special_paths
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.results import Answer, BytesAnswer
-from sampan.apiserver.special import special_paths
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, User
+from sampan.apiserver.response.responses import Answer, BytesAnswer
 from sampan.cli.pki import CA, SERVER, Pki
 from sampan.machinery.client import Client
 from sampan.testing.keys import KEYS

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.http import accepting
-from sampan.apiserver.http.accepting import Acceptor
-from sampan.apiserver.http.limits import HttpLimits
-from sampan.apiserver.http.room import Place, peer_of, room
+from sampan.apiserver.http.acceptor import Acceptor
+from sampan.apiserver.http.connection_limits import HttpLimits, Place, peer_of, room
 from sampan.machinery.certificates import Request, issue, make_ca
 from tests.apiserver.http.site import Site, site
 from tests.apiserver.http.wire import HEAD, Wire, request, until
@@ -467,7 +465,7 @@ def test_accepting_goes_on_after_an_error_that_nobody_expected(
 
         monkeypatch.setattr(here.http._room, "enter", enter)
         monkeypatch.setattr(Acceptor, "_speaks_tls", speaks_tls)
-        monkeypatch.setattr(accepting, "_PAUSE_S", 0.0)
+        monkeypatch.setattr("sampan.apiserver.http.acceptor._PAUSE_S", 0.0)
         for _ in range(2):
             with pytest.raises((OSError, asyncio.IncompleteReadError)):
                 async with here.wire(tls=True) as wire:

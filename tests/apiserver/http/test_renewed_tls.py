@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.apiserver.config import ServerConfig, TlsFiles
-from sampan.apiserver.followed import followed_certificates
+from sampan.apiserver.config.config_reload import followed_certificates
+from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
 from sampan.cli.pki import ADMIN, CA, KUBELET_CLIENT, SERVER, Pki
 from tests.apiserver.http.site import Site, site

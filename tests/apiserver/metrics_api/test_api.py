@@ -8,7 +8,7 @@ from sampan.api.codec import json
 from sampan.api.types.apiregistration_v1 import APIService, APIServiceSpec, ServiceReference
 from sampan.api.types.core_v1 import Binding, Container, Namespace, ObjectReference, Pod, PodSpec, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.metrics_api import forms
+from sampan.apiserver.metrics_api import resource_metrics
 from sampan.cli.local_kubelets import LocalKubelets
 from sampan.machinery import errors
 from sampan.machinery.client.transport import Request
@@ -86,11 +86,11 @@ async def _give_way(made: Cluster) -> None:
 
 def test_forms() -> None:
     stats = {"name": "c", "cpu": {"time": "t", "usageNanoCores": 5}, "memory": {"workingSetBytes": 100}}
-    made = forms.pod_metrics("ns", "p", {}, {"containers": [stats]})
+    made = resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats]})
     assert made is not None
     assert made["containers"] == [{"name": "c", "usage": {"cpu": "5n", "memory": "100"}}]
-    assert forms.pod_metrics("ns", "p", {}, {"containers": [stats, {"name": "d"}]}) is None
-    assert forms.pod_metrics("ns", "p", {}, {"containers": []}) is None
-    assert forms.node_metrics("n", {}, {"node": {"nodeName": "n"}}) is None
-    table = forms.as_table([made], "meta.k8s.io/v1")
+    assert resource_metrics.pod_metrics("ns", "p", {}, {"containers": [stats, {"name": "d"}]}) is None
+    assert resource_metrics.pod_metrics("ns", "p", {}, {"containers": []}) is None
+    assert resource_metrics.node_metrics("n", {}, {"node": {"nodeName": "n"}}) is None
+    table = resource_metrics.as_table([made], "meta.k8s.io/v1")
     assert table["rows"][0]["cells"] == ["p", "5n", "0Ki", "10s"]

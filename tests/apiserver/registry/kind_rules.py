@@ -7,11 +7,11 @@ from typing import Any, cast
 from sampan.api.codec import json as codec
 from sampan.api.times import format_time
 from sampan.api.types.base import Object
-from sampan.apiserver.call import User
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.registry import Registry
 from sampan.apiserver.registry.strategy import Context, Strategy
+from sampan.apiserver.request.call import User
 
 NOW = 1_700_000_000.0
 UID = "0f95ccb3-b19c-418f-83ce-eebe340bf181"

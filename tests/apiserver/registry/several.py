@@ -12,13 +12,13 @@ import msgspec
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.allocation import ServiceRanges
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.rendering import Renderer
-from sampan.apiserver.results import StreamAnswer, WatchAnswer
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.response.renderer import Renderer
+from sampan.apiserver.response.responses import StreamAnswer, WatchAnswer
 from sampan.machinery import errors
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.token_signer import TokenSigner

@@ -13,12 +13,12 @@ from sampan.api.schema import from_openapi
 from sampan.api.scheme import Scheme, builtin_scheme
 from sampan.apiserver.admission.chain import AdmissionChain
 from sampan.apiserver.authz import Chain, Masters
-from sampan.apiserver.call import Call, User
 from sampan.apiserver.endpoints import Endpoints
 from sampan.apiserver.loopback import altered
 from sampan.apiserver.pipeline import Pipeline
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.results import Answer
+from sampan.apiserver.request.call import Call, User
+from sampan.apiserver.response.responses import Answer
 from sampan.machinery.clock import Clock, RealClock
 from sampan.storage.backend import Backend
 from sampan.storage.memory import MemoryBackend

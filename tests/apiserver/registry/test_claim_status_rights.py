@@ -7,14 +7,14 @@ import pytest
 
 from sampan.api.codec import json as codec
 from sampan.api.types.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimStatus
-from sampan.apiserver.auth.accounts import account
+from sampan.apiserver.authn.user_names import account
 from sampan.apiserver.authz import Attributes, Chain
-from sampan.apiserver.authz.decisions import Decision, Verdict
+from sampan.apiserver.authz.authorizer import Decision, Verdict
 from sampan.apiserver.authz.rbac import RbacAuthorizer
-from sampan.apiserver.authz.rbac.defaults import default_objects
-from sampan.apiserver.call import AUTHENTICATED, User
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.registry.devices.status_rights import needs_of, node_of, refusals
+from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.client import Client

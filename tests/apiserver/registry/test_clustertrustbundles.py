@@ -10,9 +10,9 @@ import pytest
 from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.authz import Attributes
-from sampan.apiserver.call import AUTHENTICATED, User
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.registry.certificate_rules import anchor_faults
+from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
 from sampan.machinery.certificates import Request, issue, make_ca

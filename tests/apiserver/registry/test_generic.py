@@ -7,11 +7,11 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 from sampan.api.scheme import builtin_scheme  # noqa: E402
 from sampan.api.types.apps_v1 import Deployment, DeploymentSpec, DeploymentStatus  # noqa: E402
 from sampan.api.types.meta_v1 import ObjectMeta  # noqa: E402
-from sampan.apiserver.call import User  # noqa: E402
 from sampan.apiserver.registry.generic import GenericStatusStrategy, GenericStrategy  # noqa: E402
 from sampan.apiserver.registry.kinds import MODULES  # noqa: E402
 from sampan.apiserver.registry.strategy import Context  # noqa: E402
 from sampan.apiserver.registry.traits import TRAITS, Traits  # noqa: E402
+from sampan.apiserver.request.call import User  # noqa: E402
 from sampan.testing.registry_conformance import Api  # noqa: E402
 from tests.apiserver.registry.subjects import gadgets, pipelines  # noqa: E402
 

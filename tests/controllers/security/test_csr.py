@@ -8,7 +8,7 @@ from cryptography import x509
 
 from sampan.api import times
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from sampan.cli import kube_controller_manager
 from sampan.cli.failures import CliError
 from sampan.cli.signing_flags import signing

@@ -12,8 +12,7 @@ import pytest
 from sampan.api import times
 from sampan.api.types.core_v1 import ConfigMap, ObjectReference, Pod, Secret, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.auth.account_keys import read_keys
-from sampan.apiserver.auth.signatures import verified
+from sampan.apiserver.authn.jwt_keys import read_keys, verified
 from sampan.controllers.descriptor import ControllerConfig
 from sampan.controllers.security import account_tokens, joining, legacy_tokens
 from sampan.controllers.security.account_tokens import AccountTokenController, claims, completed, is_complete

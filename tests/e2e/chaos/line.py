@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from sampan.apiserver.call import User
 from sampan.apiserver.loopback import LoopbackTransport
+from sampan.apiserver.request.call import User
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import ConnectionFailed, Events, Request, Response, WatchEvent
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from sampan.api.types.apps_v1 import Deployment, StatefulSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.bootstrap import SYSTEM
-from sampan.apiserver.config import ServerConfig
+from sampan.apiserver.config.server_config import ServerConfig
 from sampan.apiserver.loopback import LoopbackTransport, altered
 from sampan.apiserver.server import ApiServer
 from sampan.kubelet import hollow_nodes

@@ -25,9 +25,9 @@ from sampan.api.types.core_v1 import (
     ServiceAccount,
 )
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, User
-from sampan.apiserver.config import ServerConfig, TlsFiles
+from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
 from sampan.apiserver.proxy.kubelets import KubeletAccess
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, User
 from sampan.apiserver.server import ApiServer, own_address
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.kubelet.server.access import Access

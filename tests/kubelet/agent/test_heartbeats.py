@@ -9,7 +9,7 @@ import pytest
 
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from sampan.kubelet.config import KubeletConfig
 from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events, Request, Response

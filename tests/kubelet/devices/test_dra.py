@@ -13,7 +13,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from sampan.kubelet.devices.dra import ClaimNotPrepared, DynamicResources
 from sampan.kubelet.devices.dra.manager import TYPE
 from sampan.kubelet.plugin_registry import PluginRegistry

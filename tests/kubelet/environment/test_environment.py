@@ -12,7 +12,7 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from sampan.kubelet.environment.environment import Environment, EnvironmentConfig
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.machinery.client import Client

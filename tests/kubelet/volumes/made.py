@@ -12,7 +12,7 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.volumes import VolumeConfig, VolumeManager

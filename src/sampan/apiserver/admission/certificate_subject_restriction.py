@@ -3,8 +3,8 @@
 from sampan.api.resource import Resource
 from sampan.api.types.certificates_v1 import CertificateSigningRequest
 from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.call import MASTERS
 from sampan.apiserver.registry.certificate_rules import parse_request
+from sampan.apiserver.request.call import MASTERS
 
 _SIGNER = "kubernetes.io/kube-apiserver-client"
 

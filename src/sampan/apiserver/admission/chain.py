@@ -10,8 +10,8 @@ from sampan.api.resource import Resource
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import User
     from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.request.call import User
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 

@@ -10,8 +10,8 @@ from sampan.api.resource import Resource
 from sampan.api.types.meta_v1 import OwnerReference
 from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.rights import decide, is_allowed
-from sampan.apiserver.authz.attributes import Attributes as Asked
-from sampan.apiserver.authz.decisions import Verdict
+from sampan.apiserver.authz.authorizer import Attributes as Asked
+from sampan.apiserver.authz.authorizer import Verdict
 
 _NO_ERROR = "<nil>"
 """The text for a nil error in the messages of Kubernetes."""

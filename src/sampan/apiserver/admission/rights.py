@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sampan.apiserver.admission.chain import Attributes
-from sampan.apiserver.authz.attributes import Attributes as Asked
-from sampan.apiserver.authz.decisions import ALLOWED, Decision, Verdict
+from sampan.apiserver.authz.authorizer import ALLOWED, Decision, Verdict
+from sampan.apiserver.authz.authorizer import Attributes as Asked
 
 
 async def decide(attributes: Attributes, asked: Asked) -> Decision:

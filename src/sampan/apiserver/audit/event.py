@@ -8,7 +8,7 @@ import msgspec
 
 from sampan.api import limits
 from sampan.api.codec import json as json_codec
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 
 _TRUNCATED = "audit.k8s.io/truncated"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.authorizer import Attributes
 
 RECEIVED, STARTED, COMPLETE, PANIC = "RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"
 _STAGES = (RECEIVED, STARTED, COMPLETE, PANIC)

@@ -1,15 +1,21 @@
-"""Authorization: authorizers, one per file, the chain that consults them, and the errors for rejected requests.
+"""Authorization: the contract of an authorizer, the authorizers, and the union that consults them in order.
 
 An authorizer decides on `Attributes`, so that an access review is decided in the same way as a real request. The user
-was authenticated before, in `auth`. The counterparts are `k8s.io/apiserver/pkg/authorization` and
+was authenticated before, in `authn`. The counterparts are `k8s.io/apiserver/pkg/authorization` and
 `pkg/kubeapiserver/authorizer`.
 """
 
-from sampan.apiserver.authz.attributes import Attributes, attributes_of
-from sampan.apiserver.authz.chain import Chain
-from sampan.apiserver.authz.decisions import ALLOWED, UNDECIDED, Authorizer, Decision, Verdict
-from sampan.apiserver.authz.privileged import Masters, OpenPaths
-from sampan.apiserver.authz.refusals import refusal
+from sampan.apiserver.authz.authorizer import (
+    ALLOWED,
+    UNDECIDED,
+    Attributes,
+    Authorizer,
+    Decision,
+    Verdict,
+    attributes_of,
+    refusal,
+)
+from sampan.apiserver.authz.union import Chain, Masters, OpenPaths
 
 __all__ = [
     "ALLOWED",

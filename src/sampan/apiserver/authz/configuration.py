@@ -11,12 +11,11 @@ import msgspec
 from sampan.api import durations, names
 from sampan.api.faults import FieldError
 from sampan.api.faults import Path as Field
-from sampan.apiserver.authz.decisions import Verdict
-from sampan.apiserver.authz.match_conditions import compiled
+from sampan.apiserver.authz.authorizer import Verdict
 from sampan.apiserver.authz.modes import Mode
-from sampan.apiserver.authz.webhook import WebhookSettings
-from sampan.apiserver.config_file import ConfigFault, read_config, refuse
-from sampan.apiserver.remote_review import Patience
+from sampan.apiserver.authz.webhook import WebhookSettings, compiled
+from sampan.apiserver.config.config_file import ConfigFault, read_config, refuse
+from sampan.apiserver.review_webhook import Patience
 from sampan.machinery.cel.errors import CelError
 from sampan.machinery.client.access import Access
 

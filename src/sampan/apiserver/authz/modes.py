@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sampan.apiserver.authz.abac import AbacAuthorizer, AbacPolicy
-from sampan.apiserver.authz.always import AlwaysAllow, AlwaysDeny
-from sampan.apiserver.authz.chain import Chain
-from sampan.apiserver.authz.decisions import Authorizer
+from sampan.apiserver.authz.authorizer import Authorizer
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeRelations
-from sampan.apiserver.authz.privileged import Masters, OpenPaths
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+from sampan.apiserver.authz.union import AlwaysAllow, AlwaysDeny, Chain, Masters, OpenPaths
+from sampan.apiserver.classic.abac import AbacAuthorizer, AbacPolicy
 from sampan.machinery.clock import Clock, RealClock
 
 if TYPE_CHECKING:

@@ -1,19 +1,116 @@
-"""The managed fields of objects that are created, updated or applied."""
+"""The managed fields of objects that are created, updated or applied, and the name of the manager of a request."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from sampan.api import conversion
 from sampan.api.codec import json as json_codec
-from sampan.api.resource import Resource
+from sampan.api.resource import GroupVersionKind, Resource
 from sampan.api.types.meta_v1 import ManagedFieldsEntry
 from sampan.apiserver.fieldmanager import reset_fields
-from sampan.apiserver.fieldmanager.resource_forms import ResourceForms
+from sampan.apiserver.request.bodies import media_type
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.negotiation import JSON, YAML
+from sampan.machinery.apply import Misfit, MissingVersion
+from sampan.machinery.apply.atoms import Atom, of_kind
 from sampan.machinery.apply.field_manager import FieldManager
 from sampan.machinery.apply.known_sets import KnownSets
 
 if TYPE_CHECKING:
+    from sampan.apiserver.registry.codec import ResourceCodec
     from sampan.apiserver.registry.registry import Registry
+
+_MOST = 128
+
+
+def manager_name(asked: str, user_agent: str) -> str:
+    """Return the name. `asked` is the request's fieldManager, which has been validated."""
+    return asked or _of_client(user_agent)
+
+
+@lru_cache(maxsize=256)
+def _of_client(user_agent: str) -> str:
+    """Return the printable characters before the first slash, truncated to the maximum length in bytes."""
+    name, size = "", 0
+    for char in user_agent.partition("/")[0]:
+        if not char.isprintable():
+            continue
+        size += len(char.encode())
+        if size > _MOST:
+            break
+        name += char
+    return name
+
+
+_FIELD = b"managedFields"
+
+
+def is_reset_in_value(value: Any) -> bool:
+    meta = value.get("metadata") if isinstance(value, dict) else None
+    return isinstance(meta, dict) and meta.get("managedFields") == []
+
+
+def is_reset_in_body(call: Call) -> bool:
+    """Whether the body of a request asks for a reset. The body has been decoded before; protobuf has no empty lists."""
+    if _FIELD not in call.body:
+        return False
+    media = media_type(call)
+    if media == JSON:
+        return is_reset_in_value(json_codec.read_any(call.body))
+    if media != YAML:
+        return False
+    from sampan.api.codec import yaml
+
+    return is_reset_in_value(yaml.decode(call.body)[0])
+
+
+class ResourceForms:
+    """The versions of one kind in one group. Entries of a manager for another group's version are dropped."""
+
+    def __init__(self, registry: Registry, resource: Resource) -> None:
+        self._registry, self._group, self._kind = registry, resource.group, resource.kind
+        self._atoms: dict[str, tuple[ResourceCodec, Atom]] = {}
+
+    def atom(self, api_version: str) -> Atom:
+        resource = self._resource(api_version)
+        codec = self._registry.codec_of(resource)
+        cached = self._atoms.get(api_version)
+        if cached is None or cached[0] is not codec:  # the schema of a custom resource may change
+            cached = self._atoms[api_version] = codec, of_kind(codec.schema, is_custom=resource.is_custom)
+        return cached[1]
+
+    def convert(self, value: Any, api_version: str) -> Any:
+        if value["apiVersion"] == api_version:
+            return value
+        try:
+            return self.shown(value, self._resource(api_version).gvk)
+        except conversion.NoConversion as error:
+            raise MissingVersion(api_version) from error
+
+    def shown(self, value: Any, kind: GroupVersionKind) -> Any:
+        """Convert a value of any group and version to that kind. Raise NoConversion if there is no conversion."""
+        return self.completed(conversion.convert(value, kind))
+
+    def completed(self, value: Any) -> Any:
+        """Return a converted value with the fields that its type always has."""
+        resource = self._resource(value["apiVersion"])
+        codec = self._registry.codec_of(resource)
+        if codec.type is None:
+            return value
+        try:
+            return json_codec.to_value(codec.from_value(value)[0])
+        except json_codec.DecodeError as error:
+            raise Misfit(str(error)) from None
+
+    def _resource(self, api_version: str) -> Resource:
+        group, _, version = api_version.rpartition("/")
+        resource = self._registry.scheme.by_kind(group, version, self._kind) if group == self._group else None
+        if resource is None:
+            raise MissingVersion(api_version)
+        return resource
+
 
 Value = dict[str, Any]
 
@@ -69,7 +166,7 @@ class Ownership:
             kind=resource.gvk,
             subresource=subresource,
             forms=forms,
-            ignored=reset_fields.of(resource, subresource),
+            ignored=reset_fields.reset_filter(resource, subresource),
             known=self._kinds[resource.group, resource.kind][1],
             empty=self._empty(resource),
         )

@@ -47,7 +47,7 @@ _STATUS, _SPEC, _ALL_BUT_STATUS = Except("status"), Except("spec"), Except("meta
 _NOTHING = Everything()
 
 
-def of(resource: Resource, subresource: str) -> Filter:
+def reset_filter(resource: Resource, subresource: str) -> Filter:
     path_filter = _PATHS.get((resource.group, resource.plural, subresource))
     if path_filter is not None:
         return path_filter

@@ -18,9 +18,8 @@ from aiohttp.http_parser import HttpRequestParserPy
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import RequestHandler, RequestPayloadError, _ErrInfo
 
-from sampan.apiserver.http.limits import HttpLimits
-from sampan.apiserver.http.room import Place
-from sampan.apiserver.http.trust import sorted_peer
+from sampan.apiserver.http.connection_limits import HttpLimits, Place
+from sampan.apiserver.http.tls import sorted_peer
 from sampan.machinery.peer_certificates import PeerCertificate, read_peer
 
 log = logging.getLogger(__name__)

@@ -13,21 +13,18 @@ from typing import Any
 
 from aiohttp import web
 
-from sampan.apiserver.call import ANONYMOUS, Call, User
-from sampan.apiserver.fairness.fairness import Fairness
-from sampan.apiserver.http import outgoing, websocket
-from sampan.apiserver.http.accepting import Acceptor, listen
+from sampan.apiserver.flowcontrol.fairness import Fairness
+from sampan.apiserver.http import response_writer, websocket
+from sampan.apiserver.http.acceptor import Acceptor, listen
 from sampan.apiserver.http.connection import Connection, Connections
-from sampan.apiserver.http.in_flight import InFlight
-from sampan.apiserver.http.incoming import BadTarget, Incoming
-from sampan.apiserver.http.limits import HttpLimits
-from sampan.apiserver.http.room import room
-from sampan.apiserver.http.storage_errors import translated
-from sampan.apiserver.http.watching import Watching
+from sampan.apiserver.http.connection_limits import HttpLimits, room
+from sampan.apiserver.http.http_request import BadTarget, Incoming, InFlight
+from sampan.apiserver.http.watch_server import Watching
+from sampan.apiserver.metrics import RequestMetrics
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.rendering import Rendered, Renderer
-from sampan.apiserver.request_metrics import RequestMetrics
-from sampan.apiserver.results import Answer, StreamAnswer, WatchAnswer
+from sampan.apiserver.request.call import ANONYMOUS, Call, User
+from sampan.apiserver.response.renderer import Rendered, Renderer
+from sampan.apiserver.response.responses import Answer, StreamAnswer, WatchAnswer, translated
 from sampan.machinery import errors
 from sampan.machinery.descriptors import descriptor_limit
 from sampan.machinery.metrics import Metrics
@@ -115,15 +112,15 @@ class HttpServer:
 
     async def _handle(self, user: User | None, request: web.BaseRequest) -> web.StreamResponse:
         if request.version not in _VERSIONS:
-            return outgoing.wrong_version(request)
+            return response_writer.wrong_version(request)
         incoming = Incoming(request, in_flight=self._in_flight, limits=self._limits)
         try:
             response = await self._answer(user, request, incoming)
         except BadTarget:
-            return outgoing.plain(400, "400 Bad Request")
+            return response_writer.plain(400, "400 Bad Request")
         except ConnectionError:
             log.debug("%s %s: the client closed the connection", request.method, request.path)
-            return outgoing.plain(400, "")
+            return response_writer.plain(400, "")
         finally:
             incoming.leave()
         connection = request.protocol
@@ -146,13 +143,13 @@ class HttpServer:
                     limit.reschedule(None)
                     return await self._stream(request, call, answer, started)
                 rendered = _identified(await self._renderer.render(answer, call.form, call), call, incoming)
-                response = await outgoing.respond(request, call, rendered)
+                response = await response_writer.respond(request, call, rendered)
         except errors.ApiError as error:
             rendered = _identified(await self._renderer.error(error, call), call, incoming)
-            response = await outgoing.respond(request, call, rendered)
+            response = await response_writer.respond(request, call, rendered)
         except TimeoutError:
             rendered, response = await self._too_late(request, call)
-        size = response.size if isinstance(response, outgoing.Sent) else response.body_length
+        size = response.size if isinstance(response, response_writer.Sent) else response.body_length
         self._metrics.done(call, rendered.code, time.perf_counter() - started, size)
         return response
 
@@ -179,7 +176,7 @@ class HttpServer:
             frames = self._renderer.frames(answer, call)
             if websocket.is_wanted(request):
                 return await self._watching.serve_websocket(request, call, answer, frames)
-            response = outgoing.opening(call)
+            response = response_writer.opening(call)
             if call.trail is not None:
                 response.headers[_AUDIT_ID] = call.trail.id
             await self._watching.serve(request, response, call, answer, frames)
@@ -222,7 +219,7 @@ class HttpServer:
             if request.transport is not None:
                 request.transport.abort()
             raise ConnectionError("the client did not take its answer in time")
-        return rendered, await outgoing.respond(request, call, rendered)
+        return rendered, await response_writer.respond(request, call, rendered)
 
 
 def _identified(rendered: Rendered, call: Call, incoming: Incoming) -> Rendered:

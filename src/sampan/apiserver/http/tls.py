@@ -1,12 +1,59 @@
-"""The TLS configuration of the secure port."""
+"""The TLS configuration of the secure port, which verifies the certificates of clients and of front proxies."""
 
 from __future__ import annotations
 
 import ssl
 from pathlib import Path
+from typing import Any
 
-from sampan.apiserver.config import TlsFiles
-from sampan.apiserver.http.trust import SortingContext
+from sampan.apiserver.config.server_config import TlsFiles
+from sampan.machinery.peer_certificates import PeerCertificate
+
+
+class SortingContext(ssl.SSLContext):
+    """The context of a server with both CAs. Session resumption is disabled, because a resumed session has no verified
+    chain."""
+
+    user_roots: frozenset[bytes] = frozenset()
+    proxy_roots: frozenset[bytes] = frozenset()
+
+    def trust(self, users: Path | None, proxies: Path) -> None:
+        self.user_roots = self._load(users) if users is not None else frozenset()
+        self.proxy_roots = self._load(proxies)
+        self.verify_mode = ssl.CERT_OPTIONAL
+        self.options |= ssl.OP_NO_TICKET
+        self.num_tickets = 0
+
+    def _load(self, bundle: Path) -> frozenset[bytes]:
+        self.load_verify_locations(bundle)
+        alone = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        alone.load_verify_locations(bundle)
+        return frozenset(alone.get_ca_certs(binary_form=True))
+
+
+def sorted_peer(connection: Any, certificate: PeerCertificate) -> tuple[PeerCertificate | None, PeerCertificate | None]:
+    """Return the certificate as that of a user, and as that of a front proxy; None for what it is not.
+
+    `connection` is the SSL object.
+    """
+    context = connection.context if connection is not None else None
+    if not isinstance(context, SortingContext):
+        return certificate, None
+    root = _root(connection)
+    return certificate if root in context.user_roots else None, certificate if root in context.proxy_roots else None
+
+
+def _root(connection: Any) -> bytes:
+    """Return the root of the verified chain in DER. The method is public from Python 3.13 on."""
+    chain = (getattr(connection, "get_verified_chain", None) or connection._sslobj.get_verified_chain)()
+    if not chain:
+        return b""
+    last = chain[-1]
+    return last if isinstance(last, bytes) else bytes(last.public_bytes(_DER))
+
+
+_DER = 2
+"""The value of the ssl module's constant for DER encoding in `public_bytes`."""
 
 
 def tls_context(files: TlsFiles, proxies: Path | None = None) -> ssl.SSLContext:

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from sampan.apiserver.auth.bearer import SUBPROTOCOL
-from sampan.apiserver.frames import Frames, NoForm
-from sampan.apiserver.negotiation import JSON
-from sampan.apiserver.request_metrics import WatchCount
+from sampan.apiserver.authn.authenticator import SUBPROTOCOL
+from sampan.apiserver.metrics import WatchCount
+from sampan.apiserver.request.negotiation import JSON
+from sampan.apiserver.response.watch_frames import Frames, NoForm
 from sampan.storage.cacher import Watcher
 from sampan.storage.cacher.errors import CacheError
 

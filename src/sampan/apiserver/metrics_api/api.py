@@ -1,35 +1,37 @@
-"""The resources of the metrics API."""
+"""The resources of the metrics API, served once there is a kubelet, unless an APIService takes them over."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from sampan.api.resource import Resource
 from sampan.api.schema import from_openapi
 from sampan.api.types.apiregistration_v1 import APIService
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.apiserver import listing
-from sampan.apiserver.metrics_api import forms
-from sampan.apiserver.metrics_api.elsewhere import ClientFiles, Elsewhere
-from sampan.apiserver.metrics_api.first_kubelet import first_kubelet
-from sampan.apiserver.metrics_api.forms import GROUP, VERSION, Value
-from sampan.apiserver.metrics_api.reader_role import ensure_reader_role
-from sampan.apiserver.metrics_api.source import Summaries
-from sampan.apiserver.negotiation import TABLE
+from sampan.apiserver.bootstrap import SYSTEM
+from sampan.apiserver.metrics_api import resource_metrics
+from sampan.apiserver.metrics_api.aggregated import ClientFiles, Elsewhere
+from sampan.apiserver.metrics_api.resource_metrics import GROUP, VERSION, Summaries, Value
 from sampan.apiserver.registry.behaviour import Handler, ResourceBehaviour
-from sampan.apiserver.results import Answer, ValueAnswer
+from sampan.apiserver.request import options
+from sampan.apiserver.request.call import Call, Query
+from sampan.apiserver.request.negotiation import JSON, TABLE
+from sampan.apiserver.response.responses import Answer, ValueAnswer
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
-from sampan.storage.cacher import CacheError, ListQuery, Selection, WatchQuery
+from sampan.storage.cacher import ADDED, MODIFIED, CacheError, ListQuery, Selection, WatchQuery
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
     from sampan.apiserver.pipeline import Pipeline
     from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.request.call import Call
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +155,9 @@ class MetricsApi:
         metrics = []
         for node in nodes:
             summary = summaries.get(node.metadata.name)
-            node_metrics = forms.node_metrics(node.metadata.name, node.metadata.labels, summary) if summary else None
+            node_metrics = (
+                resource_metrics.node_metrics(node.metadata.name, node.metadata.labels, summary) if summary else None
+            )
             if node_metrics is not None:
                 metrics.append(node_metrics)
         return _answer(call, NODES, metrics, call.name)
@@ -162,12 +166,14 @@ class MetricsApi:
         items = await self._found("Pod", call)
         pods: list[Pod] = [pod for pod in items if pod.spec.nodeName and pod.status.phase == "Running"]
         summaries = await self._summaries.of({pod.spec.nodeName for pod in pods})
-        stats = {node: forms.pods_of(summary) for node, summary in summaries.items()}
+        stats = {node: resource_metrics.pods_of(summary) for node, summary in summaries.items()}
         metrics = []
         for pod in pods:
             meta = pod.metadata
             own = stats.get(pod.spec.nodeName, {}).get((meta.namespace, meta.name))
-            pod_metrics = forms.pod_metrics(meta.namespace, meta.name, meta.labels, own) if own is not None else None
+            pod_metrics = (
+                resource_metrics.pod_metrics(meta.namespace, meta.name, meta.labels, own) if own is not None else None
+            )
             if pod_metrics is not None:
                 metrics.append(pod_metrics)
         return _answer(call, PODS, metrics, f"{call.namespace}/{call.name}")
@@ -178,7 +184,7 @@ class MetricsApi:
             item = await store.cacher.get(call.namespace, call.name)
             items = [item] if item is not None else []
         else:
-            items = list((await store.cacher.list(listing.list_query(call))).items)
+            items = list((await store.cacher.list(options.list_query(call))).items)
         return [store.cacher.object(item) for item in items]
 
 
@@ -186,5 +192,54 @@ def _answer(call: Call, resource: Resource, found: Sequence[Value], name: str) -
     if call.name and not found:
         raise errors.not_found(resource.kind.lower(), name, group=GROUP)
     if call.form.as_kind == TABLE:
-        return ValueAnswer(forms.as_table(found, call.form.api_version))
-    return ValueAnswer(found[0] if call.name else forms.as_list(resource.kind, found))
+        return ValueAnswer(resource_metrics.as_table(found, call.form.api_version))
+    return ValueAnswer(found[0] if call.name else resource_metrics.as_list(resource.kind, found))
+
+
+_KUBELET_RETRY_S = 1.0
+
+
+async def first_kubelet(registry: Registry) -> None:
+    """Return once there is such a node."""
+    nodes = registry.store_of("", "v1", "Node").cacher
+    while True:
+        try:
+            result = await nodes.list(ListQuery(Selection()))
+            if _any_listens(nodes.object(item) for item in result.items):
+                return
+            query = WatchQuery(Selection(), resource_version=str(result.revision))
+            async with nodes.watch(query) as watcher:
+                async for events in watcher:
+                    if _any_listens(nodes.object(event.item) for event in events if event.type in (ADDED, MODIFIED)):
+                        return
+        except (CacheError, StorageError) as error:
+            log.warning("metrics API: watch of nodes failed, listing again: %s", error)
+            await asyncio.sleep(_KUBELET_RETRY_S)
+
+
+def _any_listens(nodes: Iterable[Node]) -> bool:
+    return any(node.status.daemonEndpoints.kubeletEndpoint.Port for node in nodes)
+
+
+NAME = "system:aggregated-metrics-reader"
+_PATH = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+_ROLE: Final[dict[str, Any]] = {
+    "metadata": {
+        "name": NAME,
+        "labels": {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in ("admin", "edit", "view")},
+    },
+    "rules": [{"apiGroups": [GROUP], "resources": ["pods", "nodes"], "verbs": ["get", "list", "watch"]}],
+}
+
+
+async def ensure_reader_role(pipeline: Pipeline) -> None:
+    """Create the role; an existing one is left alone."""
+    headers = {"Content-Type": JSON, "User-Agent": "sampan-apiserver"}
+    body = msgspec.json.encode(_ROLE)
+    call = Call(method="POST", path=_PATH, query=Query(""), headers=headers, body=body, user=SYSTEM)
+    try:
+        await pipeline.serve_as(call)
+    except errors.AlreadyExists:
+        return
+    except errors.ApiError as error:
+        log.warning("cannot write the role %s of the metrics API: %s", NAME, error)

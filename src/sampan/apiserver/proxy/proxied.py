@@ -15,18 +15,18 @@ from sampan.apiserver.proxy.locations import (
     target_of,
     unreachable,
 )
-from sampan.apiserver.results import Answer, StreamAnswer
+from sampan.apiserver.response.responses import Answer, StreamAnswer
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
     from sampan.apiserver.proxy.kubelets import Kubelets
     from sampan.apiserver.proxy.upstream import Upstream
     from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.request.call import Call
 
 HOLLOW_POD = "a hollow pod listens on no port"
 _CHANCE = random.Random()

@@ -21,8 +21,8 @@ from sampan.api import limits
 from sampan.apiserver.proxy.kubelets import Kubelets, believing
 from sampan.apiserver.proxy.locations import Location, unreachable
 from sampan.apiserver.proxy.logs import refused
-from sampan.apiserver.proxy.rewriting import Rewriting, rewritten
-from sampan.apiserver.results import BytesAnswer
+from sampan.apiserver.proxy.response_rewriter import Rewriting, rewritten
+from sampan.apiserver.response.responses import BytesAnswer
 from sampan.machinery import errors
 from sampan.machinery.http_session import REDIRECTS, HttpSession
 from sampan.machinery.multiplex import handshake, upgrading

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from sampan.apiserver.registry.strategy import StatusStrategy, Strategy
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
-    from sampan.apiserver.results import Answer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import Answer
 
 Handler = Callable[["Endpoints", "Call"], Awaitable["Answer"]]
 """Serves a subresource that is not a view of the object: binding, eviction, token, scale, log, exec."""

@@ -28,7 +28,7 @@ from sampan.storage.cacher import Cacher, Field, HistoryBudget, Shape, SharedRev
 from sampan.storage.cacher.item import ItemMaker
 
 if TYPE_CHECKING:
-    from sampan.apiserver.security import Security
+    from sampan.apiserver.auth_services import Security
     from sampan.machinery.token_signer import TokenSigner
     from sampan.storage.encryption import Encryption
 

@@ -10,20 +10,20 @@ from sampan.api.codec import json
 from sampan.api.resource import Resource
 from sampan.api.types.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
-from sampan.apiserver import applying, matching, options, patching
 from sampan.apiserver.fieldmanager import manager_name
-from sampan.apiserver.fieldmanager.scaling import KIND
-from sampan.apiserver.options import WriteOptions
+from sampan.apiserver.fieldmanager.scale_handler import KIND
 from sampan.apiserver.registry import metadata, preconditions
 from sampan.apiserver.registry.podspec.formats import non_negative
-from sampan.apiserver.results import ValueAnswer
+from sampan.apiserver.request import bodies, options, patches, server_side_apply
+from sampan.apiserver.request.options import WriteOptions
+from sampan.apiserver.response.responses import ValueAnswer
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
     from sampan.apiserver.registry.strategy import Context, Strategy
-    from sampan.apiserver.results import Answer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import Answer
 
 Entries = list[ManagedFieldsEntry]
 Change = Callable[[Scale, Entries], tuple[Scale, Entries]]
@@ -82,8 +82,8 @@ class Scaled:
 async def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     opts = options.write_options("UpdateOptions", call.query)
     desired: Scale = await endpoints.read_object(call, endpoints.registry.codec(KIND), opts.field_validation)
-    matching.match_name(call, desired)
-    matching.match_namespace(call, desired)
+    bodies.match_name(call, desired)
+    bodies.match_namespace(call, desired)
     ctx = endpoints.context(call, opts.dry_run)
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
@@ -94,7 +94,7 @@ async def _put(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
 
 def _patch(endpoints: Endpoints, call: Call) -> tuple[Change, Context]:
     codec = endpoints.registry.codec(KIND)
-    patch, opts = patching.read(call, codec)
+    patch, opts = patches.read(call, codec)
     ctx = endpoints.context(call, opts.dry_run)
     if patch is None:
         return _apply(endpoints, call, ctx, opts), ctx
@@ -110,7 +110,7 @@ def _apply(endpoints: Endpoints, call: Call, ctx: Context, opts: WriteOptions) -
     codec = endpoints.registry.codec(KIND)
 
     def change(current: Scale, managers: Entries) -> tuple[Scale, Entries]:
-        applied, repeated = applying.read(call.body)
+        applied, repeated = server_side_apply.read(call.body)
         assert call.resource is not None
         value, entries = endpoints.scales.applied(
             call.resource,
@@ -121,10 +121,10 @@ def _apply(endpoints: Endpoints, call: Call, ctx: Context, opts: WriteOptions) -
             force=bool(opts.force),
             now=ctx.now,
         )
-        applying.complain(call, repeated, opts.field_validation)
+        server_side_apply.complain(call, repeated, opts.field_validation)
         desired: Scale = codec.from_value(value)[0]
-        matching.match_name(call, desired)
-        matching.match_namespace(call, desired)
+        bodies.match_name(call, desired)
+        bodies.match_namespace(call, desired)
         return desired, entries
 
     return change

@@ -16,8 +16,8 @@ from sampan.apiserver.registry import deletion
 from sampan.machinery.errors import FieldError
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import User
     from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.request.call import User
     from sampan.machinery.worker_thread import WorkerThread
 
 T = TypeVar("T")

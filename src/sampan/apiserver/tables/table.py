@@ -9,10 +9,10 @@ import msgspec
 
 from sampan.api import gotext
 from sampan.api.resource import GroupVersionKind
-from sampan.apiserver import partial
-from sampan.apiserver.call import Call
-from sampan.apiserver.negotiation import PARTIAL, Form
 from sampan.apiserver.registry.strategy import Column
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.negotiation import PARTIAL, Form
+from sampan.apiserver.response import json_bytes
 from sampan.apiserver.tables.columns import GENERIC, definitions
 from sampan.machinery import errors
 
@@ -57,7 +57,7 @@ class TableWriter:
         self._columns = [column.value for column in columns or GENERIC]
         self._definitions = definitions(columns or GENERIC, kind)
         self._opening = b'{"kind":"Table","apiVersion":"%b","metadata":' % form.api_version.encode()
-        self._partial = partial.opening(form)
+        self._partial = json_bytes.partial_opening(form)
         self._include = include
         self._conditions = conditions
         self.now = now
@@ -73,7 +73,7 @@ class TableWriter:
             return raw()
         if self._include == "None":
             return b"null"
-        return self._partial + bytes(partial.metadata_of(raw())) + b"}"
+        return self._partial + bytes(json_bytes.raw_metadata(raw())) + b"}"
 
     def table(self, metadata: dict[str, Any], rows: Iterable[bytes], *, has_headers: bool = True) -> bytes:
         return self.opening(metadata, has_headers=has_headers) + b"[" + b",".join(rows) + b"]}"

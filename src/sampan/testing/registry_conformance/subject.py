@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from sampan.apiserver.call import AUTHENTICATED, MASTERS, Call, Query, User
-from sampan.apiserver.http.storage_errors import translated
 from sampan.apiserver.pipeline import Pipeline
-from sampan.apiserver.results import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.response.responses import Answer, BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, translated
 from sampan.machinery import errors
 
 Value = dict[str, Any]

@@ -7,7 +7,7 @@ import pytest
 
 from sampan.apiserver.authz import Attributes, Decision, Verdict
 from sampan.apiserver.authz.node import NodeAuthorizer, NodeRelations
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from tests.apiserver.asking import Asking, asking, run
 from tests.apiserver.authz.building import asked
 

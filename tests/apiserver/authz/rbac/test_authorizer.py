@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sampan.api.types.rbac_v1 import PolicyRule
 from sampan.apiserver.authz import Attributes, Verdict
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from tests.apiserver.authz.building import ANN, asked, asked_path, binding, index_of, role, rule
 
 

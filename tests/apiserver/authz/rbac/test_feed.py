@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 
 from sampan.apiserver.authz import Verdict
 from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacFeed, RbacIndex
-from sampan.apiserver.authz.rbac.defaults import default_objects, plan
-from sampan.apiserver.authz.rbac.reconcile import reconcile
+from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects, plan, reconcile
 from tests.apiserver.asking import Asking, asking, run
 from tests.apiserver.authz.building import asked
 

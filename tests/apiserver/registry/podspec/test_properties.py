@@ -12,11 +12,11 @@ from sampan.api import schemas
 from sampan.api.codec import json as codec
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
-from sampan.apiserver.call import User
 from sampan.apiserver.registry.kinds.pods import PodStatusStrategy, PodStrategy
 from sampan.apiserver.registry.podspec.leniency import Leniency
 from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, resize_faults
 from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.request.call import User
 from tests.api.schema_values import values
 from tests.apiserver.pods import CONTAINER
 

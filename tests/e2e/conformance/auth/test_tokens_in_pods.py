@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from sampan.api.codec import json
 from sampan.api.types.authentication_v1 import TokenReview
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, ServiceAccount
-from sampan.apiserver.config import ISSUER
+from sampan.apiserver.config.server_config import ISSUER
 from tests.e2e.conformance.node.pods import container, run, status
 from tests.e2e.conformance.own_python import own_python
 from tests.e2e.conformance.storage.real_node import NODE, RealNode, together

@@ -9,7 +9,7 @@ from cryptography import x509
 from sampan.api.types.certificates_v1 import CertificateSigningRequest, CertificateSigningRequestCondition
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, RoleRef, Subject
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 from sampan.kubelet.agent.certificates import CertificateManager, CertificateStore, client_wanted, serving_wanted
 from sampan.kubelet.agent.certificates.manager import renewal_time
 from sampan.machinery.certificates import KeyPair, Request, issue, life, make_ca

@@ -9,7 +9,7 @@ from sampan.api.types.storage_v1 import CSIDriver
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes
 from sampan.apiserver.admission.rights import is_allowed
-from sampan.apiserver.authz.attributes import Attributes as Asked
+from sampan.apiserver.authz.authorizer import Attributes as Asked
 from sampan.machinery import errors
 
 _VERB = "request-serviceaccounts-token-audience"

@@ -13,8 +13,8 @@ from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.node_restriction import audiences, mirror_pods
 from sampan.apiserver.admission.node_restriction.labels import forbidden_changes
-from sampan.apiserver.call import User
 from sampan.apiserver.registry.certificate_rules import parse_request
+from sampan.apiserver.request.call import User
 from sampan.machinery import errors
 
 NODES = "system:nodes"

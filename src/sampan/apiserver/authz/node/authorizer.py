@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from sampan.api import fields
-from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.authz.decisions import ALLOWED, UNDECIDED, Decision, Verdict
-from sampan.apiserver.authz.node.relations import Kind, NodeRelations
-from sampan.apiserver.authz.rbac.defaults import default_objects
-from sampan.apiserver.authz.rbac.grants import Grants
+from sampan.apiserver.authz.authorizer import ALLOWED, UNDECIDED, Attributes, Decision, Verdict
+from sampan.apiserver.authz.node.graph import Kind, NodeRelations
+from sampan.apiserver.authz.rbac.authorizer import Grants
+from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 
 if TYPE_CHECKING:
     from sampan.storage.cacher import Cacher

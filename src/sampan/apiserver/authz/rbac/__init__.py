@@ -2,8 +2,6 @@
 permissions that they do not have. The default roles are data, in `bootstrap.json`. The counterparts are
 `plugin/pkg/auth/authorizer/rbac` and `pkg/registry/rbac`."""
 
-from sampan.apiserver.authz.rbac.authorizer import RbacAuthorizer
-from sampan.apiserver.authz.rbac.feed import RbacFeed
-from sampan.apiserver.authz.rbac.index import RbacIndex
+from sampan.apiserver.authz.rbac.authorizer import RbacAuthorizer, RbacFeed, RbacIndex
 
 __all__ = ["RbacAuthorizer", "RbacFeed", "RbacIndex"]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api import gotext
 from sampan.api.types.rbac_v1 import PolicyRule, RoleRef
-from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.authz.rbac import covers
-from sampan.apiserver.authz.rbac.index import GROUP, MissingRole, RbacIndex
-from sampan.apiserver.call import MASTERS, User
+from sampan.apiserver.authz.authorizer import Attributes
+from sampan.apiserver.authz.rbac import policy_rules
+from sampan.apiserver.authz.rbac.authorizer import GROUP, MissingRole, RbacIndex
+from sampan.apiserver.request.call import MASTERS, User
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
+    from sampan.apiserver.auth_services import Security
     from sampan.apiserver.registry.strategy import Context
-    from sampan.apiserver.security import Security
 
 _EVERYTHING = (
     PolicyRule(verbs=["*"], apiGroups=["*"], resources=["*"]),
@@ -69,14 +69,14 @@ def _rules(index: RbacIndex, ref: RoleRef, namespace: str, plural: str) -> Seque
 def fault_of(index: RbacIndex, user: User, namespace: str, rules: Sequence[PolicyRule]) -> str:
     """Return why the user may not grant these rules in the namespace; empty if it may."""
     grants = [index.grants(user, "")] + ([index.grants(user, namespace)] if namespace else [])
-    who = f"user {gotext.quote(user.name)} (groups={covers.quoted(user.groups)})"
+    who = f"user {gotext.quote(user.name)} (groups={policy_rules.quoted(user.groups)})"
     try:
-        missing = covers.missing([rule for grant in grants for rule in grant.rules], rules)
-    except covers.TooComplex:
+        missing = policy_rules.missing([rule for grant in grants for rule in grant.rules], rules)
+    except policy_rules.TooComplex:
         return f"{who} is attempting to grant RBAC permissions that are too complex to be compared with those held"
     if not missing:
         return ""
-    descriptions = sorted({covers.described(rule) for rule in missing.rules})
+    descriptions = sorted({policy_rules.described(rule) for rule in missing.rules})
     if not missing.is_whole:
         descriptions.append("...")
     text = "\n".join(descriptions)

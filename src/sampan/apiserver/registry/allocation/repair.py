@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sampan.api import times
 from sampan.api.types.core_v1 import Service
 from sampan.api.types.networking_v1 import IPAddress
-from sampan.apiserver.call import MASTERS, User
 from sampan.apiserver.registry.allocation.addresses import GROUP, MANAGER, MANAGER_LABEL
 from sampan.apiserver.registry.allocation.failures import AllocationError
 from sampan.apiserver.registry.allocation.port_bitmap import PortBitmap
 from sampan.apiserver.registry.strategy import Context
+from sampan.apiserver.request.call import MASTERS, User
 from sampan.machinery import errors
 from sampan.machinery.clock import Clock
 from sampan.storage.backend import StorageError

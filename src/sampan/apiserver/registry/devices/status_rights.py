@@ -14,11 +14,9 @@ import msgspec
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import AllocatedDeviceStatus, AllocationResult, ResourceClaimStatus
-from sampan.apiserver.auth.accounts import is_account_on
-from sampan.apiserver.authz.attributes import Attributes
-from sampan.apiserver.authz.chain import Chain
-from sampan.apiserver.authz.decisions import Decision, Verdict
-from sampan.apiserver.authz.refusals import refusal
+from sampan.apiserver.authn.user_names import is_account_on
+from sampan.apiserver.authz.authorizer import Attributes, Decision, Verdict, refusal
+from sampan.apiserver.authz.union import Chain
 from sampan.apiserver.registry.devices.allocations import device_id
 from sampan.apiserver.registry.sameness import is_same
 

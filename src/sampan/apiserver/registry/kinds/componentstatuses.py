@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.apiserver import listing, partial
-from sampan.apiserver.negotiation import TABLE
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Strategy
-from sampan.apiserver.results import ObjectAnswer, ValueAnswer
+from sampan.apiserver.request import options
+from sampan.apiserver.request.negotiation import TABLE
+from sampan.apiserver.response import json_bytes
+from sampan.apiserver.response.responses import ObjectAnswer, ValueAnswer
 from sampan.apiserver.tables.columns import NAME
 from sampan.apiserver.tables.table import TableWriter, include_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
     from sampan.apiserver.registry.registry import Registry
-    from sampan.apiserver.results import Answer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import Answer
     from sampan.storage.cacher.selection import Selection
 
 Probe = Callable[[], Awaitable[None]]
@@ -46,7 +47,7 @@ async def serve(endpoints: Endpoints, call: Call) -> Answer:
             raise errors.not_found("componentstatus", call.name)
         component_status = await _status(call.name, probes[call.name])
         return ObjectAnswer(call.resource, json.encode(component_status), obj=component_status)
-    selection = listing.selection(call)
+    selection = options.selection_of(call)
     statuses = await asyncio.gather(*(_status(name, probe) for name, probe in sorted(probes.items())))
     return _list(endpoints, call, [status for status in statuses if _matches(status, selection)])
 
@@ -89,9 +90,9 @@ def _list(endpoints: Endpoints, call: Call, found: list[ComponentStatus]) -> Val
         return ValueAnswer(json.read_any(writer.table({}, rows)))
     items: list[Any] = [json.to_value(status) for status in found]
     if call.form.as_kind:
-        partial.check(call.form, call.resource, is_list=True)
+        json_bytes.check_partial_kind(call.form, call.resource, is_list=True)
         title = {"kind": call.form.as_kind, "apiVersion": call.form.api_version}
-        parts = [json.read_any(partial.of_object(json.encode(status), call.form)) for status in found]
+        parts = [json.read_any(json_bytes.partial_object(json.encode(status), call.form)) for status in found]
         return ValueAnswer({**title, "metadata": {}, "items": parts or None})
     return ValueAnswer({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items})
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from sampan.api.faults import FieldError, joined
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.core_v1 import Binding, Pod
-from sampan.apiserver import matching, options
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.conditions import set_condition
 from sampan.apiserver.registry.strategy import Context, Strategy
-from sampan.apiserver.results import ValueAnswer, created
+from sampan.apiserver.request import bodies, options
+from sampan.apiserver.response.responses import ValueAnswer, created
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.request.call import Call
 
 _BINDING = GroupVersionKind(group="", version="v1", kind="Binding")
 
@@ -32,7 +32,7 @@ _STRATEGY = _BindingStrategy()
 async def bind(endpoints: Endpoints, call: Call) -> ValueAnswer:
     opts = options.write_options("CreateOptions", call.query)
     binding: Binding = await endpoints.read_object(call, endpoints.registry.codec(_BINDING), opts.field_validation)
-    matching.match_namespace(call, binding)
+    bodies.match_namespace(call, binding)
     ctx = endpoints.context(call, opts.dry_run)
     await endpoints.admission.admit(endpoints.attributes("CREATE", call, binding, None, ctx))
     if call.name and call.name != binding.metadata.name:

@@ -11,20 +11,20 @@ from urllib.parse import urlencode
 from sampan.api import times
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver import listing
 from sampan.apiserver.proxy import logs
 from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.podspec.formats import NEGATIVE
-from sampan.apiserver.results import Answer, BytesAnswer, StreamAnswer
+from sampan.apiserver.request import options
+from sampan.apiserver.response.responses import Answer, BytesAnswer, StreamAnswer
 from sampan.machinery import errors
 from sampan.machinery.multiplex import handshake
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from sampan.apiserver.call import Call, Query
     from sampan.apiserver.endpoints import Endpoints
     from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.request.call import Call, Query
 
 
 async def read_log(endpoints: Endpoints, call: Call) -> Answer:
@@ -133,7 +133,7 @@ def _log_faults(query: Query) -> list[FieldError]:
 
 
 def _number(query: Query, name: str) -> int | None:
-    return listing.number(query.get(name)) if query.get(name) else None
+    return options.int_parameter(query.get(name)) if query.get(name) else None
 
 
 def _check_time(text: str) -> bool:

@@ -12,19 +12,19 @@ from sampan.api.label_grammar import SelectorError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget
-from sampan.apiserver import matching, options
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.disruption import allow_disruption, is_guarded, still_processed
 from sampan.apiserver.registry.podspec.conditions import set_condition
 from sampan.apiserver.registry.strategy import Context, Strategy
-from sampan.apiserver.results import ValueAnswer, created
+from sampan.apiserver.request import bodies, options
+from sampan.apiserver.response.responses import ValueAnswer, created
 from sampan.machinery import errors
 from sampan.storage.cacher import ListQuery, Selection
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.request.call import Call
 
 _EVICTION = GroupVersionKind(group="policy", version="v1", kind="Eviction")
 _UNSUPPORTED = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -42,7 +42,7 @@ _STRATEGY = _OwnWrite()
 async def evict(endpoints: Endpoints, call: Call) -> ValueAnswer:
     opts = options.write_options("CreateOptions", call.query)
     eviction: Eviction = await endpoints.read_object(call, endpoints.registry.codec(_EVICTION), opts.field_validation)
-    matching.match_namespace(call, eviction)
+    bodies.match_namespace(call, eviction)
     deletion = _delete_options(eviction, call.name, opts.dry_run)
     ctx = endpoints.context(call, deletion.dry_run)
     await endpoints.admission.admit(endpoints.attributes("CREATE", call, eviction, None, ctx))

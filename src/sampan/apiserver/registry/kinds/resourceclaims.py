@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimStatus
-from sampan.apiserver.authz.attributes import Attributes
+from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.devices.allocations import drop_deallocated, status_faults

@@ -12,13 +12,13 @@ from sampan.api.faults import FieldError
 from sampan.api.resource import GroupVersionKind
 from sampan.api.types.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
-from sampan.apiserver import options
-from sampan.apiserver.results import ValueAnswer
+from sampan.apiserver.request import options
+from sampan.apiserver.response.responses import ValueAnswer
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.request.call import Call
     from sampan.machinery.token_signer import TokenSigner
 
 _KIND = GroupVersionKind(group="authentication.k8s.io", version="v1", kind="TokenRequest")

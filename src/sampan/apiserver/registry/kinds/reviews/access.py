@@ -20,7 +20,7 @@ from sampan.api.types.authorization_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.authz import Attributes, Chain, Verdict
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 
 GROUP = "authorization.k8s.io"
 _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json
 from sampan.api.faults import FieldError
-from sampan.apiserver import matching, options
 from sampan.apiserver.fieldmanager import manager_name
-from sampan.apiserver.results import ValueAnswer
+from sampan.apiserver.request import bodies, options
+from sampan.apiserver.response.responses import ValueAnswer
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
+    from sampan.apiserver.auth_services import Security
     from sampan.apiserver.endpoints import Endpoints
-    from sampan.apiserver.security import Security
+    from sampan.apiserver.request.call import Call
 
 
 async def posted(endpoints: Endpoints, call: Call) -> Any:
@@ -25,7 +25,7 @@ async def posted(endpoints: Endpoints, call: Call) -> Any:
     assert resource is not None
     opts = options.write_options("CreateOptions", call.query)
     review = await endpoints.read_object(call, endpoints.codec(resource), opts.field_validation)
-    matching.match_namespace(call, review)
+    bodies.match_namespace(call, review)
     ctx = endpoints.context(call, opts.dry_run)
     manager = manager_name(opts.field_manager, call.user_agent)
     await ctx.compute(partial(endpoints.ownership.created, resource, review, manager=manager, now=ctx.now))

@@ -13,9 +13,9 @@ from sampan.apiserver.registry.kinds.reviews import access
 from sampan.apiserver.registry.kinds.reviews.posted import answer, check, posted, security_of
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
-    from sampan.apiserver.results import ValueAnswer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import ValueAnswer
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:

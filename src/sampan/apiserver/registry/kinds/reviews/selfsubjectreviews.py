@@ -12,9 +12,9 @@ from sampan.apiserver.registry.kinds.reviews.posted import answer, posted
 from sampan.apiserver.registry.kinds.reviews.users import user_info
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
-    from sampan.apiserver.results import ValueAnswer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import ValueAnswer
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:

@@ -12,15 +12,15 @@ from sampan.api.types.authorization_v1 import (
     SelfSubjectRulesReviewSpec,
     SubjectRulesReviewStatus,
 )
-from sampan.apiserver.authz.decisions import Rights
+from sampan.apiserver.authz.authorizer import Rights
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
 from sampan.machinery import errors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
-    from sampan.apiserver.results import ValueAnswer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import ValueAnswer
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:

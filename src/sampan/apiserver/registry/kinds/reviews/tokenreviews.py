@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sampan.api.types.authentication_v1 import TokenReview, TokenReviewStatus
-from sampan.apiserver.auth.chain import TokenFault, Tokens
+from sampan.apiserver.authn.authenticator import TokenFault, Tokens
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.reviews.posted import answer, posted, security_of
 from sampan.apiserver.registry.kinds.reviews.users import user_info
@@ -14,9 +14,9 @@ from sampan.machinery import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sampan.apiserver.call import Call
     from sampan.apiserver.endpoints import Endpoints
-    from sampan.apiserver.results import ValueAnswer
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import ValueAnswer
 
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:

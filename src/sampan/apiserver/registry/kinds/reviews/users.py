@@ -1,7 +1,7 @@
 """Conversion of users to UserInfo."""
 
 from sampan.api.types.authentication_v1 import UserInfo
-from sampan.apiserver.call import User
+from sampan.apiserver.request.call import User
 
 
 def user_info(user: User) -> UserInfo:

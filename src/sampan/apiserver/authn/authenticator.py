@@ -1,0 +1,201 @@
+"""The chain of authenticators: the first that recognizes the request decides; otherwise the request is anonymous.
+
+Client certificates and bearer tokens are read here; each kind of token has an authenticator of its own. The
+counterparts are `k8s.io/apiserver/pkg/authentication/request/union`, `request/x509`, `request/bearertoken`,
+`request/websocket` and `token/union`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol, runtime_checkable
+
+from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, Call, User
+from sampan.machinery import errors
+
+_ANONYMOUS = User(ANONYMOUS, "", (UNAUTHENTICATED,))
+INVALID_TOKEN = "invalid bearer token"
+
+
+class OneAuthenticator(Protocol):
+    """Authenticates by the connection or the headers of a request."""
+
+    def authenticate(self, call: Call) -> User | None:
+        """Return the user, or None if the request has no credentials of this type. Raise Unauthorized if they are
+        invalid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The user of a token, and for which of the requested audiences it is valid; empty: all of them."""
+
+    user: User
+    audiences: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Warnings for the client that uses the token."""
+
+
+class TokenFault(ValueError):
+    """A token of a type that the authenticator handles is invalid."""
+
+
+class TokenAuthenticator(Protocol):
+    """Authenticates bearer tokens."""
+
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+        """Return the identity, or None if this authenticator does not handle the token. Raise `TokenFault` if it does,
+        but the token is invalid. Without audiences those of this server apply."""
+
+
+@runtime_checkable
+class _Closing(Protocol):
+    """An authenticator that holds connections."""
+
+    async def close(self) -> None: ...
+
+
+class Tokens:
+    """The token authenticators, in order."""
+
+    def __init__(self, authenticators: Sequence[TokenAuthenticator]) -> None:
+        self._authenticators = tuple(authenticators)
+
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity:
+        """Return the identity of a token. Raise `TokenFault` if no authenticator accepts it."""
+        faults = []
+        for authenticator in self._authenticators:
+            try:
+                identity = await authenticator.identify(token, audiences)
+            except TokenFault as error:
+                faults.append(str(error))
+            except RecursionError:
+                faults.append("the token's JSON is nested too deeply")
+            else:
+                if identity is not None:
+                    return identity
+        raise TokenFault(f"[{', '.join([INVALID_TOKEN, *faults])}]" if faults else INVALID_TOKEN)
+
+    async def close(self) -> None:
+        for authenticator in self._authenticators:
+            if isinstance(authenticator, _Closing):
+                await authenticator.close()
+
+
+class AuthenticatorChain:
+    """Requests without credentials are anonymous if that is allowed. Requests with an unknown token, or with the
+    certificate of a front proxy but without a user, are rejected even then."""
+
+    def __init__(
+        self,
+        authenticators: Sequence[OneAuthenticator],
+        *,
+        tokens: Sequence[TokenAuthenticator] = (),
+        allows_anonymous: bool = True,
+        anonymous_paths: Sequence[str] = (),
+    ) -> None:
+        """`anonymous_paths` are the paths on which anonymous requests are allowed; none: all paths."""
+        self._authenticators, self.tokens = tuple(authenticators), Tokens(tokens)
+        self._allows_anonymous, self._anonymous_paths = allows_anonymous, frozenset(anonymous_paths)
+
+    async def authenticate(self, call: Call) -> User:
+        has_failed = False
+        for authenticator in self._authenticators:
+            try:
+                user = authenticator.authenticate(call)
+            except errors.Unauthorized:
+                has_failed = True  # another authenticator may still succeed, but the request cannot be anonymous
+                continue
+            if user is not None:
+                return user
+        if token := bearer_token(call) or subprotocol_token(call):
+            try:
+                identity = await self.tokens.identify(token)
+            except TokenFault:
+                raise errors.unauthorized() from None
+            for warning in identity.warnings:
+                call.warn(warning)
+            return identity.user
+        if has_failed or not self._allows_anonymous or call.proxy is not None:
+            raise errors.unauthorized()
+        if self._anonymous_paths and call.path not in self._anonymous_paths:
+            raise errors.unauthorized()
+        return _ANONYMOUS
+
+
+SUBPROTOCOL = "base64url.bearer.authorization.k8s.io."
+"""The prefix of the subprotocol that contains a token."""
+_EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+
+
+def bearer_token(call: Call) -> str:
+    """Return the bearer token; empty if there is none or the header is malformed."""
+    header = call.headers.get("Authorization")
+    if header is None:
+        return ""
+    scheme, *words = header.strip().split(" ", 2)
+    if scheme.lower() != "bearer" or not words:
+        return ""
+    if not words[0] and len(words) > 1:
+        call.warn(_EXTRA_SPACE)
+    return words[0]
+
+
+def subprotocol_token(call: Call) -> str:
+    """Return the token among the WebSocket subprotocols. There must be another subprotocol to negotiate besides it."""
+    header = call.headers.get("Sec-WebSocket-Protocol")
+    if header is None or call.headers.get("Upgrade", "").lower() != "websocket":
+        return ""
+    words = [word.strip() for word in header.split(",")]
+    tokens = [word for word in words if word.startswith(SUBPROTOCOL)]
+    if len(tokens) != 1 or len(words) == 1:
+        return ""
+    return _decoded(tokens[0].removeprefix(SUBPROTOCOL))
+
+
+def _decoded(text: str) -> str:
+    try:
+        padding = "=" * (-len(text) % 4)
+        return base64.b64decode(text + padding, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+class CertificateAuthenticator:
+    """Trusts what TLS has verified against the client CA; the HTTP layer passes it in `Call.peer`.
+
+    TLS verifies at the handshake only. Whether the certificate is still valid is checked at each request, so that an
+    open connection does not outlive it.
+    """
+
+    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+
+    def authenticate(self, call: Call) -> User | None:
+        peer = call.peer
+        if peer is None:
+            return None
+        if peer.expires < self._now():
+            raise errors.unauthorized()
+        return _user(peer.common_name, peer.organizations)
+
+
+@lru_cache(maxsize=4096)
+def _user(name: str, organizations: tuple[str, ...]) -> User | None:
+    return User(name, "", (*organizations, AUTHENTICATED)) if name else None
+
+
+class AudienceAgnostic:
+    def __init__(self, tokens: TokenAuthenticator, *, audiences: Sequence[str]) -> None:
+        self._tokens, self._audiences = tokens, tuple(audiences)
+
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+        if not audiences:
+            return await self._tokens.identify(token)
+        common = tuple(word for word in audiences if word in self._audiences)
+        identity = await self._tokens.identify(token) if common else None
+        return Identity(identity.user, common) if identity is not None else None

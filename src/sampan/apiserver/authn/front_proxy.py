@@ -1,0 +1,84 @@
+"""Request header authentication: a front proxy with a trusted certificate names the user in headers."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from multidict import CIMultiDict
+
+from sampan.apiserver.authn.user_names import known_groups
+from sampan.apiserver.request.call import Call, User
+from sampan.machinery import errors
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontProxySettings:
+    ca: Path
+    """The CA that signs the client certificates of front proxies."""
+    allowed_names: Sequence[str] = ()
+    """The accepted common names of front proxies; none: any."""
+    username_headers: Sequence[str] = ()
+    uid_headers: Sequence[str] = ()
+    group_headers: Sequence[str] = ()
+    extra_prefixes: Sequence[str] = ()
+
+
+class FrontProxyAuthenticator:
+    """TLS has verified the certificate against the CA of front proxies; the HTTP layer passes it in `Call.proxy`."""
+
+    def __init__(self, settings: FrontProxySettings, *, now: Callable[[], float] = time.time) -> None:
+        self._settings, self._now = settings, now
+
+    def authenticate(self, call: Call) -> User | None:
+        if call.proxy is None:
+            return None
+        settings, allowed = self._settings, self._settings.allowed_names
+        if call.proxy.expires < self._now():
+            raise errors.unauthorized()
+        if allowed and call.proxy.common_name not in allowed:
+            return None
+        name = _first(call.headers, settings.username_headers)
+        if not name:
+            return None
+        user = User(
+            name,
+            _first(call.headers, settings.uid_headers),
+            known_groups(_all(call.headers, settings.group_headers)),
+            _extra(call.headers, settings.extra_prefixes),
+        )
+        call.headers = _without(call.headers, settings)
+        return user
+
+
+def _first(headers: Mapping[str, str], names: Iterable[str]) -> str:
+    return next((value for name in names if (value := headers.get(name, ""))), "")
+
+
+def _all(headers: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    return [value for name in names for key, value in headers.items() if value and key.lower() == name.lower()]
+
+
+def _extra(headers: Mapping[str, str], prefixes: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {}
+    for prefix in map(str.lower, prefixes):
+        for header, value in headers.items():
+            if header.lower().startswith(prefix):
+                key = header.lower().removeprefix(prefix)
+                key = key if _BAD_ESCAPE.search(key) else unquote(key)
+                extra[key] = (*extra.get(key, ()), value)
+    return extra
+
+
+def _without(headers: Mapping[str, str], settings: FrontProxySettings) -> Mapping[str, str]:
+    """Return the headers without those that name the user."""
+    names = {*settings.username_headers, *settings.uid_headers, *settings.group_headers}
+    gone, prefixes = set(map(str.lower, names)), tuple(map(str.lower, settings.extra_prefixes))
+    kept = ((key, value) for key, value in headers.items() if key.lower() not in gone)
+    return CIMultiDict((key, value) for key, value in kept if not (prefixes and key.lower().startswith(prefixes)))

@@ -1,0 +1,242 @@
+"""User impersonation: the Impersonate- headers of a request, and whether its user may use them.
+
+There are several impersonation modes. Constrained impersonation first checks whether the user may perform the request
+as such a user (`impersonate-on:MODE:VERB`) and then whether it may be that user (`impersonate:MODE`); the legacy mode
+only checks `impersonate`. The mode that succeeded last for a user is tried first; if none succeeds, the first rejection
+is returned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+import msgspec
+
+from sampan.api import gotext, names
+from sampan.apiserver.authn.user_names import account_groups, is_account_on, split_account
+from sampan.apiserver.authz.authorizer import Attributes, attributes_of, refusal
+from sampan.apiserver.authz.union import Chain
+from sampan.apiserver.request.call import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, Call, User
+from sampan.machinery import errors
+
+_PREFIX, _EXTRA = "impersonate-", "impersonate-extra-"
+_NODE = "system:node:"
+_AUTHENTICATION = "authentication.k8s.io"
+_MANY = 4
+"""From this number of groups or extra values on, the permission for all of them (`*`) is checked first."""
+_MOST_KNOWN = 4096
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+@dataclass(slots=True)
+class Wanted:
+    """The requested user, as named by the headers."""
+
+    name: str = ""
+    uid: str = ""
+    groups: list[str] = field(default_factory=list)
+    extra: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def is_name_alone(self) -> bool:
+        return not (self.uid or self.groups or self.extra)
+
+    def __str__(self) -> str:
+        """Return the user as Go formats it."""
+        extra = ", ".join(f"{gotext.quote(key)}:{_go_list(values)}" for key, values in sorted(self.extra.items()))
+        shown = f"map[string][]string{{{extra}}}" if self.extra else "map[string][]string(nil)"
+        name, uid = gotext.quote(self.name), gotext.quote(self.uid)
+        return f"&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{_go_list(self.groups)}, Extra:{shown}}}"
+
+
+def _go_list(words: list[str]) -> str:
+    return f"[]string{{{', '.join(map(gotext.quote, words))}}}" if words else "[]string(nil)"
+
+
+def wanted_of(headers: Mapping[str, str]) -> Wanted | None:
+    """Return the requested user, or None without impersonation. Raise BadRequest for headers without a user name."""
+    target: Wanted | None = None
+    for header, value in headers.items():
+        if header[:12].lower() == _PREFIX:
+            target = target or Wanted()
+            _take(target, header.lower(), value)
+    if target is None or target.name:
+        return target
+    if target.is_name_alone:
+        return None
+    raise errors.bad_request(f"requested {target} without impersonating a user name")
+
+
+def _take(wanted: Wanted, header: str, value: str) -> None:
+    if header == "impersonate-user":
+        wanted.name = wanted.name or value
+    elif header == "impersonate-uid":
+        wanted.uid = wanted.uid or value
+    elif header == "impersonate-group":
+        wanted.groups.append(value)
+    elif header.startswith(_EXTRA):
+        key = header.removeprefix(_EXTRA)
+        wanted.extra.setdefault(key if _BAD_ESCAPE.search(key) else unquote(key), []).append(value)
+
+
+def node_of(username: str) -> str:
+    """Return the node name of a node's user; empty for any other user."""
+    name = username.removeprefix(_NODE) if username.startswith(_NODE) else ""
+    return name if name and not names.dns1123_subdomain(name) else ""
+
+
+class Impersonation:
+    def __init__(self, *, authorizer: Chain) -> None:
+        self._authorizer = authorizer
+        self._last: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    async def apply(self, call: Call) -> None:
+        """Set the user of a classified request to the impersonated one. Raise Forbidden if that is not allowed."""
+        target = wanted_of(call.headers)
+        if target is not None:
+            call.user = await self._user(target, attributes_of(call))
+
+    async def _user(self, wanted: Wanted, asked: Attributes) -> User:
+        key, first = (asked.user.name, asked.user.groups), None
+        for mode in self._modes(wanted, asked.user, self._last.get(key)):
+            try:
+                user = await self._as(mode, wanted, asked)
+            except errors.Forbidden as refused:
+                first = first or refused
+                continue
+            if len(self._last) >= _MOST_KNOWN:
+                self._last.clear()
+            self._last[key] = mode
+            return user
+        raise first or errors.internal_error("all impersonation modes failed")
+
+    @staticmethod
+    def _modes(wanted: Wanted, user: User, last: str | None) -> list[str]:
+        modes = list(_fitting(wanted, user))
+        if last in modes:
+            modes.remove(last)
+            modes.insert(0, last)
+        return modes
+
+    async def _as(self, mode: str, wanted: Wanted, asked: Attributes) -> User:
+        if not mode:
+            return await _Check(self._authorizer, asked.user, "impersonate", is_constrained=False).user(wanted)
+        await self._authorizer.require(msgspec.structs.replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
+        return await _Check(self._authorizer, asked.user, f"impersonate:{mode}", is_constrained=True).user(wanted)
+
+
+def _fitting(wanted: Wanted, user: User) -> Iterator[str]:
+    """Return the modes that apply to the requested user; "" is the legacy one."""
+    node, account = node_of(wanted.name), split_account(wanted.name)
+    if node and wanted.is_name_alone:
+        if is_account_on(user, node):
+            yield "associated-node"
+        yield "arbitrary-node"
+    elif account is not None and wanted.is_name_alone:
+        yield "serviceaccount"
+    elif not node and account is None:
+        yield "user-info"
+    yield ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """Checks whether a user may impersonate another, with one verb."""
+
+    authorizer: Chain
+    requestor: User
+    verb: str
+    is_constrained: bool
+
+    async def user(self, wanted: Wanted) -> User:
+        groups = await self._name(wanted)
+        if wanted.uid:
+            await self._require("uids", wanted.uid, group=_AUTHENTICATION)
+        await self._groups(wanted.groups)
+        await self._extra(wanted.extra)
+        if wanted.name == ANONYMOUS:
+            groups = _with(groups, UNAUTHENTICATED)
+        elif UNAUTHENTICATED not in groups:
+            groups = _with(groups, AUTHENTICATED)
+        extra = {key: tuple(values) for key, values in wanted.extra.items()}
+        return User(wanted.name, wanted.uid, tuple(groups), extra)
+
+    async def _name(self, wanted: Wanted) -> list[str]:
+        """Check the permission for the user name and return the groups of the user."""
+        account, node = split_account(wanted.name), node_of(wanted.name)
+        if account is not None:
+            await self._require("serviceaccounts", account[1], namespace=account[0])
+            return wanted.groups or account_groups(account[0])
+        if node and self.is_constrained:
+            await self._require("nodes", "*" if self.verb.endswith(":associated-node") else node)
+            return ["system:nodes"]
+        await self._require("users", wanted.name)
+        return wanted.groups
+
+    async def _groups(self, groups: list[str]) -> None:
+        if self.is_constrained and "" in groups:
+            raise self._refusal("groups", "", "impersonating the empty string group is not allowed")
+        if self.is_constrained and MASTERS in groups:
+            raise self._refusal("groups", MASTERS, "impersonating the system:masters group is not allowed")
+        if self.is_constrained and len(groups) >= _MANY and await self._may("groups", "*"):
+            return
+        for group in groups:
+            await self._require("groups", group)
+
+    async def _extra(self, extra: dict[str, list[str]]) -> None:
+        if self.is_constrained and (reason := _extra_fault(extra)):
+            raise self._refusal("userextras", "", reason, group=_AUTHENTICATION)
+        is_large = sum(map(len, extra.values())) >= _MANY
+        if (
+            self.is_constrained
+            and is_large
+            and await self._may("userextras", "*", group=_AUTHENTICATION, subresource="*")
+        ):
+            return
+        for key, values in extra.items():
+            for value in values:
+                await self._require("userextras", value, group=_AUTHENTICATION, subresource=key)
+
+    def _asked(
+        self, resource: str, name: str, *, group: str | None = None, subresource: str = "", namespace: str = ""
+    ) -> Attributes:
+        own = _AUTHENTICATION if self.is_constrained else ""
+        return Attributes(
+            user=self.requestor,
+            verb=self.verb,
+            group=own if group is None else group,
+            version="v1",
+            resource=resource,
+            subresource=subresource,
+            namespace=namespace,
+            name=name,
+        )
+
+    async def _require(
+        self, resource: str, name: str, *, group: str | None = None, subresource: str = "", namespace: str = ""
+    ) -> None:
+        await self.authorizer.require(
+            self._asked(resource, name, group=group, subresource=subresource, namespace=namespace)
+        )
+
+    async def _may(self, resource: str, name: str, *, group: str | None = None, subresource: str = "") -> bool:
+        return await self.authorizer.is_allowed(self._asked(resource, name, group=group, subresource=subresource))
+
+    def _refusal(self, resource: str, name: str, why: str, *, group: str | None = None) -> errors.ApiError:
+        return refusal(self._asked(resource, name, group=group), why)
+
+
+def _with(groups: list[str], group: str) -> list[str]:
+    return groups if group in groups else [*groups, group]
+
+
+def _extra_fault(extra: dict[str, list[str]]) -> str:
+    for key, values in extra.items():
+        if not key:
+            return "impersonating the empty string key in extra is not allowed"
+        if "" in values:
+            return "impersonating the empty string value in extra is not allowed"
+    return ""

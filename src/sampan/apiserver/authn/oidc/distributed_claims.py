@@ -1,0 +1,97 @@
+"""Distributed group claims: the token refers to an endpoint (OpenID Connect Core 1.0, 5.6.2), from which another token
+with the groups is fetched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sampan.api import gotext
+from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.jwt_keys import issuer_of
+from sampan.apiserver.authn.oidc import claim_mapping as reading
+from sampan.apiserver.authn.oidc.issuers import JwtIssuer
+from sampan.apiserver.authn.oidc.keys import IssuerKeys, verified
+from sampan.machinery import errors
+from sampan.machinery.client.access import Access
+from sampan.machinery.client.transport import ConnectionFailed, Request
+from sampan.machinery.clock import Clock
+
+_NAMES, _SOURCES = "_claim_names", "_claim_sources"
+_TIMEOUT_S = 30.0
+_MOST_ISSUERS = 64
+Claims = dict[str, Any]
+
+
+class DistributedGroups:
+    def __init__(self, *, issuer: JwtIssuer, clock: Clock) -> None:
+        self._issuer, self._claim, self._clock = issuer, issuer.groups_claim, clock
+        self._keys: dict[str, tuple[JwtIssuer, IssuerKeys]] = {}
+
+    async def expand(self, claims: Claims) -> Claims:
+        """Return the claims, with the groups resolved if they are distributed."""
+        try:
+            source = source_of(claims, self._claim) if self._claim else None
+            if source is None:
+                return claims
+            return {**claims, self._claim: await self._fetched(source)}
+        except TokenFault as error:
+            raise TokenFault(f"oidc: could not expand distributed claims: {error}") from None
+
+    async def _fetched(self, source: Mapping[str, Any]) -> Any:
+        url, claim = str(source["endpoint"]), self._claim
+        token = await self._token(url, str(source.get("access_token") or ""))
+        issuer, keys = self._signer(issuer_of(token), url)
+        claims = await verified(token, issuer, keys)
+        reading.check(claims, issuer, self._clock.now())
+        if claim not in claims:
+            message = f"jwt returned by distributed claim endpoint {gotext.quote(url)} did not contain claim: {claim}"
+            raise TokenFault(message)
+        return claims[claim]
+
+    def _signer(self, url: str, endpoint: str) -> tuple[JwtIssuer, IssuerKeys]:
+        """Return the issuer and keys of the fetched token. Any issuer that it names is trusted, because the original
+        issuer vouches for the endpoint."""
+        if not url:
+            claim = gotext.quote(self._claim)
+            raise TokenFault(f"getting untrusted issuer from endpoint {endpoint} failed for claim {claim}")
+        if url not in self._keys:
+            if len(self._keys) >= _MOST_ISSUERS:
+                self._keys.clear()
+            issuer = replace(self._issuer, url=url, discovery_url="")
+            self._keys[url] = issuer, IssuerKeys(issuer=issuer, clock=self._clock)
+        return self._keys[url]
+
+    async def _token(self, url: str, access_token: str) -> str:
+        from sampan.machinery.client.http import HttpTransport
+
+        access = Access(server=url, ca_pem=self._issuer.ca_pem, token=access_token)
+        try:
+            async with asyncio.timeout(_TIMEOUT_S), HttpTransport(access) as transport:
+                answer = await transport.send(Request(method="GET", path="", headers={}))
+                return answer.body().decode("ascii", "replace").strip()
+        except (ConnectionFailed, errors.ApiError, TimeoutError, ValueError) as error:
+            reason = str(error) or "timeout"
+            raise TokenFault(f"while getting distributed claim {gotext.quote(self._claim)}: {reason}") from None
+
+
+def source_of(claims: Mapping[str, Any], claim: str) -> Mapping[str, Any] | None:
+    """Return the source of a distributed claim; None if the claim is in the token or in no source."""
+    if claim in claims or _NAMES not in claims:
+        return None
+    names, sources = claims[_NAMES], claims.get(_SOURCES)
+    if not isinstance(names, Mapping):
+        raise TokenFault("oidc: error parsing distributed claim names: want an object")
+    if sources is None:
+        raise TokenFault("oidc: no claim sources")
+    if not isinstance(sources, Mapping):
+        raise TokenFault("oidc: could not parse claim sources: want an object")
+    if claim not in names:
+        return None
+    name = names[claim]
+    source = sources.get(name) if isinstance(name, str) else None
+    if not isinstance(source, Mapping):
+        raise TokenFault(f"id token _claim_names contained a source {name} missing in _claims_sources")
+    return source if source.get("endpoint") else None

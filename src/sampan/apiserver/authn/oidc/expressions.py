@@ -1,0 +1,164 @@
+"""CEL expressions over the claims of a token and over the resulting user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.request.call import User
+from sampan.machinery.cel.errors import CelError
+from sampan.machinery.cel.escapes import reachable
+
+if TYPE_CHECKING:
+    from sampan.machinery.cel import Environment, Program
+
+_NOT_TEXTS = "expression must return a string or a list of strings"
+
+
+class Rule(NamedTuple):
+    expression: Program
+    message: str = ""
+    """The error message if the rule is violated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimExpressions:
+    """The CEL expressions of an issuer; None where a claim is named instead."""
+
+    username: Program | None = None
+    groups: Program | None = None
+    uid: Program | None = None
+    extra: Mapping[str, Program] = field(default_factory=dict)
+    claim_rules: Sequence[Rule] = ()
+    user_rules: Sequence[Rule] = ()
+
+    @property
+    def need_claims(self) -> bool:
+        return bool(self.username or self.groups or self.uid or self.extra or self.claim_rules)
+
+
+@cache
+def claims_environment() -> Environment:
+    """Return the environment of expressions over claims. The CEL engine is imported with the first expression."""
+    from sampan.machinery.cel import Environment
+    from sampan.machinery.cel.checker.types import ANY, STRING, map_of
+
+    return Environment({"claims": map_of(STRING, ANY)})
+
+
+@cache
+def user_environment() -> Environment:
+    """Return the environment of expressions over the user."""
+    from sampan.machinery.cel import Environment
+    from sampan.machinery.cel.checker.types import STRING, ObjectType, list_of, map_of
+
+    texts = list_of(STRING)
+    fields = {"username": STRING, "uid": STRING, "groups": texts, "extra": map_of(STRING, texts)}
+    return Environment({"user": ObjectType("kubernetes.UserInfo", fields)})
+
+
+def claims_value(claims: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the claims as CEL values. All numbers are doubles, since JSON does not distinguish integers."""
+    return {"claims": reachable(_numbers(dict(claims)))}
+
+
+def username_of(expression: Program, values: Mapping[str, Any]) -> str:
+    username = _text(expression, values, "username")
+    if not username:
+        raise _fault("empty username via CEL expression is not allowed")
+    return username
+
+
+def uid_of(expression: Program, values: Mapping[str, Any]) -> str:
+    return _text(expression, values, "uid")
+
+
+def groups_of(expression: Program, values: Mapping[str, Any]) -> list[str]:
+    try:
+        return _texts(_evaluated(expression, values))
+    except CelError as error:
+        raise _fault(f"error evaluating group claim expression: {error}") from None
+
+
+def extra_of(extra: Mapping[str, Program], values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    try:
+        results = {key: _evaluated(expression, values) for key, expression in extra.items()}
+    except CelError as error:
+        raise TokenFault(str(error)) from None
+    texts: dict[str, tuple[str, ...]] = {}
+    for key, value in results.items():
+        try:
+            texts[key] = tuple(_texts(value))
+        except CelError as error:
+            raise _fault(f"error evaluating extra claim expression: {extra[key].text}: {error}") from None
+    return {key: strings for key, strings in texts.items() if strings}
+
+
+def check_claims(rules: Sequence[Rule], values: Mapping[str, Any]) -> None:
+    _check(rules, values, "claim validation expression")
+
+
+def check_user(rules: Sequence[Rule], user: User) -> None:
+    extra = {key: list(strings) for key, strings in user.extra.items()}
+    about = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}
+    _check(rules, {"user": reachable(about)}, "user info validation rule")
+
+
+def _check(rules: Sequence[Rule], values: Mapping[str, Any], what: str) -> None:
+    """Raise `TokenFault` for the first violated rule. All rules are evaluated first, so evaluation errors come before
+    it."""
+    try:
+        results = [(_evaluated(rule.expression, values), rule) for rule in rules]
+        for holds, rule in results:
+            if not isinstance(holds, bool):
+                raise CelError("validation expression must return a boolean")
+            if not holds:
+                raise CelError(f"validation expression '{rule.expression.text}' failed: {rule.message}")
+    except CelError as error:
+        raise _fault(f"error evaluating {what}: {error}") from None
+
+
+def _text(expression: Program, values: Mapping[str, Any], what: str) -> str:
+    try:
+        result = _evaluated(expression, values)
+    except CelError as error:
+        raise _fault(f"error evaluating {what} claim expression: {error}") from None
+    if not isinstance(result, str):
+        raise _fault(f"error evaluating {what} claim expression: {what} claim expression must return a string")
+    return result
+
+
+def _texts(value: Any) -> list[str]:
+    """Return a string or list of strings as a list, without empty strings."""
+    if value is None:
+        return []
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise CelError(_NOT_TEXTS)
+    return [text for text in texts if text]
+
+
+def _evaluated(expression: Program, values: Mapping[str, Any]) -> Any:
+    try:
+        return expression.evaluate(values)
+    except CelError as error:
+        raise CelError(f"expression '{expression.text}' resulted in error: {error}") from None
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _fault(text: str) -> TokenFault:
+    return TokenFault(f"oidc: {text}")
+
+
+__all__ = ["ClaimExpressions", "Rule", "check_claims", "check_user", "claims_environment", "claims_value", "extra_of"]
+__all__ += ["groups_of", "uid_of", "user_environment", "username_of"]

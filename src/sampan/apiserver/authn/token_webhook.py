@@ -1,0 +1,107 @@
+"""Webhook token authentication. Results are cached, and concurrent requests with the same token share one review."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sampan.apiserver.authn.authenticator import Identity, TokenFault
+from sampan.apiserver.authn.user_names import known_groups
+from sampan.apiserver.request.call import User
+from sampan.apiserver.review_webhook import Patience, RemoteReviewer, ReviewFailed
+from sampan.machinery.client.access import Access
+from sampan.machinery.clock import Clock
+from sampan.machinery.kept_answers import KeptAnswers
+
+_MOST_KEPT = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenWebhookSettings:
+    access: Access = field(repr=False)
+    version: Literal["v1", "v1beta1"] = "v1beta1"
+    kept_s: float = 120
+    patience: Patience = field(default_factory=Patience)
+
+
+class TokenWebhook:
+    def __init__(self, *, settings: TokenWebhookSettings, audiences: Sequence[str], clock: Clock) -> None:
+        """`audiences` are those of this server."""
+        self._settings, self._audiences = settings, tuple(audiences)
+        self._service = RemoteReviewer(settings.access, patience=settings.patience)
+        self._kept: KeptAnswers[bytes, Mapping[str, Any]] = KeptAnswers(clock=clock, most=_MOST_KEPT)
+        self._turns: dict[bytes, _Turn] = {}
+        self._salt = secrets.token_bytes(16)
+
+    async def identify(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
+        targets = tuple(audiences) or self._audiences
+        key = self._key(token, targets)
+        status = self._kept.get(key)
+        if status is None:
+            status = await self._in_turn(key, token, targets)
+        return identity_of(status, targets, self._audiences)
+
+    async def close(self) -> None:
+        await self._service.close()
+
+    def _key(self, token: str, audiences: Sequence[str]) -> bytes:
+        """Return the cache key: a keyed hash, so that tokens are not kept in memory."""
+        parts = "\0".join((token, *audiences)).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(parts, key=self._salt, digest_size=32).digest()
+
+    async def _in_turn(self, key: bytes, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
+        """Review a token. Requests that arrive during the review wait for its result."""
+        turn = self._turns.setdefault(key, _Turn())
+        turn.callers += 1
+        try:
+            async with turn.lock:
+                if turn.answer is None:
+                    turn.answer = await self._ask(token, audiences)
+                    self._kept.keep(key, turn.answer, self._settings.kept_s)
+                return turn.answer
+        finally:
+            turn.callers -= 1
+            if not turn.callers:
+                self._turns.pop(key, None)
+
+    async def _ask(self, token: str, audiences: Sequence[str]) -> Mapping[str, Any]:
+        review = {
+            "kind": "TokenReview",
+            "apiVersion": f"authentication.k8s.io/{self._settings.version}",
+            "metadata": {},
+            "spec": {"token": token, "audiences": list(audiences)},
+        }
+        try:
+            return await self._service.status(review)
+        except ReviewFailed as error:
+            raise TokenFault(str(error)) from error
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The concurrent requests with one token."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    callers: int = 0
+    answer: Mapping[str, Any] | None = None
+
+
+def identity_of(status: Mapping[str, Any], wanted: Sequence[str], own: Sequence[str]) -> Identity | None:
+    """Return the identity in the status of a review. A webhook that returns no audiences is assumed to have checked
+    those of this server."""
+    good_for = status.get("audiences") or own
+    common = tuple(word for word in wanted if word in good_for)
+    if wanted and not common:
+        return None
+    if not status.get("authenticated"):
+        if status.get("error"):
+            raise TokenFault(str(status["error"]))
+        return None
+    user = status.get("user") or {}
+    extra = {str(key): tuple(map(str, values or ())) for key, values in (user.get("extra") or {}).items()}
+    groups = known_groups(map(str, user.get("groups") or ()))
+    return Identity(User(str(user.get("username") or ""), str(user.get("uid") or ""), groups, extra), common)

@@ -1,0 +1,227 @@
+"""The default roles and bindings of every cluster, from `bootstrap.json`, reconciled when the server starts.
+
+The file lists for each role its rules, the roles into which it is aggregated (`partOf`), and whether it is an
+aggregated role itself (`whole`); for each binding its role and its subjects. Lists are words separated by spaces;
+`core` is the core API group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
+from sampan.api.types.rbac_v1 import (
+    AggregationRule,
+    ClusterRole,
+    ClusterRoleBinding,
+    PolicyRule,
+    Role,
+    RoleBinding,
+    RoleRef,
+    Subject,
+)
+from sampan.apiserver.authz.rbac import policy_rules
+from sampan.apiserver.authz.rbac.authorizer import GROUP, RbacIndex
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.request.negotiation import JSON
+from sampan.machinery import errors
+from sampan.machinery.copies import copy_of
+
+if TYPE_CHECKING:
+    from sampan.apiserver.pipeline import Pipeline
+
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+LABEL = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_PART = "rbac.authorization.k8s.io/aggregate-to-"
+
+
+class _Rule(msgspec.Struct):
+    verbs: str
+    groups: str = ""
+    resources: str = ""
+    names: str = ""
+    urls: str = ""
+    when: str = ""
+    """The group and version that must be served for the rule to be included."""
+
+
+class _Role(msgspec.Struct):
+    rules: list[_Rule] = msgspec.field(default_factory=list)
+    partOf: str = ""
+    whole: str = ""
+
+
+class _Binding(msgspec.Struct):
+    role: str
+    subjects: list[str]
+
+
+class _Data(msgspec.Struct):
+    clusterRoles: dict[str, _Role]
+    clusterRoleBindings: dict[str, _Binding]
+    roles: dict[str, _Role]
+    roleBindings: dict[str, _Binding]
+
+
+def default_objects(served: Callable[[str, str], Any] | None = None) -> Iterator[Any]:
+    """Return the default objects, roles before the bindings that refer to them. `served` returns whether a group and
+    version is served."""
+    text = resources.files(__package__).joinpath("bootstrap.json").read_bytes()
+    data = msgspec.json.decode(text, type=_Data)
+    for cluster_role in data.clusterRoles.values():
+        cluster_role.rules = [rule for rule in cluster_role.rules if not rule.when or _is_served(rule.when, served)]
+    for name, role in data.clusterRoles.items():
+        yield _cluster_role(name, role)
+    for name, role in data.roles.items():
+        yield Role(metadata=_meta(name), rules=[_rule(rule) for rule in role.rules])
+    for name, binding in data.clusterRoleBindings.items():
+        yield ClusterRoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
+    for name, binding in data.roleBindings.items():
+        yield RoleBinding(metadata=_meta(name), roleRef=_ref(binding), subjects=_subjects(binding))
+
+
+def _is_served(when: str, served: Callable[[str, str], Any] | None) -> bool:
+    group, _, version = when.partition("/")
+    return served is not None and bool(served(group, version))
+
+
+def _meta(name: str, labels: Mapping[str, str] | None = None) -> ObjectMeta:
+    namespace, _, name = name.rpartition("/")
+    annotations = {AUTO_UPDATE: "true"}
+    return ObjectMeta(name=name, namespace=namespace, labels={**LABEL, **(labels or {})}, annotations=annotations)
+
+
+def _cluster_role(name: str, role: _Role) -> ClusterRole:
+    meta = _meta(name, {_PART + whole: "true" for whole in role.partOf.split()})
+    if not role.whole:
+        return ClusterRole(metadata=meta, rules=[_rule(rule) for rule in role.rules])
+    selector = LabelSelector(matchLabels={_PART + role.whole: "true"})
+    return ClusterRole(metadata=meta, aggregationRule=AggregationRule(clusterRoleSelectors=[selector]))
+
+
+def _rule(rule: _Rule) -> PolicyRule:
+    return PolicyRule(
+        verbs=rule.verbs.split(),
+        apiGroups=["" if group == "core" else group for group in rule.groups.split()],
+        resources=rule.resources.split(),
+        resourceNames=rule.names.split(),
+        nonResourceURLs=rule.urls.split(),
+    )
+
+
+def _ref(binding: _Binding) -> RoleRef:
+    kind, _, name = binding.role.partition(" ")
+    return RoleRef(apiGroup=GROUP, kind=kind, name=name)
+
+
+def _subjects(binding: _Binding) -> list[Subject]:
+    return [_subject(*words.split(" ", 1)) for words in binding.subjects]
+
+
+def _subject(kind: str, whole: str) -> Subject:
+    if kind != "ServiceAccount":
+        return Subject(kind=kind, apiGroup=GROUP, name=whole)
+    namespace, _, name = whole.partition("/")
+    return Subject(kind=kind, name=name, namespace=namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    create: list[Any]
+    update: list[Any]
+    recreate: list[Any]
+    """Bindings to another role, whose roleRef is immutable."""
+
+
+def plan(index: RbacIndex, served: Callable[[str, str], Any] | None = None) -> Plan:
+    """Return what must be written to reconcile the default roles and bindings. Additions by users are kept; objects
+    with the annotation autoupdate=false are left alone."""
+    changes = Plan([], [], [])
+    for desired in default_objects(served):
+        present = index.get(desired.kind, desired.metadata.namespace, desired.metadata.name)
+        if present is None:
+            changes.create.append(desired)
+        elif present.metadata.annotations.get(AUTO_UPDATE) == "false":
+            continue
+        elif desired.kind.endswith("Binding") and present.roleRef != desired.roleRef:
+            changes.recreate.append(desired)
+        elif (merged := _merged(present, desired)) != present:
+            changes.update.append(merged)
+    return changes
+
+
+def _merged(present: Any, wanted: Any) -> Any:
+    merged = copy_of(present)
+    merged.metadata.labels = {**wanted.metadata.labels, **present.metadata.labels}
+    merged.metadata.annotations = {**wanted.metadata.annotations, **present.metadata.annotations}
+    if wanted.kind.endswith("Binding"):
+        merged.subjects += [subject for subject in wanted.subjects if subject not in present.subjects]
+    elif getattr(wanted, "aggregationRule", None) is not None:
+        aggregation = merged.aggregationRule = merged.aggregationRule or AggregationRule()
+        selectors = wanted.aggregationRule.clusterRoleSelectors
+        aggregation.clusterRoleSelectors += [
+            selector for selector in selectors if selector not in aggregation.clusterRoleSelectors
+        ]
+    else:
+        present_rules = present.rules or []
+        if added := _missing(present_rules, wanted.rules):
+            merged.rules = [*present_rules, *added]
+    return merged
+
+
+def _missing(present: list[PolicyRule], wanted: list[PolicyRule]) -> list[PolicyRule]:
+    try:
+        return policy_rules.missing(present, wanted).rules
+    except policy_rules.TooComplex:  # a user has added rules that are too complex to compare
+        return wanted
+
+
+_SYSTEM = User("system:apiserver", groups=(MASTERS, AUTHENTICATED))
+
+
+async def reconcile(pipeline: Pipeline, index: RbacIndex) -> None:
+    """Write missing and outdated objects concurrently, so that the writes share a commit. `index` must be filled, and
+    contains the new objects afterwards. Conflicts are ignored, because another server that shares the storage writes
+    the same."""
+    changes = plan(index, pipeline.endpoints.registry.scheme.resources)
+    await asyncio.gather(
+        *(_create(pipeline, obj) for obj in changes.create),
+        *(_update(pipeline, obj) for obj in changes.update),
+        *(_recreate(pipeline, obj) for obj in changes.recreate),
+    )
+    for obj in (*changes.create, *changes.update, *changes.recreate):
+        index.put(obj)
+
+
+async def _create(pipeline: Pipeline, obj: Any) -> None:
+    with suppress(errors.AlreadyExists):
+        await _send(pipeline, "POST", _collection(obj), json.encode(obj))
+
+
+async def _update(pipeline: Pipeline, obj: Any) -> None:
+    with suppress(errors.Conflict):
+        await _send(pipeline, "PUT", f"{_collection(obj)}/{obj.metadata.name}", json.encode(obj))
+
+
+async def _recreate(pipeline: Pipeline, obj: Any) -> None:
+    with suppress(errors.NotFound):
+        await _send(pipeline, "DELETE", f"{_collection(obj)}/{obj.metadata.name}")
+    await _create(pipeline, obj)
+
+
+def _collection(obj: Any) -> str:
+    where = f"namespaces/{obj.metadata.namespace}/" if obj.metadata.namespace else ""
+    return f"/apis/{GROUP}/v1/{where}{obj.kind.lower()}s"
+
+
+async def _send(pipeline: Pipeline, method: str, path: str, body: bytes = b"") -> None:
+    headers = {"Content-Type": JSON, "User-Agent": "kube-apiserver"}
+    await pipeline.serve_as(Call(method=method, path=path, query=Query(""), headers=headers, body=body, user=_SYSTEM))

@@ -1,0 +1,126 @@
+"""Attribute-based access control: a policy file with one JSON object per line, each of which grants permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from sampan.api.types.rbac_v1 import PolicyRule
+from sampan.apiserver.authz.authorizer import ALLOWED, Attributes, Decision, Rights, Verdict
+from sampan.apiserver.request.call import AUTHENTICATED, UNAUTHENTICATED, User
+
+_API_VERSIONS = ("abac.authorization.kubernetes.io/v0", "abac.authorization.kubernetes.io/v1beta1")
+_READS = frozenset({"get", "list", "watch"})
+_NO = Decision(Verdict.UNDECIDED, "No policy matched.")
+
+
+class PolicyError(ValueError):
+    """The policy file is invalid; the message names the file and the line."""
+
+
+class AbacPolicy(msgspec.Struct):
+    """A policy as written in the file; `*` matches everything."""
+
+    user: str = ""
+    group: str = ""
+    readonly: bool = False
+    apiGroup: str = ""
+    resource: str = ""
+    namespace: str = ""
+    nonResourcePath: str = ""
+
+
+class _Line(AbacPolicy):
+    """One line of the file. The oldest version has its fields at the top level and neither kind nor apiVersion."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    spec: AbacPolicy | None = None
+
+
+def read_policies(path: Path) -> list[AbacPolicy]:
+    policies = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.strip()
+        if text and not text.startswith("#"):
+            policies.append(_policy(text, f"{path}, line {number}"))
+    return policies
+
+
+def _policy(text: str, where: str) -> AbacPolicy:
+    try:
+        line = msgspec.json.decode(text, type=_Line)
+    except msgspec.MsgspecError as error:
+        raise PolicyError(f"{where}: {error}") from None
+    if not line.apiVersion and not line.kind:
+        return _oldest(line)
+    if line.kind != "Policy" or line.apiVersion not in _API_VERSIONS:
+        raise PolicyError(f"{where}: want a Policy of {_API_VERSIONS[-1]}, not a {line.kind} of {line.apiVersion}")
+    return _oldest(line) if line.apiVersion == _API_VERSIONS[0] else line.spec or AbacPolicy()
+
+
+def _oldest(line: _Line) -> AbacPolicy:
+    """Convert a policy of the oldest version, in which an omitted field matches everything. A policy for a resource or
+    namespace does not match non-resource paths."""
+    is_everybody = not line.user and not line.group
+    is_all = not line.namespace and not line.resource
+    return AbacPolicy(
+        user=line.user,
+        group=AUTHENTICATED if is_everybody else line.group,
+        readonly=line.readonly,
+        apiGroup="*",
+        resource=line.resource or "*",
+        namespace=line.namespace or "*",
+        nonResourcePath="*" if is_all else "",
+    )
+
+
+class AbacAuthorizer:
+    def __init__(self, *, policies: Sequence[AbacPolicy]) -> None:
+        self._policies = policies
+
+    def decide(self, asked: Attributes) -> Decision:
+        return ALLOWED if any(_allows(policy, asked) for policy in self._policies) else _NO
+
+    def rights_of(self, user: User, namespace: str) -> Rights:
+        own = [policy for policy in self._policies if _is_subject(policy, user)]
+        return Rights([rule for policy in own for rule in _rules(policy, namespace)])
+
+
+def _rules(policy: AbacPolicy, namespace: str) -> Iterator[PolicyRule]:
+    verbs = ["get", "list", "watch"] if policy.readonly else ["*"]
+    if policy.namespace in ("*", namespace):
+        if policy.resource:
+            yield PolicyRule(verbs=verbs, apiGroups=[policy.apiGroup], resources=[policy.resource])
+        if policy.nonResourcePath:
+            yield PolicyRule(verbs=verbs, nonResourceURLs=[policy.nonResourcePath])
+
+
+def _allows(policy: AbacPolicy, asked: Attributes) -> bool:
+    if not _is_subject(policy, asked.user) or (policy.readonly and asked.verb not in _READS):
+        return False
+    if not asked.is_resource:
+        return _fits_path(policy.nonResourcePath, asked.path)
+    pairs = (
+        (policy.namespace, asked.namespace),
+        (policy.resource, asked.resource),
+        (policy.apiGroup, asked.group),
+    )
+    return all(pattern in ("*", value) for pattern, value in pairs)
+
+
+def _is_subject(policy: AbacPolicy, user: User) -> bool:
+    """Whether the policy applies to the user. If it names both user and group, both must match; `*` matches every
+    authenticated user."""
+    if not policy.user and not policy.group:
+        return False
+    is_known = UNAUTHENTICATED not in user.groups
+    by_user = not policy.user or policy.user == user.name or (policy.user == "*" and is_known)
+    by_group = not policy.group or policy.group in user.groups or (policy.group == "*" and is_known)
+    return by_user and by_group
+
+
+def _fits_path(pattern: str, path: str) -> bool:
+    return pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern.rstrip("*")))

@@ -1,0 +1,11 @@
+"""API Priority and Fairness: which requests are executed, queued or rejected under load.
+
+`configuration` has the schemas and levels of a new cluster and follows the stored ones, `priority_level` has the seats
+and queues of one level, `fairness` matches requests to flow schemas and levels. The counterpart is
+`k8s.io/apiserver/pkg/util/flowcontrol`.
+"""
+
+from sampan.apiserver.flowcontrol.configuration import FairnessFeed
+from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
+
+__all__ = ["Fairness", "FairnessFeed", "Flow"]

@@ -1,0 +1,216 @@
+"""Flow schemas and priority levels combined: the flow of a request, its width in seats, and the seats of each level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from sampan.api.integers import parse_int64
+from sampan.api.types.flowcontrol_v1 import (
+    FlowSchema,
+    LimitedPriorityLevelConfiguration,
+    NonResourcePolicyRule,
+    PolicyRulesWithSubjects,
+    PriorityLevelConfiguration,
+    ResourcePolicyRule,
+    Subject,
+)
+from sampan.apiserver.authn.user_names import split_account
+from sampan.apiserver.authz.authorizer import Attributes, attributes_of
+from sampan.apiserver.flowcontrol.priority_level import Borrowing, Level, Limits
+from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.request.call import Call, User
+from sampan.machinery.metrics import Metrics, Sample
+
+_MOST_USERS = 4096
+
+
+class Flow(msgspec.Struct, frozen=True):
+    """A flow: the requests of one schema and, depending on its distinguisher, one user or namespace."""
+
+    schema: str
+    level: str
+    key: str
+    schema_uid: str = ""
+
+
+class Schemas:
+    """The schemas in matching order. Which of them apply to a user is computed once and cached."""
+
+    def __init__(self, schemas: Iterable[FlowSchema]) -> None:
+        self._schemas = sorted(schemas, key=lambda schema: (schema.spec.matchingPrecedence, schema.metadata.name))
+        self._of_users: dict[tuple[str, tuple[str, ...]], list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]] = {}
+
+    def flow(self, asked: Attributes) -> Flow | None:
+        for schema, rules in self._of_user(asked.user):
+            if any(_fits(rule, asked) for rule in rules):
+                return _flow(schema, asked)
+        return None
+
+    def _of_user(self, user: User) -> list[tuple[FlowSchema, list[PolicyRulesWithSubjects]]]:
+        key = (user.name, user.groups)
+        matches = self._of_users.get(key)
+        if matches is None:
+            if len(self._of_users) >= _MOST_USERS:
+                self._of_users.clear()
+            every = (
+                (flow_schema, [rule for rule in flow_schema.spec.rules if _is_for(rule, user)])
+                for flow_schema in self._schemas
+            )
+            matches = self._of_users[key] = [(schema, rules) for schema, rules in every if rules]
+        return matches
+
+
+def _flow(schema: FlowSchema, asked: Attributes) -> Flow:
+    spec, name = schema.spec, schema.metadata.name
+    method = spec.distinguisherMethod.type if spec.distinguisherMethod is not None else ""
+    apart = asked.user.name if method == "ByUser" else asked.namespace if method == "ByNamespace" else ""
+    return Flow(name, spec.priorityLevelConfiguration.name, f"{name}\0{apart}", schema.metadata.uid)
+
+
+def _is_for(rule: PolicyRulesWithSubjects, user: User) -> bool:
+    return any(_is_subject(subject, user) for subject in rule.subjects or ())
+
+
+def _is_subject(subject: Subject, user: User) -> bool:
+    if subject.user is not None:
+        return subject.user.name in ("*", user.name)
+    if subject.group is not None:
+        return subject.group.name == "*" or subject.group.name in user.groups
+    account = subject.serviceAccount
+    if account is None or (parts := split_account(user.name)) is None:
+        return False
+    namespace, name = parts
+    return account.namespace == namespace and account.name in ("*", name)
+
+
+def _fits(rule: PolicyRulesWithSubjects, asked: Attributes) -> bool:
+    if asked.is_resource:
+        return any(_fits_resource(policy_rule, asked) for policy_rule in rule.resourceRules)
+    return any(_fits_path(policy_rule, asked) for policy_rule in rule.nonResourceRules)
+
+
+def _fits_resource(rule: ResourcePolicyRule, asked: Attributes) -> bool:
+    if not (_has(rule.verbs, asked.verb) and _has(rule.apiGroups, asked.group)):
+        return False
+    if not _has(rule.resources, asked.whole_resource):
+        return False
+    return _has(rule.namespaces, asked.namespace) if asked.namespace else rule.clusterScope
+
+
+def _fits_path(rule: NonResourcePolicyRule, asked: Attributes) -> bool:
+    if not _has(rule.verbs, asked.verb):
+        return False
+    return any(
+        url in ("*", asked.path) or (url.endswith("/*") and asked.path.startswith(url[:-1]))
+        for url in rule.nonResourceURLs or ()
+    )
+
+
+def _has(words: Sequence[str] | None, word: str) -> bool:
+    return words is not None and len(words) > 0 and (words[0] == "*" or word in words)
+
+
+class Fairness:
+    def __init__(self, *, seats: int, width: Callable[[Call], int] = lambda call: 1) -> None:
+        self.width = width
+        """Returns how many seats a request occupies."""
+        self._seats = seats
+        """The total number of seats."""
+        self._schemas = Schemas(())
+        self._uids: dict[str, str] = {}
+        self.levels: dict[str, Level] = {}
+        """The limited levels by name; a level that is not here is exempt."""
+        self._borrowing = Borrowing(seats=seats)
+
+    def configure(self, schemas: Iterable[FlowSchema], levels: Iterable[PriorityLevelConfiguration]) -> None:
+        """Replace schemas and levels. Requests in a removed level still finish."""
+        levels_by_name = {level.metadata.name: level for level in levels}
+        self._uids = {name: level.metadata.uid for name, level in levels_by_name.items()}
+        self._schemas = Schemas(
+            schema for schema in schemas if schema.spec.priorityLevelConfiguration.name in levels_by_name
+        )
+        limited = _limits(levels_by_name.values(), self._seats)
+        for name, limits in limited.items():
+            if name in self.levels:
+                self.levels[name].configure(limits)
+            else:
+                self.levels[name] = Level(name, limits)
+        for name in self.levels.keys() - limited.keys():
+            del self.levels[name]
+
+    def flow(self, call: Call) -> Flow | None:
+        """Return the flow of a classified request; None if no schema matches, or none is loaded yet."""
+        return self._schemas.flow(attributes_of(call))
+
+    def look(self) -> None:
+        """Sample the demand of the levels and adjust borrowing."""
+        self._borrowing.look(self.levels)
+
+    def level_uid(self, flow: Flow) -> str:
+        return self._uids.get(flow.level, "")
+
+
+def _limits(levels: Iterable[PriorityLevelConfiguration], seats: int) -> dict[str, Limits]:
+    """Return the nominal seats of the limited levels in proportion to their shares, rounded up."""
+    limited = {level.metadata.name: level.spec.limited for level in levels if level.spec.limited is not None}
+    shares = {name: level.nominalConcurrencyShares or 0 for name, level in limited.items()}
+    total = sum(shares.values()) or 1
+    return {name: _level_limits(level, math.ceil(seats * shares[name] / total)) for name, level in limited.items()}
+
+
+def _level_limits(spec: LimitedPriorityLevelConfiguration, seats: int) -> Limits:
+    lendable = round(seats * (spec.lendablePercent or 0) / 100)
+    percent = spec.borrowingLimitPercent
+    borrowable = None if percent is None else round(seats * percent / 100)
+    queuing = spec.limitResponse.queuing
+    if spec.limitResponse.type != "Queue" or queuing is None:
+        return Limits(seats, lendable=lendable, borrowable=borrowable)
+    return Limits(seats, queuing.queues, queuing.handSize, queuing.queueLengthLimit, lendable, borrowable)
+
+
+_PER_SEAT = 100
+_MOST = 10
+
+
+def width(call: Call, registry: Registry) -> int:
+    if call.verb != "list" or call.resource is None or call.name:
+        return 1
+    count = registry.count(call.resource)
+    limit = parse_int64(call.query.get("limit"))
+    if limit is not None and 0 < limit < count:
+        count = limit
+    return min(max(math.ceil(count / _PER_SEAT), 1), _MOST)
+
+
+_VALUES: Sequence[tuple[str, str, str, Callable[[Level], float]]] = (
+    ("current_executing_requests", "gauge", "Requests in execution.", lambda level: level.executing),
+    ("current_executing_seats", "gauge", "Seats occupied by executing requests.", lambda level: level.taken),
+    ("current_inqueue_requests", "gauge", "Requests waiting in queues.", lambda level: level.waiting),
+    ("current_inqueue_seats", "gauge", "Seats that queued requests need.", lambda level: level.wanted),
+    (
+        "current_limit_seats",
+        "gauge",
+        "Current seats of the priority level, with lending and borrowing.",
+        lambda level: level.seats,
+    ),
+    (
+        "nominal_limit_seats",
+        "gauge",
+        "Seats of the priority level without borrowing.",
+        lambda level: level.limits.seats,
+    ),
+    ("lower_limit_seats", "gauge", "Seats that the priority level never lends.", lambda level: level.limits.least),
+    ("dispatched_requests_total", "counter", "Requests dispatched to execution.", lambda level: level.dispatched),
+    ("rejected_requests_total", "counter", "Requests rejected by flow control.", lambda level: level.refused),
+)
+
+
+def export_fairness(metrics: Metrics, fairness: Fairness) -> None:
+    def each(value: Callable[[Level], float]) -> Callable[[], Iterator[Sample]]:
+        return lambda: (((name,), value(level)) for name, level in fairness.levels.items())
+
+    for name, kind, help, value in _VALUES:
+        metrics.function(f"apiserver_flowcontrol_{name}", help, each(value), ("priority_level",), kind)

@@ -1,0 +1,260 @@
+"""One priority level: its seats, the queues of requests that wait for one, and the seats it lends to other levels.
+
+Each flow is dealt a hand of queues and waits in the shortest of them (shuffle sharding), so that a flow that fills its
+own hand leaves most others a queue. The next request is the first of the queue that has received the least service.
+Expensive requests occupy several seats. The counterpart is `queueset` in
+`k8s.io/apiserver/pkg/util/flowcontrol/fairqueuing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+from collections import deque
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass, field
+
+from sampan.machinery import errors
+
+_REFUSAL = "Too many requests, please try again later."
+_PATIENCE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    seats: int
+    """The nominal number of seats."""
+    queues: int = 0
+    """0: requests without a seat are rejected."""
+    hand: int = 0
+    queue_length: int = 0
+    lendable: int = 0
+    """How many of the seats others may borrow while they are unused."""
+    borrowable: int | None = None
+    """How many seats may be borrowed from others; None: unlimited."""
+
+    @property
+    def least(self) -> int:
+        return self.seats - self.lendable
+
+    def most(self, all_seats: int) -> int:
+        return all_seats if self.borrowable is None else self.seats + self.borrowable
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    width: int
+    comes: asyncio.Future[None]
+
+
+@dataclass(slots=True)
+class _Queue:
+    waiting: deque[_Turn] = field(default_factory=deque)
+    served: int = 0
+    """The service that the queue has received, or would have received if it had never been empty (virtual time)."""
+
+
+class Level:
+    def __init__(self, name: str, limits: Limits) -> None:
+        self.name, self.limits = name, limits
+        self.seats = limits.seats
+        """The current number of seats, including lent and borrowed ones."""
+        self.taken = 0
+        self.waiting = 0
+        """The number of queued requests."""
+        self.executing = 0
+        self.wanted = 0
+        """The seats that queued requests need."""
+        self.most_wanted = 0
+        """The maximum of seats in use or needed since the last adjustment."""
+        self.dispatched = self.refused = 0
+        """The number of requests so far."""
+        self._queues: list[_Queue] = []
+        self._now = 0
+        """The virtual time: the service of the queue served last, at which an empty queue starts again."""
+
+    def configure(self, limits: Limits) -> None:
+        """Set other limits. Queued requests remain in their queues."""
+        self.limits = limits
+        self.resize(limits.seats)
+
+    def resize(self, seats: int) -> None:
+        self.seats = seats
+        self._serve()
+
+    def enter(self, flow: str, width: int = 1) -> Awaitable[None] | None:
+        """Occupy seats: at once (None), or when the returned awaitable ends. Raise TooManyRequests if the queue is
+        full."""
+        if not self.waiting and self._has_room(width):
+            self._take(width)
+            return None
+        queue = self._shortest(flow) if self.limits.queues else None
+        if queue is None or len(queue.waiting) >= self.limits.queue_length:
+            self.refused += 1
+            raise refusal()
+        return self._wait(queue, width)
+
+    def leave(self, width: int = 1) -> None:
+        """Release the seats."""
+        self.taken -= width
+        self.executing -= 1
+        self._serve()
+
+    def _has_room(self, width: int) -> bool:
+        """Whether the seats are available. A request wider than the level is executed alone."""
+        return self.taken + width <= self.seats or (self.taken == 0 < self.seats)
+
+    def _take(self, width: int) -> None:
+        self.taken += width
+        self.executing += 1
+        self.dispatched += 1
+        if (demand := self.taken + self.wanted) > self.most_wanted:
+            self.most_wanted = demand
+
+    async def _wait(self, queue: _Queue, width: int) -> None:
+        if not queue.waiting:
+            queue.served = max(queue.served, self._now)
+        turn = _Turn(width, asyncio.get_running_loop().create_future())
+        queue.waiting.append(turn)
+        self.waiting += 1
+        self.wanted += width
+        self.most_wanted = max(self.most_wanted, self.taken + self.wanted)
+        self._serve()
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await turn.comes
+        except BaseException as error:
+            self._give_up(queue, turn)
+            if isinstance(error, TimeoutError):
+                self.refused += 1
+                raise refusal() from None
+            raise
+
+    def _give_up(self, queue: _Queue, turn: _Turn) -> None:
+        if turn in queue.waiting:
+            queue.waiting.remove(turn)
+            self.waiting -= 1
+            self.wanted -= turn.width
+        else:
+            self.leave(turn.width)
+
+    def _serve(self) -> None:
+        while self.waiting:
+            queue = min(
+                (candidate for candidate in self._queues if candidate.waiting), key=lambda candidate: candidate.served
+            )
+            turn = queue.waiting[0]
+            if not self._has_room(turn.width):
+                return
+            queue.waiting.popleft()
+            self._now = queue.served
+            queue.served += turn.width
+            self.waiting -= 1
+            self.wanted -= turn.width
+            self._take(turn.width)
+            if not turn.comes.done():
+                turn.comes.set_result(None)
+
+    def _shortest(self, flow: str) -> _Queue:
+        while len(self._queues) < self.limits.queues:
+            self._queues.append(_Queue())
+        hand = deal(flow, self.limits.queues, self.limits.hand)
+        return min((self._queues[at] for at in hand), key=lambda queue: len(queue.waiting))
+
+
+def deal(flow: str, queues: int, hand: int) -> list[int]:
+    """Return the hand of distinct queues of a flow, which is always the same."""
+    number = int.from_bytes(hashlib.blake2b(flow.encode(), digest_size=16).digest(), "big")
+    remaining, chosen = list(range(queues)), []
+    for _ in range(min(hand, queues)):
+        number, at = divmod(number, len(remaining))
+        chosen.append(remaining.pop(at))
+    return chosen
+
+
+def refusal() -> errors.TooManyRequests:
+    return errors.too_many_requests(_REFUSAL, retry_after_s=1)
+
+
+PERIOD_S = 10.0
+"""The interval between two adjustments."""
+SAMPLES = 10
+_FADING = 0.977
+"""The factor by which the smoothed demand decays in each period."""
+_STEPS = 40
+
+
+@dataclass(slots=True)
+class Demand:
+    """The recent seat demand of a level."""
+
+    seen: list[int] = field(default_factory=list)
+    smooth: float = 0.0
+
+    def see(self, seats: int) -> None:
+        self.seen.append(seats)
+
+    def target(self, most: int) -> float:
+        """Return the target number of seats, from the samples since the last call and `most`, the maximum in that
+        time."""
+        samples, self.seen = self.seen or [0], []
+        mean = sum(samples) / len(samples)
+        spread = math.sqrt(sum((sample - mean) ** 2 for sample in samples) / len(samples))
+        envelope = min(float(most), mean + spread)
+        self.smooth = max(envelope, _FADING * self.smooth + (1 - _FADING) * envelope)
+        return self.smooth
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    least: int
+    most: int
+    target: float
+
+
+def shared_out(wants: Sequence[Want], seats: int) -> list[int]:
+    """Return the seats of each level: the same fraction of every target, within the bounds, so that all seats are
+    allocated."""
+    low, high = 0.0, max([seats / max(want.target, 1e-6) for want in wants], default=0.0) + 1
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if sum(_bounded(want, middle) for want in wants) <= seats:
+            low = middle
+        else:
+            high = middle
+    return [round(_bounded(want, low)) for want in wants]
+
+
+def _bounded(want: Want, part: float) -> float:
+    return min(max(part * max(want.target, 1e-6), want.least), want.most)
+
+
+class Borrowing:
+    """Samples the demand of the levels periodically, and sets their seats for the next period."""
+
+    def __init__(self, *, seats: int) -> None:
+        self._seats = seats
+        self._demands: dict[str, Demand] = {}
+        self._samples = 0
+
+    def look(self, levels: dict[str, Level]) -> None:
+        """Take a sample; must be called SAMPLES times per period."""
+        self._demands = {name: self._demands.get(name) or Demand() for name in levels}
+        for name, level in levels.items():
+            self._demands[name].see(level.taken + level.wanted)
+        self._samples += 1
+        if self._samples >= SAMPLES:
+            self._samples = 0
+            self._share_out(levels)
+
+    def _share_out(self, levels: dict[str, Level]) -> None:
+        wants = []
+        for name, level in levels.items():
+            limits, most = level.limits, level.most_wanted
+            level.most_wanted = level.taken + level.wanted
+            least = max(limits.least, min(limits.seats, most))
+            wants.append(Want(least, limits.most(self._seats), self._demands[name].target(most)))
+        for level, seats in zip(levels.values(), shared_out(wants, self._seats), strict=True):
+            if seats != level.seats:
+                level.resize(seats)

@@ -1,0 +1,155 @@
+"""Accepting connections: limits their number and checks that clients speak TLS on a TLS port.
+
+An error of a single connection never stops the accept loop. A TLS port peeks at the first byte before the handshake, so
+that a client that speaks plain HTTP gets a readable error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from sampan.apiserver.http.connection_limits import HttpLimits, Place, Room, peer_of
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 1024
+_PAUSE_S = 1.0
+"""The pause after a failed accept, which is mostly caused by a lack of file descriptors."""
+_WRONG_PORT = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+
+
+class Acceptor:
+    def __init__(
+        self,
+        *,
+        listening: socket.socket,
+        make: Callable[[Place], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None,
+        room: Room,
+        limits: HttpLimits,
+    ) -> None:
+        """`make` returns the protocol of a connection, which must call `Place.leave` when it is closed."""
+        self._listening, self._make, self._tls = listening, make, tls
+        self._room, self._limits = room, limits
+        self._arriving: set[socket.socket] = set()
+        """Sockets that are accepted, but whose connection is not set up yet."""
+        self._options: dict[str, Any] = {}
+        if tls is not None:
+            self._options = {"ssl_handshake_timeout": limits.handshake_s, "ssl_shutdown_timeout": limits.linger_s}
+
+    @property
+    def port(self) -> int:
+        return int(self._listening.getsockname()[1])
+
+    async def run(self) -> None:
+        """Accept connections until cancelled; connections that are then still being set up are dropped."""
+        async with asyncio.TaskGroup() as arriving:
+            while True:
+                try:
+                    await self._accept_one(arriving)
+                except Exception:
+                    log.exception("accepting a connection failed; accepting goes on")
+                    await asyncio.sleep(_PAUSE_S)
+
+    async def _accept_one(self, arriving: asyncio.TaskGroup) -> None:
+        client, address = await self._accept()
+        self._arriving.add(client)
+        place = await self._room.enter(peer_of(address))
+        if place is None:
+            self._arriving.discard(client)
+            client.close()
+            log.debug("refused a connection from %s: it has too many", address)
+            return
+        task = arriving.create_task(self._admit(client, place))
+        place.drop = task.cancel
+
+    def use_tls(self, tls: ssl.SSLContext) -> None:
+        """Use another TLS context for new connections; without effect on a plain HTTP port."""
+        if self._tls is not None:
+            self._tls = tls
+
+    def close(self) -> None:
+        """Close the listening socket and pending ones, after `run` has been cancelled."""
+        for sock in (self._listening, *self._arriving):
+            sock.close()
+
+    async def _accept(self) -> tuple[socket.socket, object]:
+        while True:
+            try:
+                return await asyncio.get_running_loop().sock_accept(self._listening)
+            except OSError as error:
+                log.warning("cannot accept a connection: %s", error)
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _admit(self, client: socket.socket, place: Place) -> None:
+        is_admitted = False
+        try:
+            if self._tls is None or await self._speaks_tls(client):
+                loop = asyncio.get_running_loop()
+                make = partial(self._make, place)
+                await loop.connect_accepted_socket(make, client, ssl=self._tls, **self._options)
+                is_admitted = True
+        except (OSError, TimeoutError) as error:
+            log.debug("cannot set up a connection: %s", error)
+        except Exception:
+            log.exception("a connection could not be set up")
+        finally:
+            self._arriving.discard(client)
+            if not is_admitted:
+                client.close()
+                place.leave()
+
+    async def _speaks_tls(self, client: socket.socket) -> bool:
+        async with asyncio.timeout(self._limits.handshake_s):
+            await _readable(client)
+            first = client.recv(1, socket.MSG_PEEK)
+            if not first.isalpha():
+                return bool(first)
+            await _tell_and_linger(client, _WRONG_PORT)
+            return False
+
+
+async def _readable(client: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(client, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(client)
+
+
+async def _tell_and_linger(client: socket.socket, text: bytes) -> None:
+    """Send an error and wait until the client closes, because closing at once could reset the connection before it was
+    read."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(client, text)
+    client.shutdown(socket.SHUT_WR)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(1):
+            while await loop.sock_recv(client, 65536):
+                pass
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raise OSError if the address cannot be bound."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening

@@ -1,0 +1,228 @@
+"""From an HTTP request to a call: decoding of path and query, flow control, and reading the body within limits.
+
+Limits on concurrent requests apply unless API Priority and Fairness is enabled. Long-running requests (watches, streams
+into containers) do not count, and members of system:masters are never rejected. The counterpart is
+`k8s.io/apiserver/pkg/server/filters/maxinflight.go`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from aiohttp import http_exceptions, web
+from aiohttp.web_protocol import RequestPayloadError
+
+from sampan.api import durations
+from sampan.apiserver.flowcontrol.fairness import Fairness, Flow
+from sampan.apiserver.flowcontrol.priority_level import Level
+from sampan.apiserver.http.connection import Connection
+from sampan.apiserver.http.connection_limits import HttpLimits
+from sampan.apiserver.metrics import RequestMetrics
+from sampan.apiserver.request.call import MASTERS, PASSED_ON, Call, Query
+from sampan.machinery import errors
+from sampan.machinery.metrics import Number
+
+_READS = frozenset({"get", "list"})
+_LASTING = frozenset({"watch", "proxy"})
+_LASTING_PARTS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+
+
+def is_lasting(call: Call) -> bool:
+    """Whether the request is long-running: it lasts as long as the client wants."""
+    return call.verb in _LASTING or call.subresource in _LASTING_PARTS
+
+
+class InFlight:
+    def __init__(self, *, limits: HttpLimits, metrics: RequestMetrics, fairness: Fairness | None = None) -> None:
+        self.fairness = fairness
+        self._reading = _Lane(limits.reading, metrics.read_only)
+        self._writing = _Lane(limits.writing, metrics.mutating)
+
+    def enter(self, call: Call) -> Number | None:
+        """Count a classified request and return the counter for `leave`. Raise TooManyRequests at the limit."""
+        if is_lasting(call):
+            return None
+        lane = self._reading if call.verb in _READS else self._writing
+        if self.fairness is None and lane.now.value >= lane.most and MASTERS not in call.user.groups:
+            raise errors.too_many_requests("Too many requests, please try again later.", retry_after_s=1)
+        lane.now.value += 1
+        return lane.now
+
+    def leave(self, entered: Number | None) -> None:
+        if entered is not None:
+            entered.value -= 1
+
+
+@dataclass(slots=True)
+class _Lane:
+    most: int
+    now: Number
+
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_SCHEMA_UID, _LEVEL_UID = "X-Kubernetes-PF-FlowSchema-UID", "X-Kubernetes-PF-PriorityLevel-UID"
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class BadTarget(ValueError):
+    """The request target is invalid."""
+
+
+class Incoming:
+    """The gate of one HTTP request: flow control and the body."""
+
+    __slots__ = ("_entered", "_in_flight", "_level", "_limits", "_request", "_width", "flow", "is_cut")
+
+    def __init__(self, request: web.BaseRequest, *, in_flight: InFlight, limits: HttpLimits) -> None:
+        self._request, self._in_flight, self._limits = request, in_flight, limits
+        self._entered: Number | None = None
+        self._level: Level | None = None
+        """The priority level in which the request occupies seats."""
+        self._width = 1
+        """How many seats the request occupies."""
+        self.flow: Flow | None = None
+        self.is_cut = False
+        """Whether the body cannot be read to its end, so that the connection cannot be reused."""
+
+    def call(self) -> Call:
+        """Return the call, whose body is not read yet. Raise `BadTarget` if the path is invalid."""
+        request = self._request
+        url = request.rel_url
+        connection = request.protocol
+        return Call(
+            method=request.method,
+            path=_path(url.raw_path),
+            query=Query(_clean(url.raw_query_string)),
+            headers=_headers(request.headers),
+            peer=connection.peer if isinstance(connection, Connection) else None,
+            proxy=connection.proxy if isinstance(connection, Connection) else None,
+            gate=self,
+        )
+
+    def time_limit_s(self, call: Call) -> float:
+        """Return the timeout of the request: the requested one, up to the limit of the server."""
+        most = self._limits.request_s
+        if "timeout" not in call.query:
+            return most
+        text = call.query.get("timeout").strip()
+        if not text:
+            return most
+        try:
+            wish = durations.parse_duration(text)
+        except durations.DurationError as error:
+            raise errors.bad_request(f"invalid timeout specified in the request URL - {error}") from None
+        return min(wish / durations.SECOND, most) if wish > 0 else most
+
+    @property
+    def target(self) -> str:
+        return self._request.path_qs
+
+    @property
+    def remote(self) -> str:
+        return self._request.remote or ""
+
+    def enter(self, call: Call) -> Awaitable[None] | None:
+        self._entered = self._in_flight.enter(call)
+        fairness = self._in_flight.fairness
+        self.flow = fairness.flow(call) if fairness is not None else None
+        if fairness is None or self.flow is None or is_lasting(call):
+            return None
+        level = fairness.levels.get(self.flow.level)
+        if level is None:
+            return None
+        self._width = fairness.width(call)
+        waiting = level.enter(self.flow.key, self._width)
+        if waiting is not None:
+            return self._seated(level, waiting)
+        self._level = level
+        return None
+
+    async def _seated(self, level: Level, waiting: Awaitable[None]) -> None:
+        await waiting
+        self._level = level
+
+    def flow_headers(self) -> dict[str, str]:
+        """Return the response headers that name the flow schema and priority level."""
+        fairness = self._in_flight.fairness
+        if self.flow is None or fairness is None:
+            return {}
+        return {_SCHEMA_UID: self.flow.schema_uid, _LEVEL_UID: fairness.level_uid(self.flow)}
+
+    def leave(self) -> None:
+        """Release the seats and counters when the request has finished."""
+        self._in_flight.leave(self._entered)
+        if self._level is not None:
+            self._level.leave(self._width)
+            self._level = None
+
+    async def receive(self, call: Call) -> None:
+        request = self._request
+        if not request.body_exists or (call.resource is not None and call.subresource in PASSED_ON):
+            return
+        content, most = request.content, self._limits.body_bytes
+        wish = request.headers.get("Expect")
+        if wish is not None and wish.lower() != "100-continue":
+            raise errors.ApiError(f"Unknown Expect: {wish}", code=417, reason="ExpectationFailed")
+        if content.is_eof() and content.exception() is None:
+            call.body = content.read_nowait()
+            if len(call.body) > most:
+                raise self._too_large()
+            return
+        if (request.content_length or 0) > most:
+            raise self._too_large()
+        if wish is not None and request.version >= (1, 1) and request.transport is not None:
+            request.transport.write(_CONTINUE)
+        try:
+            call.body = await self._gathered(most)
+        except (RequestPayloadError, http_exceptions.HttpProcessingError) as error:
+            self.is_cut = True
+            raise errors.bad_request(f"the body of the request cannot be read: {_short(error)}") from None
+
+    async def _gathered(self, most: int) -> bytes:
+        pieces, size = [], 0
+        while piece := await self._next():
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise self._too_large()
+        return b"".join(pieces)
+
+    async def _next(self) -> bytes:
+        if self._request.transport is None:  # aiohttp would raise an uninformative error
+            raise ConnectionResetError("the client has gone")
+        return await self._request.content.readany()
+
+    def _too_large(self) -> errors.ApiError:
+        return errors.request_entity_too_large(f"limit is {self._limits.body_bytes}")
+
+
+def _path(raw: str) -> str:
+    if raw[:1] != "/":
+        raise BadTarget(raw)
+    if "%" in raw:
+        if _BAD_ESCAPE.search(raw):
+            raise BadTarget(raw)
+        return _clean(unquote(raw))
+    return _clean(raw)
+
+
+def _clean(text: str) -> str:
+    """Replace bytes that are not UTF-8. aiohttp leaves them as surrogates, which cannot be encoded."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    if all(map(str.isascii, headers.values())):
+        return headers
+    from multidict import CIMultiDict
+
+    return CIMultiDict([(_clean(name), _clean(value)) for name, value in headers.items()])
+
+
+def _short(fault: BaseException) -> str:
+    return str(getattr(fault, "message", fault)).partition("\n")[0].strip(" :") or type(fault).__name__

@@ -1,0 +1,273 @@
+"""Watches over HTTP: frames of the watch cache, written to connections as they arrive.
+
+The task of the request only opens the watch and waits for its end; events are written by the pump, for all streams that
+have some at once. A client that does not keep up gets nothing more until it has read what was written. It is
+disconnected when too much is queued for it meanwhile, when it has not read for too long, or when all watchers together
+exceed the memory budget of the server and it has not read for the longest time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+from aiohttp import web
+
+from sampan.api.limits import WATCH_SEND_BYTES, WATCHER_CONGESTED_S
+from sampan.apiserver.http import websocket
+from sampan.apiserver.http.connection import Connection
+from sampan.apiserver.http.pump import Pump
+from sampan.apiserver.metrics import RequestMetrics, WatchCount
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.response.responses import WatchAnswer, translated
+from sampan.apiserver.response.watch_frames import Frames, NoForm
+from sampan.machinery import errors
+from sampan.storage.cacher import FrameEncoder, Item, WatchBudget, Watcher
+from sampan.storage.cacher.errors import CacheError, Expired, TooLargeVersion, TooSlow
+
+_FAREWELL_S = 5.0
+"""How long writing the end of a stream may take."""
+_JOINED_BYTES = 4096
+"""Frames smaller than this on average are joined: a write costs more than copying so many bytes."""
+
+
+class Watching:
+    """All watches of a server."""
+
+    def __init__(
+        self, *, metrics: RequestMetrics, budget: WatchBudget, congested_s: float = WATCHER_CONGESTED_S
+    ) -> None:
+        self._metrics = metrics
+        self._budget, self._congested_s = budget, congested_s
+        self._pump = Pump(is_urgent=lambda: budget.is_under_pressure)
+        self._watchers: dict[Watcher, None] = {}
+
+    def end_all(self) -> None:
+        """End every watch with a proper end of its stream, when the server shuts down."""
+        for watcher in list(self._watchers):
+            watcher.end()
+
+    async def serve(
+        self, request: web.BaseRequest, response: web.StreamResponse, call: Call, answer: WatchAnswer, frames: Frames
+    ) -> None:
+        """Stream a watch. `response` has all headers except the Content-Type."""
+        response.headers["Content-Type"] = frames.content_type
+        if is_chunked := request.version >= (1, 1):
+            response.enable_chunked_encoding()
+        try:
+            async with answer.watcher as watcher:
+                await response.prepare(request)
+                await self._send(request, call, watcher, frames.through(Chunk) if is_chunked else frames)
+                error, is_deaf = watcher.error, watcher.blocked_at is not None
+        except (Expired, TooLargeVersion) as cache_error:
+            await response.prepare(request)
+            error, is_deaf = cache_error, False
+        except CacheError as cache_error:
+            raise told(cache_error, call) from cache_error
+        if is_deaf and isinstance(error, TooSlow):
+            _disconnect(request)  # the client does not read, so the end of the stream could not be sent
+        else:
+            await _end(request, response, frames.error(told(error, call).status) if is_told(error) else b"")
+
+    async def serve_websocket(
+        self, request: web.BaseRequest, call: Call, answer: WatchAnswer, frames: Frames
+    ) -> web.StreamResponse:
+        try:
+            async with answer.watcher as watcher:
+                socket = await websocket.open_socket(request)
+                with self._open(watcher), self._metrics.watching(call) as count:
+                    await websocket.send(socket, watcher, frames, count)
+                error = watcher.error
+                if watcher.blocked_at is not None and isinstance(error, TooSlow):
+                    _disconnect(request)
+        except (Expired, TooLargeVersion) as cache_error:
+            socket, error = await websocket.open_socket(request), cache_error
+        except CacheError as cache_error:
+            raise told(cache_error, call) from cache_error
+        with suppress(ConnectionError):
+            if is_told(error):
+                await websocket.send_frame(socket, frames, frames.error(told(error, call).status))
+            await socket.close()
+        return socket
+
+    @contextmanager
+    def _open(self, watcher: Watcher) -> Iterator[None]:
+        self._watchers[watcher] = None
+        try:
+            yield
+        finally:
+            del self._watchers[watcher]
+
+    async def _send(self, request: web.BaseRequest, call: Call, watcher: Watcher, frames: Frames) -> None:
+        connection = request.protocol
+        if not isinstance(connection, Connection) or connection.transport is None or connection.has_ended:
+            return
+        with self._open(watcher), self._metrics.watching(call) as count:
+            stream = _Stream(
+                watcher=watcher,
+                frames=frames,
+                connection=connection,
+                transport=connection.transport,
+                pump=self._pump,
+                count=count,
+                budget=self._budget,
+                congested_s=self._congested_s,
+            )
+            await stream.run()
+
+
+class _Stream:
+    """The stream of one client."""
+
+    __slots__ = (
+        "_budget",
+        "_buffered",
+        "_congested_s",
+        "_connection",
+        "_count",
+        "_frames",
+        "_over",
+        "_timer",
+        "_transport",
+        "_wake",
+        "_watcher",
+    )
+
+    def __init__(
+        self,
+        *,
+        watcher: Watcher,
+        frames: Frames,
+        connection: Connection,
+        transport: asyncio.Transport,
+        pump: Pump,
+        count: WatchCount,
+        budget: WatchBudget,
+        congested_s: float,
+    ) -> None:
+        self._watcher, self._frames, self._count = watcher, frames, count
+        self._connection, self._transport = connection, transport
+        self._budget, self._congested_s = budget, congested_s
+        self._wake = partial(pump.add, self)
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+        """Running while the connection is congested, that is while the client has not read what was written."""
+        self._buffered = 0
+        """The bytes of the congested connection that count against the budget."""
+
+    async def run(self) -> None:
+        """Serve until the watch ends or the client disconnects."""
+        # By default TLS buffers 512 KB before it reports that the client does not read.
+        self._transport.set_write_buffer_limits(high=WATCH_SEND_BYTES)
+        self._connection.on_lost = self._finish
+        self._watcher.at_end(self._ended)
+        self._watcher.arm(self._wake)
+        try:
+            await self._over
+        finally:
+            self._connection.on_lost = self._connection.on_drained = None
+            self._stop_counting()
+            # Break a reference cycle, which would keep the connection and its buffers until the next full garbage
+            # the previous write is still buffered as well, or this one would not block
+            del self._wake, self._transport, self._connection
+
+    def send(self) -> None:
+        if self._over.done():
+            return None
+        watcher = self._watcher
+        events = watcher.pop_ready()
+        if events:
+            try:
+                frames = self._frames.encode(events)
+            except NoForm:
+                return self._finish()
+            size = self._write(frames)
+            self._count.sent(len(events), size)
+            if self._connection.writing_paused:
+                return self._congested(size)
+        elif watcher.is_ended:
+            return self._finish()
+        return watcher.arm(self._wake)
+
+    def _write(self, frames: list[bytes]) -> int:
+        """Write frames and return their size. Large frames, which all watchers share, are not copied."""
+        if len(frames) == 1:
+            self._transport.write(frames[0])
+            return len(frames[0])
+        size = sum(map(len, frames))
+        if size < len(frames) * _JOINED_BYTES:
+            self._transport.write(b"".join(frames))
+        else:
+            self._transport.writelines(frames)
+        return size
+
+    def _congested(self, size: int) -> None:
+        self._watcher.block()
+        self._buffered = size = 2 * size  # twice, as the previous write probably still fills a socket buffer
+        self._timer = asyncio.get_running_loop().call_later(self._congested_s, self._watcher.terminate)
+        self._connection.on_drained = self._drained
+        self._budget.hold(size)  # this may terminate this very watch
+
+    def _drained(self) -> None:
+        self._watcher.unblock()
+        self._stop_counting()
+        self._wake()
+
+    def _stop_counting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._budget.give_back(self._buffered)
+
+    def _ended(self) -> None:
+        if self._timer is not None:
+            self._stop_counting()  # now, so that no other watch is terminated for memory that is about to be freed
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+
+class Chunk:
+    """Wraps frames as chunks of HTTP/1.1 chunked encoding."""
+
+    __slots__ = ("_inner", "key")
+
+    def __init__(self, inner: FrameEncoder) -> None:
+        self._inner = inner
+        self.key: Hashable = ("chunk", inner.key)
+
+    def frame(self, type: str, item: Item) -> bytes:
+        frame = self._inner.frame(type, item)
+        return b"%x\r\n%b\r\n" % (len(frame), frame)
+
+
+def told(fault: Exception | None, call: Call) -> errors.ApiError:
+    api_error = translated(fault, call) if fault is not None else None
+    return api_error or errors.internal_error(str(fault))
+
+
+def is_told(error: Exception | None) -> bool:
+    """Whether the client is sent an error event: not if it was terminated because it did not read."""
+    return error is not None and not isinstance(error, TooSlow)
+
+
+def _disconnect(request: web.BaseRequest) -> None:
+    """Close the connection without waiting for the client, and drop what is buffered for it."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
+async def _end(request: web.BaseRequest, response: web.StreamResponse, last: bytes) -> None:
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        return
+    with suppress(ConnectionError):
+        try:
+            async with asyncio.timeout(_FAREWELL_S):
+                await response.write_eof(last)
+        except TimeoutError:
+            transport.abort()

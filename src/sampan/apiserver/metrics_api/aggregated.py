@@ -1,0 +1,98 @@
+"""Proxies the metrics API to a service in the cluster that an APIService names."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from sampan.api.types.apiregistration_v1 import APIService
+from sampan.apiserver.proxy.kubelets import believing
+from sampan.apiserver.proxy.locations import Location, Target, service_locations, service_port_name
+from sampan.apiserver.proxy.proxied import choose_location
+from sampan.apiserver.proxy.upstream import unreachable
+from sampan.apiserver.response.responses import Answer
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.endpoints import Endpoints
+    from sampan.apiserver.proxy.upstream import Upstream
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.request.call import Call, User
+
+log = logging.getLogger(__name__)
+
+_HTTPS = 443
+ClientFiles = tuple[Path, Path]
+"""A certificate and its key."""
+_PASSED = ("Accept", "Accept-Encoding", "User-Agent")
+
+
+class Elsewhere:
+    def __init__(
+        self, *, registry: Registry, upstream: Upstream, service: APIService, client: ClientFiles | None = None
+    ) -> None:
+        """`client` is the certificate and key with which the service authenticates this server as a front proxy."""
+        reference = service.spec.service
+        if reference is None:
+            raise ValueError(f"{service.metadata.name} names no service")
+        self._registry, self._upstream = registry, upstream
+        self._namespace, self._name, self._port = reference.namespace, reference.name, reference.port or _HTTPS
+        self._server_name = f"{self._name}.{self._namespace}.svc"
+        self._tls = _context(service)
+        if client is not None:
+            try:
+                self._tls.load_cert_chain(*client)
+            except OSError as error:
+                log.error("cannot load the proxy client certificate %s: %s", client[0], error)
+
+    async def serve(self, endpoints: Endpoints, call: Call) -> Answer:
+        """Proxy a request that this server has authorized. The user is passed in request headers."""
+        query = urlencode(list(call.query.pairs()))
+        target = f"{quote(call.path)}{'?' if query else ''}{query}"
+        headers = [(name, call.headers[name]) for name in _PASSED if name in call.headers]
+        location = await self._location()
+        try:
+            return await self._upstream.ask(
+                location, target, headers=[*headers, *_told(call.user)], tls=self._tls, server_name=self._server_name
+            )
+        except OSError as error:
+            raise unreachable(str(error)) from None
+
+    async def _location(self) -> Location:
+        text = f"https:{self._name}:{self._port}"
+        target = Target(scheme="https", name=self._name, port=str(self._port), text=text)
+        try:
+            port = service_port_name(await self._object("Service"), target)
+            locations = service_locations(await self._object("Endpoints"), port, target)
+            return await choose_location(self._registry, self._upstream.kubelets, locations)
+        except errors.NotFound as error:  # it is the service that is missing, not the requested object
+            raise errors.service_unavailable(str(error)) from None
+
+    async def _object(self, kind: str) -> Any:
+        store = self._registry.store_of("", "v1", kind)
+        return (await store.get(self._namespace, self._name)).object(store.codec.decode)
+
+
+def _context(service: APIService) -> ssl.SSLContext:
+    if service.spec.insecureSkipTLSVerify:
+        return believing()
+    bundle = service.spec.caBundle
+    try:
+        return ssl.create_default_context(cadata=bytes(bundle).decode() if bundle else None)
+    except (ssl.SSLError, ValueError):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no CA, so that the connection is rejected
+
+
+def _told(user: User) -> Iterator[tuple[str, str]]:
+    yield "X-Remote-User", user.name
+    if user.uid:
+        yield "X-Remote-Uid", user.uid
+    for group in user.groups:
+        yield "X-Remote-Group", group
+    for key, values in user.extra.items():
+        for value in values:
+            yield f"X-Remote-Extra-{quote(key, safe='')}", value

@@ -1,0 +1,66 @@
+"""/metrics for Prometheus, /debug with the debug handlers of components, and the flight recorder below it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sampan.api.integers import parse_int64
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.response.responses import Answer, BytesAnswer, no_such_path
+from sampan.machinery import errors
+from sampan.machinery.flight_recorder import FlightRecorder
+from sampan.machinery.metrics import CONTENT_TYPE, Metrics
+
+if TYPE_CHECKING:
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import Answer
+
+Handler = Callable[["Call"], Awaitable["Answer"]]
+
+
+class Debug:
+    def __init__(self, *handlers: Mapping[str, Handler]) -> None:
+        """Each mapping has the handlers by their full path. It may change while the server runs."""
+        self._handlers = handlers
+
+    async def handle(self, call: Call) -> Answer:
+        path = call.path.rstrip("/")
+        for handlers in self._handlers:
+            if path in handlers:
+                return await handlers[path](call)
+        return no_such_path()
+
+
+PATH = "/debug/flightrecorder"
+
+
+class Flight:
+    def __init__(self, recorder: FlightRecorder) -> None:
+        self._recorder = recorder
+
+    async def handle(self, call: Call) -> Answer:
+        if call.path.rstrip("/") != PATH:
+            return no_such_path()
+        if call.method != "GET":
+            raise errors.generic(405)
+        after = call.query.get("after")
+        number = parse_int64(after or "0")
+        if number is None or number < 0:
+            raise errors.bad_request(f"after: {after!r} is not the number of a record")
+        uid = call.query.get("uid")
+        records = self._recorder.about(uid=uid) if uid else self._recorder.since(number)
+        lines = b"".join(msgspec.json.encode(record) + b"\n" for record in records)
+        return BytesAnswer(lines, "application/x-ndjson")
+
+
+class Scraping:
+    def __init__(self, *, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    async def handle(self, call: Call) -> BytesAnswer:
+        if call.path != "/metrics":
+            return no_such_path()
+        return BytesAnswer(self._metrics.text().encode(), CONTENT_TYPE)

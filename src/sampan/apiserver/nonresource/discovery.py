@@ -1,0 +1,171 @@
+"""/api and /apis: discovery of the served groups, versions and resources, unaggregated and aggregated."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from sampan.api import discovery
+from sampan.api.codec import json as json_codec
+from sampan.api.scheme import Scheme
+from sampan.apiserver.request import negotiation
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.negotiation import OBJECT_FORMS, Form
+from sampan.apiserver.response import encoding
+from sampan.apiserver.response.responses import Answer, BytesAnswer, ValueAnswer, no_such_path
+from sampan.machinery import errors
+
+_AGGREGATED = ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2")
+_CORE = "v1"
+
+
+class Discovery:
+    def __init__(self, *, scheme: Scheme, address: Callable[[], str]) -> None:
+        self._scheme, self._address = scheme, address
+        self._kept: dict[str, bytes] = {}
+        self._generation = -1
+
+    async def core(self, call: Call) -> Answer:
+        """Serve every path below /api that is not a resource."""
+        parts = call.path.strip("/").split("/")
+        if len(parts) == 1:
+            _route(call)
+            if (form := _aggregated(call)) is not None:
+                return await self._aggregate(call, form, "core")
+            return self._plain(call, _versions(self._address()))
+        if len(parts) == 2 and parts[1] in self._scheme.versions(""):
+            return self._resources(call, "", parts[1])
+        if parts[2:] == ["watch"]:
+            return _no_resource(call)
+        raise errors.generic(404)
+
+    async def groups(self, call: Call) -> Answer:
+        """Serve every path below /apis that is not a resource."""
+        _, *parts = call.path.strip("/").split("/")
+        if not parts:
+            if (form := _aggregated(call)) is not None:
+                return await self._aggregate(call, form, "groups")
+            return self._plain(call, self._document("list", self._group_list))
+        group = parts[0]
+        if not group or group not in self._scheme.groups():
+            return no_such_path()
+        if len(parts) == 1:
+            return self._plain(call, self._document(f"group {group}", lambda: self._group_document(group)))
+        if len(parts) == 2 and parts[1] in self._scheme.versions(group):
+            return self._resources(call, group, parts[1])
+        if self._is_custom(group):
+            return no_such_path()
+        if parts[2:] == ["watch"]:
+            return _no_resource(call)
+        raise errors.generic(404)
+
+    # -- responses ---------------------------------------------------------------------------------------------------
+
+    def _plain(self, call: Call, raw: bytes) -> Answer:
+        call.form = negotiation.negotiate_plain(call.headers.get("Accept", ""))
+        return ValueAnswer(msgspec.Raw(raw))
+
+    def _resources(self, call: Call, group: str, version: str) -> Answer:
+        if not self._is_custom(group):
+            _route(call)
+        key = f"resources {group}/{version}"
+        return self._plain(call, self._document(key, lambda: _resource_list(self._scheme, group, version)))
+
+    async def _aggregate(self, call: Call, form: Form, which: str) -> Answer:
+        groups = [""] if which == "core" else [group for group in self._scheme.groups() if group]
+        raw = self._document(which, lambda: _aggregate(self._scheme, groups))
+        etag = f'"{self._document(f"tag {which}", lambda: _hash(raw)).decode()}"'
+        headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
+        kind, group, version = _AGGREGATED
+        content_type = f"{form.media};g={group};v={version};as={kind}"
+        if call.headers.get("If-None-Match") == etag:  # clients use its content type for the document they have cached
+            return BytesAnswer(b"", content_type, 304, headers)
+        return BytesAnswer(await encoding.encode(raw, form, call), content_type, 200, headers)
+
+    # -- documents ---------------------------------------------------------------------------------------------------
+
+    def _document(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """Return a cached document, which is regenerated if resources were added or removed."""
+        if self._generation != self._scheme.generation:
+            self._kept.clear()
+            self._generation = self._scheme.generation
+        document = self._kept.get(key)
+        if document is None:
+            document = self._kept[key] = make()
+        return document
+
+    def _group_list(self) -> bytes:
+        groups = [_group(self._scheme, group) for group in self._scheme.groups() if group]
+        return json_codec.encode({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+
+    def _group_document(self, group: str) -> bytes:
+        return json_codec.encode({"kind": "APIGroup", "apiVersion": "v1", **_group(self._scheme, group)})
+
+    def _is_custom(self, group: str) -> bool:
+        return any(resource.is_custom for resource in self._scheme if resource.group == group)
+
+
+def _route(call: Call) -> None:
+    """Perform the checks that kube-apiserver's router makes before the handler."""
+    if call.method != "GET":
+        raise errors.generic(405)
+    negotiation.routes(call.headers.get("Accept", ""), OBJECT_FORMS)
+
+
+def _no_resource(call: Call) -> BytesAnswer:
+    why = f"failed to create RequestInfo: unable to determine kind and namespace from url, {call.path}"
+    return BytesAnswer(f'Internal Server Error: "{call.path}": {why}\n'.encode(), code=500)
+
+
+def _aggregated(call: Call) -> Form | None:
+    """Return the form of an aggregated document if any clause of the Accept header requests it; None for an
+    unaggregated one."""
+    accept = call.headers.get("Accept", "")
+    if "APIGroupDiscoveryList" not in accept:
+        return None
+    for clause in negotiation.clauses(accept):
+        if clause.conversion == _AGGREGATED:
+            for offered in OBJECT_FORMS[:2]:
+                if clause.takes(offered):
+                    return Form(offered, is_pretty=clause.get("pretty") == "1")
+    return None
+
+
+def _versions(address: str) -> bytes:
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
+    versions = {"kind": "APIVersions", "versions": [_CORE], "serverAddressByClientCIDRs": addresses}
+    return json_codec.encode(versions)
+
+
+def _group(scheme: Scheme, group: str) -> dict[str, Any]:
+    versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in scheme.versions(group)]
+    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _resource_list(scheme: Scheme, group: str, version: str) -> bytes:
+    title = {"kind": "APIResourceList", "apiVersion": "v1"} if group else {"kind": "APIResourceList"}
+    entries = discovery.api_resources(scheme.resources(group, version))
+    name = f"{group}/{version}" if group else version
+    return json_codec.encode({**title, "groupVersion": name, "resources": entries})
+
+
+def _aggregate(scheme: Scheme, groups: list[str]) -> bytes:
+    items = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                discovery.version_discovery(version, scheme.resources(group, version))
+                for version in scheme.versions(group)
+            ],
+        }
+        for group in groups
+    ]
+    kind, group, version = _AGGREGATED
+    return json_codec.encode({"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": items})
+
+
+def _hash(raw: bytes) -> bytes:
+    return hashlib.sha512(raw).hexdigest().upper().encode()

@@ -1,0 +1,235 @@
+"""The shared parts of OpenAPI documents: schemas of kinds, with descriptions, and the parameters of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api import openapi, schemas
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.api.scheme import Scheme, type_for
+from sampan.apiserver import descriptions
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_PREFIX = "#/components/schemas/"
+_LIKE = f"{META}.PartialObjectMetadata"
+"""The definition that describes the fields which all objects have."""
+
+
+_KINDS = "x-kubernetes-group-version-kind"
+_EVERYWHERE = ("DeleteOptions", "WatchEvent")
+"""Kinds that exist in every group and version."""
+
+
+class Definitions:
+    """Schemas by name, for all served resources."""
+
+    def __init__(self, scheme: Scheme) -> None:
+        self._custom: dict[str, dict[str, Any]] = {}
+        self._names: dict[tuple[str, str, str], str] = {}
+        for resource in scheme:
+            if resource.is_custom:
+                self._add_custom(resource)
+
+    def of(self, kind: GroupVersionKind) -> str:
+        """Return the name of a kind's schema."""
+        own = self._names.get((kind.group, kind.version, kind.kind))
+        if own is not None:
+            return own
+        api_type = type_for(kind)
+        if api_type is None:
+            raise KeyError(f"{kind.kind} of {kind.api_version} has no schema")
+        return schemas.of(api_type).name
+
+    def of_list(self, resource: Resource) -> str:
+        return self.of(GroupVersionKind(group=resource.group, version=resource.version, kind=resource.list_kind))
+
+    def closure(self, names: Iterable[str], versions: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+        """Return these schemas and all that they refer to, ordered by name, for a document about `versions` (pairs of
+        group and version)."""
+        definitions: dict[str, dict[str, Any]] = {}
+        pending = list(names)
+        while pending:
+            name = pending.pop()
+            if name not in definitions:
+                definitions[name] = self._custom.get(name) or _builtin(name)
+                pending += references(definitions[name])
+        for kind in _EVERYWHERE:
+            if (schema := definitions.get(f"{META}.{kind}")) is not None:
+                places = sorted({("", "v1"), *versions})
+                schema[_KINDS] = [{"group": group, "version": version, "kind": kind} for group, version in places]
+        return dict(sorted(definitions.items()))
+
+    def _add_custom(self, resource: Resource) -> None:
+        group = ".".join(reversed(resource.group.split(".")))
+        start = f"{group}.{resource.version}"
+        name, list_name = f"{start}.{resource.kind}", f"{start}.{resource.list_kind}"
+        gvk = (resource.group, resource.version, resource.kind)
+        self._names[gvk] = name
+        self._names[resource.group, resource.version, resource.list_kind] = list_name
+        self._custom[name] = _custom(resource)
+        self._custom[list_name] = _custom_list(resource, name)
+
+
+def references(node: Any) -> Iterator[str]:
+    """Return the names of the schemas that a schema refers to."""
+    if isinstance(node, dict):
+        target = node.get("$ref")
+        if isinstance(target, str):
+            yield target.removeprefix(_PREFIX)
+        for child in node.values():
+            yield from references(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from references(child)
+
+
+def _builtin(name: str) -> dict[str, Any]:
+    definition = openapi.definition(schemas.definition(name))
+    texts = descriptions.of_definition(name)
+    if texts.description:
+        definition = {"description": texts.description, **definition}
+    for field, schema in definition.get("properties", {}).items():
+        text = texts.properties.get(field)
+        if text is not None and text.description:
+            schema["description"] = text.description
+        elif list(schema) == ["allOf"]:  # without a description, a plain reference suffices
+            definition["properties"][field] = schema["allOf"][0]
+    return definition
+
+
+def _custom(resource: Resource) -> dict[str, Any]:
+    source = dict((resource.schema.openapi if resource.schema is not None else None) or {"type": "object"})
+    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ObjectMeta"}], **_text("metadata")}
+    own = source.get("properties") or {}
+    source["properties"] = {**own, **_title(), "metadata": metadata}
+    return {**source, **_marks(resource, resource.kind)}
+
+
+def _custom_list(resource: Resource, name: str) -> dict[str, Any]:
+    metadata = {"allOf": [{"$ref": f"{_PREFIX}{META}.ListMeta"}], **_text("metadata")}
+    items = {"type": "array", "items": {"$ref": _PREFIX + name}, "description": f"List of {resource.plural}."}
+    return {
+        "description": f"{resource.list_kind} is a list of {resource.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {**_title(), "items": items, "metadata": metadata},
+        **_marks(resource, resource.list_kind),
+    }
+
+
+def _title() -> dict[str, Any]:
+    return {field: {"type": "string", **_text(field)} for field in ("apiVersion", "kind")}
+
+
+def _text(field: str) -> dict[str, str]:
+    like_field = descriptions.of_definition(_LIKE).properties.get(field)
+    return {"description": like_field.description} if like_field is not None and like_field.description else {}
+
+
+def _marks(resource: Resource, kind: str) -> dict[str, Any]:
+    gvk = {"group": resource.group, "version": resource.version, "kind": kind}
+    marks: dict[str, Any] = {_KINDS: [gvk]}
+    if resource.selectable:
+        marks["x-kubernetes-selectable-fields"] = [{"fieldPath": field.label} for field in resource.selectable]
+    return marks
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: str
+    description: str
+    place: str = "query"
+
+
+def _of(type: str, **descriptions: str) -> list[Parameter]:
+    return [Parameter(name, type, description) for name, description in descriptions.items()]
+
+
+def _sorted(*groups: list[Parameter]) -> tuple[Parameter, ...]:
+    return tuple(sorted((parameter for group in groups for parameter in group), key=lambda parameter: parameter.name))
+
+
+NAME = Parameter("name", "string", "the object's name", "path")
+NAMESPACE = Parameter("namespace", "string", "the namespace of the objects", "path")
+PATH_BEYOND = Parameter("path", "string", "the path beyond the proxy", "path")
+PRETTY = Parameter("pretty", "string", "If 'true', the answer is indented for people to read.")
+
+_DRY_RUN = _of("string", dryRun="With 'All' every check is made and nothing is stored.")
+_WRITE = [
+    *_DRY_RUN,
+    *_of(
+        "string",
+        fieldManager="The name under which the writer's fields are tracked, at most 128 printable characters.",
+        fieldValidation="What becomes of unknown and repeated fields: Ignore, Warn (the default) or Strict.",
+    ),
+]
+_SELECT = [
+    *_of(
+        "string",
+        **{"continue": "The token of the page before, to go on where it ended."},
+        fieldSelector="Only objects whose fields are as this selector wants them.",
+        labelSelector="Only objects whose labels are as this selector wants them.",
+        resourceVersion="The version of the data that is wanted.",
+        resourceVersionMatch="How resourceVersion is meant: Exact or NotOlderThan.",
+        shardSelector="Only objects that fall into this shard.",
+    ),
+    *_of("integer", limit="The most objects on a page.", timeoutSeconds="How long the call may last."),
+    *_of("boolean", sendInitialEvents="Whether a watch begins with all objects that there are."),
+]
+_WATCH = _of(
+    "boolean",
+    allowWatchBookmarks="Whether a watch may send bookmarks, which only tell a version.",
+    watch="Send changes as they happen instead of a list.",
+)
+_DELETE = [
+    *_DRY_RUN,
+    *_of("integer", gracePeriodSeconds="How long the object may take to end; 0 removes it at once."),
+    *_of(
+        "boolean",
+        ignoreStoreReadErrorWithClusterBreakingPotential="Remove even what can no longer be read from the store.",
+        orphanDependents="Whether dependents are left alone; propagationPolicy is the newer way to say it.",
+    ),
+    *_of("string", propagationPolicy="What happens to dependents: Orphan, Background or Foreground."),
+]
+
+WRITE = _sorted(_WRITE)
+PATCH = _sorted(_WRITE, _of("boolean", force="Take over fields that others own; for apply only."))
+LIST = _sorted(_SELECT, _WATCH)
+DELETE = _sorted(_DELETE)
+DELETE_COLLECTION = _sorted(_SELECT, _DELETE)
+
+_STREAMS = _of(
+    "boolean",
+    stderr="Whether standard error is sent.",
+    stdin="Whether standard input is taken.",
+    stdout="Whether standard output is sent.",
+    tty="Whether a terminal is made.",
+)
+_CONTAINER = _of("string", container="The container; may be left out where there is one.")
+CONNECT: dict[str, tuple[Parameter, ...]] = {
+    "attach": _sorted(_STREAMS, _CONTAINER),
+    "exec": _sorted(_STREAMS, _CONTAINER, _of("string", command="The command with its arguments, repeated for each.")),
+    "portforward": _sorted(_of("integer", ports="The ports, where WebSocket is used.")),
+    "proxy": _sorted(_of("string", path="The path below the object's address.")),
+}
+"""The parameters by subresource."""
+LOG = _sorted(
+    _CONTAINER,
+    _of(
+        "boolean",
+        follow="Go on as the log grows.",
+        insecureSkipTLSVerifyBackend="Do not check the certificate of the node.",
+        previous="The log of the container that ran before.",
+        timestamps="A time before each line.",
+    ),
+    _of(
+        "integer",
+        limitBytes="The most bytes.",
+        sinceSeconds="Only lines that are no older.",
+        tailLines="Only that many lines from the end.",
+    ),
+    _of("string", stream="All, Stdout or Stderr."),
+)

@@ -1,0 +1,179 @@
+"""Serving of OpenAPI documents.
+
+They are generated on demand in a thread, and the most recently used ones are cached. Their hashes, which the index
+contains and which clients use for caching, are computed from the resources, so that the index does not require
+generating any document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sampan import __version__
+from sampan.apiserver import descriptions
+from sampan.apiserver.request import negotiation
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.negotiation import JSON
+from sampan.apiserver.response import encoding
+from sampan.apiserver.response.responses import Answer, BytesAnswer, no_such_path
+
+if TYPE_CHECKING:
+    from sampan.apiserver.nonresource.openapi.documents import Contents
+    from sampan.apiserver.registry.registry import Registry
+
+FORMAT = 1
+"""Must be incremented when the generated documents change although the resources are the same."""
+_PROTOBUF_2 = (
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
+)
+_MOST_KEPT = 12
+_YEAR = timedelta(days=365)
+
+
+class OpenApi:
+    def __init__(self, *, registry: Registry) -> None:
+        self._registry = registry
+        self._generation = -1
+        self._contents: Contents | None = None
+        self._kept: dict[str, bytes] = {}
+        """Generated documents, compressed; the most recently used last."""
+        self._hashes: dict[str, str] = {}
+
+    async def handle(self, call: Call) -> Answer:
+        if call.path == "/openapi/v2":
+            return await self._v2(call)
+        if call.path == "/openapi/v3":
+            return self._index(call)
+        if call.path.startswith("/openapi/v3/"):
+            return await self._v3(call, call.path.removeprefix("/openapi/v3/"))
+        return no_such_path()
+
+    def _index(self, call: Call) -> Answer:
+        paths = {name: {"serverRelativeURL": _url(name, self._hash(name))} for name in self._now().names()}
+        raw = msgspec.json.encode({"paths": paths})
+        return _cached(call, raw, JSON, {"ETag": f'"{_digest(raw)}"'})
+
+    async def _v3(self, call: Call, name: str) -> Answer:
+        headers, contents = {"Vary": "Accept"}, self._now()
+        if name not in contents.names():
+            return BytesAnswer(b"", code=404)
+        if not _accepts(call, JSON):
+            return BytesAnswer(b"", code=406, headers=headers)
+        hash = self._hash(name)
+        headers["ETag"] = f'"{hash}"'
+        if requested_hash := call.query.get("hash"):
+            if requested_hash != hash:
+                return BytesAnswer(b"", code=301, headers={**headers, "Location": _url(name, hash)})
+            headers |= {"Cache-Control": "public, immutable", "Expires": _next_year(self._registry.clock.now())}
+        if _is_current(call, headers):
+            return BytesAnswer(b"", JSON, 304, headers)
+        packed = await self._document(f"v3 {name}", lambda: _v3_document(contents, name))
+        return _packed(call, packed, JSON, headers)
+
+    async def _v2(self, call: Call) -> Answer:
+        contents = self._now()
+        hash = _digest("".join(self._hash(name) for name in contents.names()).encode())
+        headers = {"Vary": "Accept", "ETag": f'"{hash}"'}
+        for clause in negotiation.clauses(call.headers.get("Accept", "") or "*/*"):
+            if clause.takes(JSON):
+                content_type, make = JSON, _v2_document
+                break
+            if any(clause.takes(offered) for offered in _PROTOBUF_2):
+                content_type, make = _PROTOBUF_2[1], _v2_message
+                break
+        else:
+            return BytesAnswer(b"", code=406, headers={"Vary": "Accept"})
+        if _is_current(call, headers):
+            return BytesAnswer(b"", content_type, 304, headers)
+        packed = await self._document(f"v2 {content_type}", lambda: make(contents))
+        return _packed(call, packed, content_type, headers)
+
+    # -- caches ------------------------------------------------------------------------------------------------------
+
+    def _now(self) -> Contents:
+        """Return the current contents; the caches are cleared if resources were added or removed."""
+        from sampan.apiserver.nonresource.openapi.documents import Contents
+
+        if self._contents is None or self._generation != self._registry.scheme.generation:
+            self._contents, self._generation = Contents(self._registry), self._registry.scheme.generation
+            self._kept.clear()
+            self._hashes.clear()
+        return self._contents
+
+    def _hash(self, name: str) -> str:
+        contents = self._now()
+        if (cached := self._hashes.get(name)) is not None:
+            return cached
+        parts = [str(FORMAT), __version__, name, str(descriptions.are_installed())]
+        parts += [repr(resource) for version in contents.versions(name) for resource in contents.resources(*version)]
+        self._hashes[name] = _digest("\n".join(parts).encode())
+        return self._hashes[name]
+
+    async def _document(self, key: str, make: Callable[[], bytes]) -> bytes:
+        packed = self._kept.pop(key, None)
+        if packed is None:
+            packed = await asyncio.to_thread(lambda: zlib.compress(make(), 1, 16 + zlib.MAX_WBITS))
+            if len(self._kept) >= _MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+        self._kept[key] = packed
+        return packed
+
+
+def _v3_document(contents: Contents, name: str) -> bytes:
+    from sampan.apiserver.nonresource.openapi import documents
+
+    return msgspec.json.encode(documents.document(contents, name))
+
+
+def _v2_document(contents: Contents) -> bytes:
+    from sampan.apiserver.nonresource.openapi import v2
+
+    return msgspec.json.encode(v2.document(contents))
+
+
+def _v2_message(contents: Contents) -> bytes:
+    from sampan.apiserver.nonresource.openapi import v2
+
+    return v2.encode(v2.document(contents))
+
+
+def _accepts(call: Call, media: str) -> bool:
+    return any(clause.takes(media) for clause in negotiation.clauses(call.headers.get("Accept", "") or "*/*"))
+
+
+def _cached(call: Call, raw: bytes, content_type: str, headers: dict[str, str]) -> BytesAnswer:
+    if _is_current(call, headers):
+        return BytesAnswer(b"", content_type, 304, headers)
+    return BytesAnswer(raw, content_type, 200, headers)
+
+
+def _is_current(call: Call, headers: dict[str, str]) -> bool:
+    """Whether the client has the current version."""
+    return headers["ETag"] in [tag.strip() for tag in call.headers.get("If-None-Match", "").split(",")]
+
+
+def _packed(call: Call, packed: bytes, content_type: str, headers: dict[str, str]) -> BytesAnswer:
+    """Return the compressed document to clients that accept gzip, decompressed otherwise."""
+    if encoding.wants_gzip(call.headers.get("Accept-Encoding", "")):
+        return BytesAnswer(packed, content_type, 200, {**headers, "Content-Encoding": "gzip"})
+    return BytesAnswer(zlib.decompress(packed, 16 + zlib.MAX_WBITS), content_type, 200, headers)
+
+
+def _url(name: str, hash: str) -> str:
+    return f"/openapi/v3/{name}?hash={hash}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha512(data).hexdigest().upper()
+
+
+def _next_year(now: float) -> str:
+    return (datetime.fromtimestamp(now, UTC) + _YEAR).strftime("%a, %d %b %Y %H:%M:%S GMT")

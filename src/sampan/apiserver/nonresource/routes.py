@@ -1,0 +1,61 @@
+"""The handlers of non-resource paths."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from sampan.apiserver.nonresource.debug import PATH as FLIGHT
+from sampan.apiserver.nonresource.debug import Debug, Flight, Scraping
+from sampan.apiserver.nonresource.discovery import Discovery
+from sampan.apiserver.nonresource.health import Check, Health, store_check, writable_store_check
+from sampan.apiserver.nonresource.openapi import OpenApi
+from sampan.apiserver.nonresource.server_info import CONFIGURATION, KEYS, Index, OpenId, version
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.registry import Registry
+    from sampan.apiserver.request.call import Call
+    from sampan.apiserver.response.responses import Answer
+    from sampan.machinery.flight_recorder import FlightRecorder
+    from sampan.machinery.metrics import Metrics
+
+Special = Callable[["Call"], Awaitable["Answer"]]
+
+
+def special_paths(
+    registry: Registry,
+    *,
+    address: Callable[[], str] = lambda: "",
+    checks: Iterable[Check] = (),
+    ready_checks: Iterable[Check] = (),
+    metrics: Metrics | None = None,
+    recorder: FlightRecorder | None = None,
+    debug: Mapping[str, Special] | None = None,
+    openid: OpenId | None = None,
+) -> Mapping[str, Special]:
+    """Return the handlers by the first element of their path. `address` returns where clients reach the server
+    (host:port); `checks` are additional health checks, `ready_checks` only apply to readiness. `debug` are further
+    handlers below /debug by their full path, looked up on each request."""
+    discovery = Discovery(scheme=registry.scheme, address=address)
+    health = Health(
+        checks=[store_check(registry.backend), *checks],
+        ready_checks=[writable_store_check(registry.backend), *ready_checks],
+    )
+    handlers: dict[str, Special] = {
+        "api": discovery.core,
+        "apis": discovery.groups,
+        "healthz": health.handle,
+        "livez": health.handle,
+        "openapi": OpenApi(registry=registry).handle,
+        "readyz": health.handle,
+        "version": version,
+    }
+    if metrics is not None:
+        handlers["metrics"] = Scraping(metrics=metrics).handle
+    if recorder is not None:
+        handlers["debug"] = Debug({FLIGHT: Flight(recorder).handle}, debug if debug is not None else {}).handle
+    if openid is not None:
+        handlers["openid"] = handlers[".well-known"] = openid.handle
+    more = (["/metrics"] if metrics is not None else []) + ([CONFIGURATION, KEYS] if openid is not None else [])
+    handlers[""] = Index(scheme=registry.scheme, health=health, more=more).handle
+    return handlers

@@ -1,0 +1,111 @@
+"""Documents about the server: the list of all paths, /version, and OpenID discovery for service account tokens."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from functools import cache
+
+from sampan import __version__
+from sampan.api.codec import json as json_codec
+from sampan.api.scheme import Scheme
+from sampan.api.types.version import Info
+from sampan.apiserver.authn.jwt_keys import AccountKey
+from sampan.apiserver.nonresource.health import Health
+from sampan.apiserver.request import negotiation
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.negotiation import JSON
+from sampan.apiserver.response.encoding import pretty
+from sampan.apiserver.response.responses import Answer, BytesAnswer, no_such_path
+from sampan.machinery import errors
+
+_ALWAYS = ("/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/version")
+
+
+class Index:
+    def __init__(self, *, scheme: Scheme, health: Health, more: Sequence[str] = ()) -> None:
+        """`more` are paths that not every server has."""
+        self._scheme, self._health, self._more = scheme, health, more
+
+    async def handle(self, call: Call) -> Answer:
+        if call.path != "/":
+            return no_such_path()
+        return BytesAnswer(pretty(json_codec.encode({"paths": self._paths()})), JSON)
+
+    def _paths(self) -> list[str]:
+        paths = {*_ALWAYS, *self._more}
+        for group in self._scheme.groups():
+            start = f"/apis/{group}" if group else "/api"
+            paths |= {start, *(f"{start}/{version}" for version in self._scheme.versions(group))}
+        for name, checks in self._health.checks.items():
+            paths |= {f"/{name}", *(f"/{name}/{check.name}" for check in checks)}
+        return sorted(paths)
+
+
+MAJOR, MINOR, GIT_VERSION = "1", "36", "v1.36.4"
+"""The version of the API, which clients compare with their own."""
+
+
+async def version(call: Call) -> Answer:
+    if call.path.strip("/") != "version":
+        return no_such_path()
+    if call.method != "GET":
+        raise errors.generic(405)
+    negotiation.routes(call.headers.get("Accept", ""), (JSON,))
+    return BytesAnswer(pretty(json_codec.encode(info())), JSON)
+
+
+@cache
+def info() -> Info:
+    return Info(
+        major=MAJOR,
+        minor=MINOR,
+        emulationMajor=MAJOR,
+        emulationMinor=MINOR,
+        minCompatibilityMajor=MAJOR,
+        minCompatibilityMinor=str(int(MINOR) - 1),
+        gitVersion=GIT_VERSION,
+        gitCommit=f"sampan-{__version__}",
+        gitTreeState="clean",
+        buildDate="1970-01-01T00:00:00Z",
+        goVersion=f"python{platform.python_version()}",
+        compiler=platform.python_implementation().lower(),
+        platform=f"{platform.system().lower()}/{_machine()}",
+    )
+
+
+def _machine() -> str:
+    """Return the architecture as Go names it."""
+    machine = platform.machine().lower()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+CONFIGURATION, KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+_CACHED = {"Cache-Control": "public, max-age=3600"}
+
+
+class OpenId:
+    def __init__(
+        self, *, issuer: str, keys: Sequence[AccountKey], address: Callable[[], str], keys_url: str = ""
+    ) -> None:
+        """`keys_url` is where relying parties find the keys, if not at this server."""
+        self._issuer, self._keys, self._address, self._keys_url = issuer, keys, address, keys_url
+
+    async def handle(self, call: Call) -> Answer:
+        if call.path not in (CONFIGURATION, KEYS):
+            return no_such_path()
+        if call.method != "GET":
+            raise errors.generic(405)
+        if call.path == KEYS:
+            body = json_codec.encode({"keys": [key.jwk() for key in self._keys]})
+            return BytesAnswer(body, "application/jwk-set+json", headers=_CACHED)
+        return BytesAnswer(json_codec.encode(self._configuration()), JSON, headers=_CACHED)
+
+    def _configuration(self) -> dict[str, object]:
+        return {
+            "issuer": self._issuer,
+            "jwks_uri": self._keys_url or f"https://{self._address()}{KEYS}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": sorted({key.algorithm for key in self._keys}),
+        }

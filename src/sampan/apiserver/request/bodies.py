@@ -1,0 +1,240 @@
+"""Request bodies: decoding from any accepted media type, and checks that the object agrees with the request path.
+
+The error messages are those of kube-apiserver.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.api import gotext, limits
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import GroupVersionKind
+from sampan.api.retired import is_known, is_same_kind
+from sampan.api.types.meta_v1 import DeleteOptions, OwnerReference
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.negotiation import JSON, OBJECT_FORMS, YAML
+from sampan.machinery import errors
+
+if TYPE_CHECKING:
+    from sampan.apiserver.registry.codec import ResourceCodec
+
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
+_OPTIONS_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+def is_large(call: Call) -> bool:
+    """Whether decoding the body takes so long that it must not happen on the event loop."""
+    size = len(call.body)
+    if size <= limits.INLINE_YAML_BYTES:
+        return False
+    return size > limits.INLINE_BODY_BYTES or "yaml" in call.headers.get("Content-Type", "").lower()
+
+
+def media_type(call: Call) -> str:
+    """Return the media type of the body; an empty Content-Type means JSON. Raise UnsupportedMediaType for any other
+    type."""
+    declared = call.headers.get("Content-Type", "")
+    media = declared.partition(";")[0].strip().lower()
+    if not media:
+        media = JSON
+    if media not in OBJECT_FORMS:
+        raise errors.unsupported_media_type(OBJECT_FORMS)
+    return media
+
+
+def read_object(call: Call, codec: ResourceCodec, validation: str) -> Any:
+    """Return the object in the body, which must be of the codec's kind. Unknown and duplicate fields are rejected,
+    reported as warnings or ignored, according to `validation` (Strict, Warn, Ignore)."""
+    body, repeated = _as_json(call, media_type(call), codec.kind.kind)
+    expected = codec.kind
+    try:
+        obj, strict = codec.parse(body)
+    except json_codec.BodyTooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
+    except json_codec.DecodeError as decode_error:
+        kind = _declared_kind(body, expected)
+        raise (_refusal(kind, expected) or errors.bad_request(f"{_subject(kind, expected)}: {decode_error}")) from None
+    if obj.kind != expected.kind or obj.apiVersion != expected.api_version:
+        kind = _declared_kind(body, expected)
+        if refusal := _refusal(kind, expected):
+            raise refusal
+        obj.kind, obj.apiVersion = expected.kind, expected.api_version
+    if repeated or strict:
+        _complain(call, repeated, strict, validation, _subject(expected, expected))
+    return obj
+
+
+def _refusal(kind: GroupVersionKind, wanted: GroupVersionKind) -> errors.ApiError | None:
+    """Return the error for a body whose kind is not the expected one, or None if the kind is acceptable."""
+    if kind != wanted and is_same_kind(kind, wanted):
+        actual, expected = kind.api_version, wanted.api_version
+        text = f"the API version in the data ({actual}) does not match the expected API version ({expected})"
+        return errors.bad_request(text)
+    why = _mismatch(kind, wanted)
+    return errors.bad_request(f"{_subject(kind, wanted)}: {why}") if why else None
+
+
+def kind_fault(api_version: str, kind: str, wanted: GroupVersionKind) -> str | None:
+    """Return why an object with this apiVersion and kind is not of the expected kind; None if it is, or if both are
+    empty."""
+    if (api_version, kind) == (wanted.api_version, wanted.kind):
+        return None
+    return _mismatch(_completed(api_version, kind, wanted), wanted)
+
+
+def read_delete_options(call: Call) -> dict[str, Any]:
+    """Return the DeleteOptions in the body as a JSON value. The body may declare any group and version."""
+    media = media_type(call)
+    try:
+        body = call.body if media == JSON else _as_json(call, media, "DeleteOptions")[0]
+        json_codec.check_size(body)
+        _, kind = json_codec.read_kind(body)
+    except json_codec.BodyTooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
+    except json_codec.DecodeError as decode_error:
+        raise errors.bad_request(f"couldn't get version/kind; json parse error: {decode_error}") from None
+    if kind not in ("", "DeleteOptions"):
+        why = f'no kind {gotext.quote(kind)} is registered for version "v1" in scheme {gotext.quote(_OPTIONS_SCHEME)}'
+        raise errors.bad_request(why)
+    try:
+        options, _ = json_codec.decode(body, DeleteOptions)
+    except json_codec.DecodeError as decode_error:
+        raise errors.bad_request(str(decode_error)) from None
+    value: dict[str, Any] = json_codec.to_value(options)
+    return value
+
+
+def _complain(call: Call, repeated: list[str], strict: list[str], validation: str, subject: str) -> None:
+    """Report decoding errors according to the field validation. `repeated` are duplicate YAML keys, which are combined
+    into one error; `strict` are the strict decoding errors of any media type."""
+    if validation == "Strict":
+        faults = [_yaml().strict_message(repeated), *strict] if repeated else strict
+        raise errors.bad_request(f"{subject}: strict decoding error: {', '.join(faults)}")
+    if validation == "Warn":
+        for message in (*repeated, *strict):
+            call.warn(message)
+
+
+def _subject(kind: GroupVersionKind, wanted: GroupVersionKind) -> str:
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {wanted.kind}'
+
+
+def _as_json(call: Call, media: str, wanted: str) -> tuple[bytes, list[str]]:
+    """Return the body as JSON, with the duplicate keys that can only be detected in the original YAML."""
+    if media == JSON:
+        return call.body, []
+    if media == YAML:
+        yaml_codec = _yaml()
+        try:
+            value, faults = yaml_codec.decode(call.body)
+        except yaml_codec.YamlTooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
+        except yaml_codec.YamlError as codec_error:
+            raise unrecognized(wanted, str(codec_error), call.body) from None
+        return json_codec.encode(value), faults
+    from sampan.api.codec import protobuf as protobuf_codec
+
+    try:
+        return json_codec.encode(protobuf_codec.decode(call.body)), []
+    except protobuf_codec.ProtobufError as codec_error:
+        raise unrecognized(wanted, str(codec_error), call.body) from None
+
+
+def _yaml() -> Any:
+    """Import the YAML codec lazily, when the first YAML body arrives."""
+    from sampan.api.codec import yaml
+
+    return yaml
+
+
+def _declared_kind(body: bytes, default: GroupVersionKind) -> GroupVersionKind:
+    try:
+        api_version, kind = json_codec.read_kind(body)
+    except json_codec.DecodeError as error:
+        raise unrecognized(default.kind, f"couldn't get version/kind; json parse error: {error}", body) from None
+    if api_version.count("/") > 1:
+        raise unrecognized(default.kind, f"unexpected GroupVersion string: {api_version}", body)
+    return _completed(api_version, kind, default)
+
+
+def _completed(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
+    if not api_version:
+        group, version = default.group, default.version
+    else:
+        group, _, version = api_version.rpartition("/")
+    return GroupVersionKind(group=group, version=version, kind=kind or default.kind)
+
+
+def unrecognized(wanted: str, why: str, body: bytes) -> errors.ApiError:
+    return errors.bad_request(f"the object provided is unrecognized (must be of type {wanted}): {why} ({_shown(body)})")
+
+
+def _shown(body: bytes) -> str:
+    """Return the start of the body for an error message: as text if it looks like JSON, in hexadecimal otherwise."""
+    if not body:
+        return "<empty>"
+    if body.lstrip()[:1] == b"{":
+        text = body.decode("utf-8", "replace")
+        return text if len(text) <= 30 else text[:30] + " ..."
+    return body.hex() if len(body) <= 30 else body[:30].hex() + " ..."
+
+
+def _mismatch(kind: GroupVersionKind, wanted: GroupVersionKind) -> str | None:
+    if kind == wanted:
+        return None
+    if not is_known(kind):
+        version = gotext.quote(kind.api_version)
+        return (
+            f"no kind {gotext.quote(kind.kind)} is registered for version {version} in scheme {gotext.quote(_SCHEME)}"
+        )
+    internal = wanted.group.partition(".")[0] or "core"
+    return f"converting ({kind.version}.{kind.kind}) to ({internal}.{wanted.kind}): unknown conversion"
+
+
+_TWICE = (
+    ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}"
+)
+
+
+def match_namespace(call: Call, obj: Any) -> None:
+    """Set a missing namespace from the path, and clear that of a cluster-scoped object. Raise BadRequest if they
+    differ."""
+    meta = obj.metadata
+    if call.resource is None or not call.resource.namespaced:
+        meta.namespace = ""
+    elif not meta.namespace:
+        meta.namespace = call.namespace
+    elif meta.namespace != call.namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def match_name(call: Call, obj: Any) -> None:
+    name = obj.metadata.name
+    if not name:
+        text = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        raise errors.bad_request(text)
+    if name != call.name:
+        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+
+
+def drop_repeated_owners(call: Call, obj: Any, *, is_after_admission: bool = False) -> None:
+    owners: list[OwnerReference] = obj.metadata.ownerReferences
+    if len(owners) < 2:
+        return
+    encoded_owners: set[bytes] = set()
+    kept: list[OwnerReference] = []
+    repeated: list[OwnerReference] = []
+    for owner in owners:
+        text = msgspec.json.encode(owner)
+        (repeated if text in encoded_owners else kept).append(owner)
+        encoded_owners.add(text)
+    if repeated:
+        when = " after mutating admission happens" if is_after_admission else ""
+        call.warn(_TWICE.format(when, ", ".join(owner.uid for owner in repeated)))
+        obj.metadata.ownerReferences = kept

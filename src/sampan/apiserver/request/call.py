@@ -1,0 +1,210 @@
+"""One API request on its way through the pipeline, independent of the transport."""
+
+import re
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from sampan.api import limits
+from sampan.api.resource import Resource
+from sampan.apiserver.request.negotiation import PLAIN, Form
+from sampan.machinery.peer_certificates import PeerCertificate
+
+ANONYMOUS = "system:anonymous"
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+PASSED_ON = frozenset({"attach", "exec", "portforward", "proxy"})
+"""Subresources that are proxied to a backend: they return its response and stream the request body."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+class Query:
+    """The query string. The first value of a key wins, as in kube-apiserver; `all` returns every value."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, raw: str) -> None:
+        self._values: dict[str, list[str]] = {}
+        if raw:
+            for key, value in parse_qsl(raw, keep_blank_values=True):
+                self._values.setdefault(key, []).append(value)
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> "Query":
+        """Create a query from pairs that are already decoded."""
+        query = cls("")
+        for key, value in pairs:
+            query._values.setdefault(key, []).append(value)
+        return query
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def get(self, key: str, default: str = "") -> str:
+        values = self._values.get(key)
+        return values[0] if values else default
+
+    def all(self, key: str) -> list[str]:
+        return self._values.get(key, [])
+
+    def pairs(self) -> Iterable[tuple[str, str]]:
+        return ((key, value) for key, values in self._values.items() for value in values)
+
+    def flag(self, key: str) -> bool:
+        """Return a boolean as kube-apiserver reads it: anything but "0" and "false" is true, even an empty value."""
+        return key in self._values and self.get(key).lower() not in ("0", "false")
+
+
+class Trail(Protocol):
+    """The audit record of one request, filled in while the request is served."""
+
+    @property
+    def id(self) -> str:
+        """The audit ID, which the client receives in the Audit-ID header."""
+
+    def impersonating(self, user: User) -> None:
+        """Record that the request is executed as an impersonated user."""
+
+    def decided(self, decision: Any) -> None:
+        """Record the decision of the authorizers."""
+
+    def annotate(self, key: str, value: str) -> None:
+        """Add an audit annotation."""
+
+    def answered(self, answer: Any) -> None:
+        """Record the response of a request that succeeded."""
+
+    def failed(self, fault: BaseException) -> None:
+        """Record that the request was rejected or failed."""
+
+    def complete(self) -> None:
+        """Record that a long-running response, a watch, has completed."""
+
+
+class Gate(Protocol):
+    """The transport's part in serving a request."""
+
+    @property
+    def target(self) -> str:
+        """The path and query exactly as the client sent them."""
+
+    @property
+    def remote(self) -> str:
+        """The address of the client."""
+
+    def enter(self, call: "Call") -> Awaitable[None] | None:
+        """Admit the classified request to flow control. Return None if it may run at once, or an awaitable that ends
+        when it is its turn; raise TooManyRequests if too many requests are waiting."""
+
+    async def receive(self, call: "Call") -> None:
+        """Read the body, once the request is authorized."""
+
+
+class Warnings(list[str]):
+    """The texts of a response's Warning headers, in order and each only once.
+
+    They are bounded as in k8s.io/apiserver/pkg/endpoints/filters/warning.go: when all texts together would exceed 4096
+    characters, each of them is truncated to 256; when the truncated ones have reached 4096 characters, the rest is
+    dropped. Adding a warning costs the same however many there are.
+    """
+
+    is_full = False
+    """Whether further warnings are dropped, so that there is no point in computing them."""
+    _recorded: dict[str, None] | None = None
+    """Every text in full length. Created with the first warning: most requests have none."""
+    _length = 0
+    _is_truncating = False
+
+    def add(self, text: str) -> None:
+        if self.is_full or not text or _CONTROL.search(text) is not None:
+            return
+        if self._recorded is None:
+            self._recorded = {}
+        if text in self._recorded:
+            return
+        self._recorded[text] = None
+        if not self._is_truncating and self._length + len(text) > limits.WARNINGS_LENGTH:
+            self._truncate()
+        else:
+            self._show(text)
+
+    def _truncate(self) -> None:
+        assert self._recorded is not None
+        self._is_truncating, self._length = True, 0
+        self.clear()
+        for text in self._recorded:
+            self._show(text)
+
+    def _show(self, text: str) -> None:
+        shown = text[: limits.WARNING_LENGTH] if self._is_truncating else text
+        self.append(shown)
+        self._length += len(shown)
+        self.is_full = self._is_truncating and self._length >= limits.WARNINGS_LENGTH
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+"""kube-apiserver drops warnings with control characters, which a header cannot carry."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    method: str
+    path: str
+    query: Query
+    headers: Mapping[str, str]
+    body: bytes = b""
+    peer: PeerCertificate | None = None
+    """The client certificate, if it was verified against the client CA."""
+    proxy: PeerCertificate | None = None
+    """The client certificate, if it was verified against the CA of front proxies (request header CA)."""
+    gate: Gate | None = None
+    trail: Trail | None = None
+    """None if nothing of the request is written to the audit log."""
+    user: User = User(ANONYMOUS)
+    verb: str = ""
+    """get, list, watch, create, update, patch, delete or deletecollection; the lower-case method for non-resource
+    URLs."""
+    resource: Resource | None = None
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    tail: str = ""
+    """The rest of the path after a subresource that takes a path (proxy)."""
+    form: Form = PLAIN
+    """The negotiated form of the response."""
+    is_old_watch: bool = False
+    """Whether the path is one of the deprecated watch paths, /api/v1/watch/…"""
+    warnings: Warnings = field(default_factory=Warnings)
+
+    def warn(self, text: str) -> None:
+        self.warnings.add(text)
+
+    def has_enough_warnings(self) -> bool:
+        """Whether further warnings are dropped."""
+        return self.warnings.is_full
+
+    @property
+    def user_agent(self) -> str:
+        return self.headers.get("User-Agent", "")
+
+
+def request_in_frame(frame: FrameType) -> str:
+    """Return a description of the request that a stack frame serves, for a log; empty if it serves none.
+
+    The query is left out, as it can contain credentials.
+    """
+    call = frame.f_locals.get("call")
+    return f"{call.method} {call.path[:256]!r} by {call.user.name[:256]!r}" if isinstance(call, Call) else ""

@@ -1,0 +1,209 @@
+"""The options of reads and writes, from the query string or the body, validated as in kube-apiserver."""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from sampan.api import fields, labels
+from sampan.api.resource import Resource
+from sampan.apiserver.registry.deletion import DeleteOptions
+from sampan.apiserver.request.call import Call, Query
+from sampan.machinery import errors
+from sampan.machinery.errors import FieldError, Path
+from sampan.storage.cacher import ListQuery, Selection, WatchQuery
+from sampan.storage.cacher import options as list_options
+
+_META_GROUP = "meta.k8s.io"
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_POLICIES = ("Foreground", "Background", "Orphan")
+_MANAGER_MOST = 128
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = "Warn"
+    force: bool | None = None
+
+
+def write_options(kind: str, query: Query, *, is_apply: bool = False) -> WriteOptions:
+    """Return the CreateOptions, UpdateOptions or PatchOptions, as `kind` names them. Raise Invalid for bad values."""
+    if not query:
+        return _DEFAULT if not is_apply else _checked_apply(query, WriteOptions())
+    faults: list[FieldError] = []
+    force = query.flag("force") if "force" in query else None
+    manager = query.get("fieldManager")
+    if kind == "PatchOptions":
+        if is_apply and not manager:
+            text = "is required for apply patch"
+            faults.append(FieldError.required(Path("fieldManager"), text))
+        if not is_apply and force is not None:
+            faults.append(FieldError.forbidden(Path("force"), "may not be specified for non-apply patch"))
+    faults += _manager_faults(manager)
+    faults += _dry_run_faults(query.all("dryRun"))
+    validation = query.get("fieldValidation")
+    if validation not in _VALIDATIONS:
+        faults.append(FieldError.not_supported(Path("fieldValidation"), validation, _VALIDATIONS))
+    if faults:
+        raise errors.invalid(kind, "", faults, group=_META_GROUP)
+    return WriteOptions(bool(query.all("dryRun")), manager, validation or "Warn", force)
+
+
+_DEFAULT = WriteOptions()
+
+
+def _checked_apply(query: Query, options: WriteOptions) -> WriteOptions:
+    error = FieldError.required(Path("fieldManager"), "is required for apply patch")
+    raise errors.invalid("PatchOptions", "", [error], group=_META_GROUP)
+
+
+def _manager_faults(manager: str) -> list[FieldError]:
+    at = Path("fieldManager")
+    faults: list[FieldError] = []
+    if len(manager.encode()) > _MANAGER_MOST:
+        faults.append(FieldError.too_long(at, _MANAGER_MOST))
+    position = 0
+    for char in manager:
+        if not char.isprintable():
+            text = f"invalid character U+{ord(char):04X} (at position {position})"
+            faults.append(FieldError.invalid(at, manager, text))
+        position += len(char.encode())
+    return faults
+
+
+def _dry_run_faults(values: list[str]) -> list[FieldError]:
+    if all(value == "All" for value in values):
+        return []
+    return [FieldError.not_supported(Path("dryRun"), values, ["All"])]
+
+
+def delete_options_of_query(query: Query) -> DeleteOptions:
+    grace = query.get("gracePeriodSeconds")
+    return checked_delete_options(
+        {
+            "gracePeriodSeconds": _int(grace) if grace else None,
+            "propagationPolicy": query.get("propagationPolicy") or None,
+            "orphanDependents": query.flag("orphanDependents") if "orphanDependents" in query else None,
+            "dryRun": query.all("dryRun"),
+        }
+    )
+
+
+def checked_delete_options(value: dict[str, Any]) -> DeleteOptions:
+    policy, orphan = value.get("propagationPolicy"), value.get("orphanDependents")
+    faults: list[FieldError] = []
+    at = Path("propagationPolicy")
+    if policy is not None and orphan is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        faults.append(FieldError.invalid(at, policy, text))
+    if policy is not None and policy not in _POLICIES:
+        faults.append(FieldError.not_supported(at, policy, [*_POLICIES, "nil"]))
+    faults += _dry_run_faults(value.get("dryRun") or [])
+    if faults:
+        raise errors.invalid("DeleteOptions", "", faults, group=_META_GROUP)
+    preconditions = value.get("preconditions") or {}
+    return DeleteOptions(
+        grace_period_seconds=value.get("gracePeriodSeconds"),
+        propagation_policy=policy or "",
+        orphan_dependents=orphan,
+        uid=preconditions.get("uid") or "",
+        resource_version=preconditions.get("resourceVersion") or "",
+        dry_run=bool(value.get("dryRun")),
+    )
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+_CHANCE = random.Random()
+"""A private generator, because tests seed the shared one."""
+
+_WATCH_LEAST_S = 1800
+"""The minimum timeout of a watch that sets none, as in kube-apiserver: the actual timeout is random, up to twice as
+long, so that clients do not reconnect all at once."""
+
+
+def selection_of(call: Call) -> Selection:
+    query = call.query
+    try:
+        by_label = labels.parse(query.get("labelSelector")) if query.get("labelSelector") else None
+    except labels.SelectorError as error:
+        raise errors.bad_request(str(error)) from None
+    by_field = _field_terms(call, query.get("fieldSelector")) if query.get("fieldSelector") else ()
+    return Selection(namespace=call.namespace, name=call.name, labels=by_label, fields=by_field)
+
+
+def _field_terms(call: Call, text: str) -> tuple[fields.Term, ...]:
+    try:
+        selector = fields.parse(text)
+        selector.check(_selectable(call.resource))
+    except fields.FieldSelectorError as error:
+        raise errors.bad_request(str(error)) from None
+    names = [value for field, value in selector.exact() if field == "metadata.name"]
+    if call.name and any(name != call.name for name in names):
+        raise errors.bad_request("fieldSelector metadata.name doesn't match requested name")
+    return selector.terms
+
+
+def _selectable(resource: Resource | None) -> list[str] | None:
+    """Return the supported field selector fields; None for a built-in kind without specific ones."""
+    if resource is None or not (resource.selectable or resource.is_custom):
+        return None
+    return [*fields.METADATA_FIELDS, *[field.label for field in resource.selectable]]
+
+
+def checked_options(call: Call, *, is_watch: bool) -> list_options.Options:
+    query = call.query
+    options = list_options.defaulted(
+        list_options.Options(
+            is_watch=is_watch,
+            resource_version=query.get("resourceVersion"),
+            match=query.get("resourceVersionMatch"),
+            continue_token=query.get("continue"),
+            send_initial_events=query.flag("sendInitialEvents") if "sendInitialEvents" in query else None,
+        )
+    )
+    if faults := list_options.faults(options):
+        raise errors.invalid("ListOptions", "", faults, group="meta.k8s.io")
+    return options
+
+
+def list_query(call: Call) -> ListQuery:
+    query = call.query
+    if not query:
+        return ListQuery(Selection(namespace=call.namespace))
+    options = checked_options(call, is_watch=False)
+    int_parameter(query.get("timeoutSeconds"))
+    return ListQuery(
+        selection=selection_of(call),
+        resource_version=options.resource_version,
+        match=options.match,
+        limit=int_parameter(query.get("limit")),
+        continue_token=options.continue_token,
+    )
+
+
+def watch_query(call: Call) -> WatchQuery:
+    options = checked_options(call, is_watch=True)
+    timeout = int_parameter(call.query.get("timeoutSeconds"))
+    return WatchQuery(
+        selection=selection_of(call),
+        resource_version=options.resource_version,
+        send_initial_events=options.send_initial_events,
+        allow_bookmarks=call.query.flag("allowWatchBookmarks"),
+        timeout_s=timeout if timeout > 0 else _WATCH_LEAST_S * (1 + _CHANCE.random()),
+    )
+
+
+def int_parameter(text: str) -> int:
+    if not text:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None

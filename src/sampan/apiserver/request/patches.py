@@ -1,0 +1,129 @@
+"""PATCH: the patch types, their application to an object's JSON value, and the errors for invalid patches.
+
+`application/apply-patch+yaml` is not a patch of a value but server-side apply, which is in `server_side_apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sampan.api import gotext
+from sampan.api.codec import json as json_codec
+from sampan.apiserver.fieldmanager.ownership import is_reset_in_value
+from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.request import go_conversion_errors
+from sampan.apiserver.request.bodies import kind_fault
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.options import WriteOptions, write_options
+from sampan.machinery import errors, patch
+from sampan.machinery.errors import FieldError
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_YAML = "application/apply-patch+yaml"
+APPLY_CBOR = "application/apply-patch+cbor"
+_ANY_KIND = (JSON_PATCH, MERGE_PATCH, APPLY_YAML)
+
+Value = dict[str, Any]
+
+
+def patch_type(call: Call, *, is_custom: bool) -> str:
+    media = call.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media in _ANY_KIND or (media == STRATEGIC_PATCH and not is_custom):
+        return media
+    if is_custom:
+        raise errors.unsupported_media_type(_ANY_KIND)
+    raise errors.generic(415, "415: Unsupported Media Type")
+
+
+def read(call: Call, codec: ResourceCodec) -> tuple[Patch | None, WriteOptions]:
+    """Return the patch in a request and its options; the patch is None for a server-side apply."""
+    media = patch_type(call, is_custom=codec.type is None)
+    opts = write_options("PatchOptions", call.query, is_apply=media == APPLY_YAML)
+    if media == APPLY_YAML:
+        return None, opts
+    validation = opts.field_validation
+    return Patch(media=media, body=call.body, codec=codec, validation=validation, warn=call.warn), opts
+
+
+class Patch:
+    """The patch of one request. The body is decoded only when it is first applied, because a missing object must be
+    reported before an invalid body."""
+
+    def __init__(
+        self, *, media: str, body: bytes, codec: ResourceCodec, validation: str, warn: Callable[[str], None]
+    ) -> None:
+        self._media, self._body, self._codec = media, body, codec
+        self._validation, self._warn = validation, warn
+        self._value: Any = None
+        self._apply: Callable[[Value], Value] | None = None
+        self._strict: list[str] = []
+        self.resets_managers = False
+        """Whether the object of the last `apply` asks to reset the managed fields."""
+
+    def apply(self, current: Value) -> Any:
+        """Return the object that results from applying the patch to the current value."""
+        try:
+            if self._apply is None:
+                self._read()
+            assert self._apply is not None
+            patched = self._apply(current)
+        except patch.PatchError as error:
+            raise error.as_api_error() from None
+        self.resets_managers = is_reset_in_value(patched)
+        obj, unknown = self._decoded(patched)
+        self._complain([*self._strict, *unknown], patched)
+        return obj
+
+    def _read(self) -> None:
+        is_strategic = self._media == STRATEGIC_PATCH
+        try:
+            self._value, repeated = json_codec.decode_any(self._body)
+        except json_codec.BodyTooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
+        except json_codec.DecodeError as problem:
+            raise errors.bad_request(str(problem) if is_strategic else f"error decoding patch: {problem}") from None
+        if self._media == JSON_PATCH:
+            operations = patch.check_json_patch(self._value)
+            self._strict = [*patch.unknown_parts(operations), *(f"json patch {problem}" for problem in repeated)]
+            self._apply = lambda current: patch.apply_json_patch(current, operations)
+            return
+        self._strict = repeated
+        if is_strategic:
+            directed, schema = patch.check_strategic_patch(self._value), self._codec.schema
+            self._apply = lambda current: patch.apply_strategic_patch(current, directed, schema)
+        else:
+            merged = patch.check_merge_patch(self._value)
+            self._apply = lambda current: patch.apply_merge_patch(current, merged)
+
+    def _decoded(self, patched: Value) -> tuple[Any, list[str]]:
+        try:
+            obj, unknown = self._codec.from_value(patched)
+        except json_codec.DecodeError as error:
+            is_strategic = self._media == STRATEGIC_PATCH
+            why = (
+                go_conversion_errors.conversion_error(patched, self._codec.schema, str(error))
+                if is_strategic
+                else str(error)
+            )
+            raise self._invalid(patched, why) from None
+        if other := kind_fault(obj.apiVersion, obj.kind, self._codec.kind):
+            raise self._invalid(patched, other)
+        obj.kind, obj.apiVersion = self._codec.kind.kind, self._codec.kind.api_version
+        return obj, unknown
+
+    def _complain(self, faults: list[str], patched: Value) -> None:
+        if not faults or self._validation == "Ignore":
+            return
+        if self._validation == "Strict":
+            raise self._invalid(patched, f"strict decoding error: {', '.join(faults)}")
+        for message in faults:
+            self._warn(message)
+
+    def _invalid(self, patched: Value, why: str) -> errors.ApiError:
+        """Return the error for an invalid result. It shows a strategic patch itself, otherwise the result."""
+        is_strategic = self._media == STRATEGIC_PATCH
+        shown = gotext.value(self._value) if is_strategic else json_codec.encode(patched).decode()
+        return errors.invalid("", "", [FieldError.invalid("patch", shown, why)])

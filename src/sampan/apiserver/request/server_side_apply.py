@@ -1,0 +1,127 @@
+"""Server-side apply requests: decoding the applied configuration and merging it into the live object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sampan.api.codec import json as json_codec
+from sampan.api.codec.careful import kind as kind_of_value
+from sampan.api.resource import Resource
+from sampan.apiserver.fieldmanager.ownership import Ownership
+from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.registry.stored_object import StoredObject
+from sampan.apiserver.request import go_conversion_errors
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.options import WriteOptions
+from sampan.apiserver.response.json_bytes import Versions
+from sampan.machinery import errors
+
+_CONVERTING = "error converting YAML to JSON"
+_INTO = "Go value of type map[string]interface {}"
+
+
+class Applied:
+    """The applied configuration of one request. The body is decoded only when it is first applied, because a missing
+    object must be reported before an invalid body."""
+
+    def __init__(
+        self,
+        *,
+        call: Call,
+        resource: Resource,
+        options: WriteOptions,
+        codec: ResourceCodec,
+        ownership: Ownership,
+        versions: Versions,
+        now: str,
+    ) -> None:
+        self._call, self._resource, self._options, self._codec = call, resource, options, codec
+        self._ownership, self._managers = ownership, ownership.of(resource, call.subresource)
+        self._versions, self._now = versions, now
+        self._value: dict[str, Any] | None = None
+        self._repeated: list[str] = []
+
+    def over(self, present: StoredObject) -> Any:
+        """Return the live object after the apply, in the version of the request path, with its managed fields."""
+        live = self._ownership.complete(self._resource, self._versions.shown_value(self._resource, present.raw))
+        value, entries = self._applied(live, present.obj.metadata.managedFields)
+        obj = self._object(live if value is None else value)
+        obj.metadata.managedFields = entries
+        return obj
+
+    def new(self) -> Any:
+        """Return the object that the apply creates when there is no live object."""
+        value, entries = self._applied(None, [])
+        obj = self._object(value or {})
+        obj.metadata.managedFields = entries
+        if obj.metadata.uid:
+            why = (
+                f"uid mismatch: the provided object specified uid {obj.metadata.uid}, and no existing object was found"
+            )
+            raise errors.conflict(self._resource.plural, self._call.name, why, group=self._resource.group)
+        return obj
+
+    def _applied(self, live: dict[str, Any] | None, kept: Any) -> Any:
+        if self._value is None:
+            self._value, self._repeated = read(self._call.body)
+        result = self._managers.apply(
+            live,
+            self._value,
+            kept,
+            manager=self._options.field_manager,
+            force=bool(self._options.force),
+            now=self._now,
+        )
+        complain(self._call, self._repeated, self._options.field_validation)
+        return result
+
+    def _object(self, value: dict[str, Any]) -> Any:
+        try:
+            return self._codec.from_value(value)[0]
+        except json_codec.DecodeError as error:
+            why = go_conversion_errors.conversion_error(value, self._codec.schema, str(error))
+            title = self._managers.title(self._value or {})
+            text = f"failed to convert new object ({title}) to proper version: {why}"
+            raise errors.unexpected(text) from None
+
+
+def read(body: bytes) -> tuple[dict[str, Any], list[str]]:
+    """Return the decoded body and the messages for its duplicate keys. JSON is valid YAML, but is decoded faster as
+    JSON."""
+    if body.lstrip()[:1] == b"{":
+        try:
+            value, repeated = json_codec.decode_any(body)
+        except json_codec.BodyTooLargeError as error:
+            raise errors.request_entity_too_large(str(error)) from None
+        except json_codec.DecodeError:
+            return _read_yaml(body)
+        if not repeated:
+            return value, []
+    return _read_yaml(body)
+
+
+def complain(call: Call, repeated: list[str], validation: str) -> None:
+    """Report duplicate keys according to the field validation; called after the apply itself has succeeded."""
+    if not repeated or validation == "Ignore":
+        return
+    if validation == "Strict":
+        from sampan.api.codec import yaml
+
+        raise errors.bad_request(f"error strict decoding YAML: {_CONVERTING}: {yaml.strict_message(repeated)}")
+    for text in repeated:
+        call.warn(text)
+
+
+def _read_yaml(body: bytes) -> tuple[dict[str, Any], list[str]]:
+    from sampan.api.codec import yaml
+
+    try:
+        value, repeated = yaml.decode(body)
+    except yaml.YamlTooLargeError as error:
+        raise errors.request_entity_too_large(str(error)) from None
+    except yaml.YamlError as yaml_error:
+        raise errors.bad_request(f"error decoding YAML: {_CONVERTING}: {yaml_error}") from None
+    if not isinstance(value, dict | None):
+        why = f"json: cannot unmarshal {kind_of_value(value)} into {_INTO}"
+        raise errors.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    return value or {}, repeated

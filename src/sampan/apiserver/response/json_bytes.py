@@ -1,0 +1,169 @@
+"""Objects and lists as JSON bytes in the version of the request path, and the metadata cut out of such bytes."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from sampan.api import conversion
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import GroupVersionKind, Resource
+from sampan.apiserver.registry.registry import Registry
+from sampan.apiserver.request.negotiation import PARTIAL, PARTIAL_LIST, Form
+from sampan.machinery import errors
+from sampan.storage.cacher import ListResult
+
+
+class Versions:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def is_stored(self, resource: Resource) -> bool:
+        """Whether the version of the path is the storage version, so that bytes can be passed through unchanged."""
+        stored = resource.storage
+        return stored is None or (stored.version == resource.version and stored.group == resource.group)
+
+    def show(self, resource: Resource, raw: bytes) -> bytes:
+        """Return stored bytes converted to the version of the path."""
+        if self.is_stored(resource):
+            return raw
+        codec = self._registry.codec_of(resource)
+        return codec.encode(codec.from_value(self.shown_value(resource, raw))[0])
+
+    def shown_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
+        """Return the JSON value of stored bytes in the version of the path. The caller may change it."""
+        value: dict[str, Any] = json_codec.read_any(raw)
+        return value if self.is_stored(resource) else conversion.convert(value, resource.gvk)
+
+    def to_stored(self, resource: Resource, obj: Any) -> Any:
+        return obj if resource.storage is None else self._convert(resource, obj, resource.storage)
+
+    def to_shown(self, resource: Resource, obj: Any) -> Any:
+        return self._convert(resource, obj, resource.gvk)
+
+    def _convert(self, resource: Resource, obj: Any, to: GroupVersionKind) -> Any:
+        if self.is_stored(resource):
+            return obj
+        target = self._registry.codec(to, resource)
+        return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+
+
+def raw_metadata(raw: bytes) -> msgspec.Raw:
+    """Return the undecoded metadata in an object's JSON."""
+    return _decode(raw).metadata
+
+
+def partial_object(raw: bytes, form: Form) -> bytes:
+    return partial_opening(form) + bytes(raw_metadata(raw)) + b"}"
+
+
+def partial_opening(form: Form) -> bytes:
+    """Return the beginning of a PartialObjectMetadata, up to its metadata."""
+    return b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL.encode(), form.api_version.encode())
+
+
+def partial_list(result: ListResult, form: Form, size: int = 256 << 10) -> Iterator[bytes]:
+    """Return the list in chunks of about `size` bytes. The items of an empty list are null."""
+    head = b'{"kind":"%b","apiVersion":"%b","metadata":' % (PARTIAL_LIST.encode(), form.api_version.encode())
+    pending = [head, msgspec.json.encode(list_metadata(result)), b',"items":', b"[" if result.items else b"null}"]
+    start, length, separator = partial_opening(form), 0, b""
+    for item in result.items:
+        metadata = bytes(raw_metadata(item.raw))
+        pending += (separator, start, metadata, b"}")
+        separator = b","
+        length += len(metadata)
+        if length >= size:
+            yield b"".join(pending)
+            pending.clear()
+            length = 0
+    if result.items:
+        pending.append(b"]}")
+    yield b"".join(pending)
+
+
+def list_metadata(result: ListResult) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"resourceVersion": str(result.revision)}
+    if result.continue_token:
+        metadata["continue"] = result.continue_token
+    if result.remaining is not None:
+        metadata["remainingItemCount"] = result.remaining
+    return metadata
+
+
+def check_partial_kind(form: Form, resource: Resource, *, is_list: bool) -> None:
+    """Raise NotAcceptable for PartialObjectMetadata of a list, or PartialObjectMetadataList of a single object."""
+    if is_list and form.as_kind == PARTIAL:
+        raise _mismatch(f"you requested {PARTIAL}, but the requested object is a list ({_go_type(resource, 'List')})")
+    if not is_list and form.as_kind == PARTIAL_LIST:
+        raise _mismatch(f"you requested {PARTIAL_LIST}, but the requested object is not a list ({_go_type(resource)})")
+
+
+def _mismatch(message: str) -> errors.ApiError:
+    return errors.NotAcceptable(message)
+
+
+def _go_type(resource: Resource, suffix: str = "") -> str:
+    if resource.is_custom:
+        return f"*unstructured.Unstructured{suffix}"
+    stored = resource.storage or resource.gvk
+    return f"*{stored.group.partition('.')[0] or 'core'}.{stored.kind}{suffix}"
+
+
+def list_chunks(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
+    """Return a list as JSON in the version of the path, in chunks."""
+    if versions.is_stored(resource):
+        return result.chunks()
+    return _joined(list_head(resource, result), list_items(resource, result, versions))
+
+
+def list_head(resource: Resource, result: ListResult) -> bytes:
+    stored = resource.storage
+    if stored is None or stored == resource.gvk:
+        return result.head
+    kind, version = f"{resource.kind}List".encode(), resource.gvk.api_version.encode()
+    metadata = msgspec.json.encode(list_metadata(result))
+    return b'{"kind":"%b","apiVersion":"%b","metadata":%b,"items":[' % (kind, version, metadata)
+
+
+def list_items(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
+    """Return the JSON of each item, in the form that items have within a list."""
+    shape = result.shape
+    if versions.is_stored(resource):
+        opening = shape.head if shape.is_custom else b"{"
+        for item in result.items:
+            yield (opening if item.head is shape.head else item.head) + item.body
+        return
+    title = b'{"kind":"%b","apiVersion":"%b",' % (resource.kind.encode(), resource.gvk.api_version.encode())
+    for item in result.items:
+        raw = versions.show(resource, item.raw)
+        yield b"{" + raw[len(title) :] if raw.startswith(title) else raw
+
+
+def _joined(start: bytes, pieces: Iterable[bytes], size: int = 256 << 10) -> Iterator[bytes]:
+    pending, length, separator = [start], 0, b""
+    for item in pieces:
+        pending += (separator, item)
+        separator = b","
+        length += len(item)
+        if length >= size:
+            yield b"".join(pending)
+            pending.clear()
+            length = 0
+    pending.append(b"]}")
+    yield b"".join(pending)
+
+
+def with_newline(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Append a newline to the last chunk."""
+    last = next(pieces)
+    for piece in pieces:
+        yield last
+        last = piece
+    yield last + b"\n"

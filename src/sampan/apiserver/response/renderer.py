@@ -1,0 +1,281 @@
+"""Responses as bytes, in the form that was negotiated.
+
+The common case is a pass-through: an object or list in the storage version is sent as the bytes of the watch cache.
+Every other form (another version, metadata only, a table, YAML, protobuf, pretty-printed JSON) is derived from those
+bytes here, in steps that are short enough not to delay other requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial as bound
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sampan.api.codec import json as json_codec
+from sampan.api.resource import Resource
+from sampan.api.unstructured import Unstructured
+from sampan.apiserver.registry.strategy import Column
+from sampan.apiserver.request import negotiation
+from sampan.apiserver.request.call import Call
+from sampan.apiserver.request.negotiation import JSON, PLAIN, PROTOBUF, TABLE, Form
+from sampan.apiserver.response import encoding, json_bytes, watch_frames
+from sampan.apiserver.response.responses import BytesAnswer, ListAnswer, ObjectAnswer, ValueAnswer, WatchAnswer
+from sampan.apiserver.tables.columns import GENERIC
+from sampan.apiserver.tables.table import TableWriter, include_of
+from sampan.machinery import errors
+from sampan.storage.cacher import Item, ListResult
+
+if TYPE_CHECKING:
+    from sampan.apiserver.endpoints import Endpoints
+
+_ROWS_AT_A_TIME = 50
+_CAUSES_AT_A_TIME, _CHARACTERS_AT_A_TIME = 1000, 64 << 10
+_KEPT_PROTOBUF = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    code: int
+    content_type: str
+    chunks: Iterable[bytes]
+    """The body in chunks; usually there is one."""
+    headers: dict[str, str] = field(default_factory=dict)
+    is_gzipped: bool = False
+    """Whether the chunks are to be compressed with gzip as they are sent."""
+
+
+class Renderer:
+    def __init__(self, *, endpoints: Endpoints) -> None:
+        self._registry, self._versions = endpoints.registry, endpoints.versions
+        self._protobuf = ProtobufBodies(_KEPT_PROTOBUF)
+
+    async def render(
+        self, answer: ObjectAnswer | ListAnswer | ValueAnswer | BytesAnswer, form: Form, call: Call
+    ) -> Rendered:
+        if isinstance(answer, ObjectAnswer):
+            rendered = await self._object(answer, form, call)
+        elif isinstance(answer, ListAnswer):
+            rendered = await self._list(answer, form, call)
+        elif isinstance(answer, BytesAnswer):
+            return Rendered(answer.code, answer.content_type, (answer.body,), answer.headers)
+        else:
+            raw = json_codec.encode(answer.value)
+            form = _supported(raw, form)
+            rendered = Rendered(answer.code, form.media, (await encoding.encode(raw, form, call),), answer.headers)
+        return _compressed(rendered, call)
+
+    async def error(self, error: errors.ApiError, call: Call) -> Rendered:
+        """Render an error as a Status, in a form that the client accepts or else in JSON."""
+        form = negotiation.form_of_error(call.headers.get("Accept", ""))
+        body = await encoding.encode(await _encoded_status(error.status), form, call)
+        headers = {"Retry-After": str(wait)} if (wait := error.retry_after_s) else {}
+        return Rendered(error.code, form.media, (body,), headers)
+
+    def frames(self, answer: WatchAnswer, call: Call) -> watch_frames.Frames:
+        """Return the encoder for the events of a watch."""
+        return watch_frames.frames(self, call, answer.resource)
+
+    # -- one object --------------------------------------------------------------------------------------------------
+
+    async def _object(self, answer: ObjectAnswer, form: Form, call: Call) -> Rendered:
+        raw = answer.raw
+        if form.as_kind == TABLE:
+            raw = self._table_of_object(answer, form, call)
+        elif form.as_kind:
+            json_bytes.check_partial_kind(form, answer.resource, is_list=False)
+            raw = json_bytes.partial_object(raw, form)
+        return Rendered(answer.code, form.media, (await encoding.encode(raw, form, call),))
+
+    def _table_of_object(self, answer: ObjectAnswer, form: Form, call: Call) -> bytes:
+        resource, title = answer.resource, _decode_title(answer.raw)
+        if title.kind == resource.kind:
+            writer = self.table_writer(resource, form, include_of(call))
+            obj = answer.obj if answer.obj is not None else self._decoded(answer)
+        else:  # a subresource of its own kind: a scale, an eviction
+            writer = self.table_writer(resource, form, include_of(call), columns=GENERIC)
+            obj = Unstructured.from_value(json_codec.read_any(answer.raw))
+        version = title.metadata.resourceVersion
+        return writer.table({"resourceVersion": version} if version else {}, [writer.row(obj, lambda: answer.raw)])
+
+    def _decoded(self, answer: ObjectAnswer) -> Any:
+        """Return the object in the storage version, for which the table columns are declared."""
+        resource = answer.resource
+        if answer.item is not None:
+            return self._registry.store(resource).cacher.object(answer.item)
+        shown = self._registry.codec(resource.gvk, resource).decode(answer.raw)
+        return self._versions.to_stored(resource, shown)
+
+    # -- lists -------------------------------------------------------------------------------------------------------
+
+    async def _list(self, answer: ListAnswer, form: Form, call: Call) -> Rendered:
+        resource, result = answer.resource, answer.result
+        if form.as_kind == TABLE:
+            raw = await self._table_of_list(answer, form, call)
+            return Rendered(200, form.media, (await encoding.encode(raw, form, call),))
+        if form.as_kind:
+            json_bytes.check_partial_kind(form, resource, is_list=True)
+            chunks = json_bytes.partial_list(result, form)
+        elif form.media == PROTOBUF:
+            return Rendered(200, PROTOBUF, (await self._protobuf_list(resource, result),))
+        elif form.media == JSON and encoding.is_pretty(call, form):
+            head, items = (
+                json_bytes.list_head(resource, result),
+                json_bytes.list_items(resource, result, self._versions),
+            )
+            return Rendered(200, JSON, encoding.pretty_list(head, items))
+        else:
+            chunks = json_bytes.list_chunks(resource, result, self._versions)
+        if form.media == JSON and not encoding.is_pretty(call, form):
+            return Rendered(200, JSON, json_bytes.with_newline(chunks))
+        return Rendered(200, form.media, (await encoding.encode(b"".join(chunks), form, call),))
+
+    async def _table_of_list(self, answer: ListAnswer, form: Form, call: Call) -> bytes:
+        resource, result = answer.resource, answer.result
+        writer = self.table_writer(resource, form, include_of(call))
+        cacher, rows = self._registry.store(resource).cacher, []
+        for number, item in enumerate(self._in_table_order(resource, result.items), 1):
+            rows.append(writer.row(cacher.object(item), bound(self.shown, resource, item)))
+            if number % _ROWS_AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        metadata = json_bytes.list_metadata(result)
+        if not rows and self._is_generic(resource):
+            return writer.opening(metadata) + b"null}"
+        return writer.table(metadata, rows)
+
+    def _in_table_order(self, resource: Resource, items: list[Item]) -> list[Item]:
+        order = self._registry.behaviour(resource).strategy.table_order
+        ranked = [(order(self.stored(resource, item)), item) for item in items[:1]]
+        if not ranked or ranked[0][0] is None:
+            return items
+        return sorted(items, key=lambda item: order(self.stored(resource, item)))
+
+    async def _protobuf_list(self, resource: Resource, result: ListResult) -> bytes:
+        from sampan.api.codec import protobuf
+
+        bodies = []
+        for number, item in enumerate(result.items, 1):
+            bodies.append(self._protobuf.get(resource, item, self.shown))
+            if number % _ROWS_AT_A_TIME == 0:
+                await asyncio.sleep(0)
+        kind = result.shape.list_kind or f"{resource.kind}List"
+        return protobuf.join_list(resource.gvk.api_version, kind, json_bytes.list_metadata(result), bodies)
+
+    # -- shared with watch frames ------------------------------------------------------------------------------------
+
+    def table_writer(self, resource: Resource, form: Form, include: str, columns: Sequence[Column] = ()) -> TableWriter:
+        strategy = self._registry.behaviour(resource).strategy
+        return TableWriter(
+            columns=columns or strategy.columns,
+            conditions=strategy.row_conditions,
+            kind=resource.storage or resource.gvk,
+            form=form,
+            include=include,
+            now=self._registry.clock.now(),
+        )
+
+    def shown(self, resource: Resource, item: Item) -> bytes:
+        """Return the JSON of a cached item in the requested version."""
+        return self._versions.show(resource, item.raw)
+
+    def stored(self, resource: Resource, item: Item) -> Any:
+        """Return the decoded object of a cached item."""
+        return self._registry.store(resource).cacher.object(item)
+
+    def _is_generic(self, resource: Resource) -> bool:
+        return resource.is_custom or not self._registry.behaviour(resource).strategy.columns
+
+
+class _Version(msgspec.Struct, gc=False, frozen=True):
+    resourceVersion: str = ""
+
+
+class _Title(msgspec.Struct, gc=False):
+    kind: str = ""
+    metadata: _Version = _Version()
+
+
+_decode_title = msgspec.json.Decoder(_Title).decode
+
+
+async def _encoded_status(status: dict[str, Any]) -> bytes:
+    """Encode a Status as JSON. A large one, for an object with very many or very long errors, is encoded in a thread,
+    in pieces that do not hold the interpreter lock for long."""
+    causes = (status.get("details") or {}).get("causes") or ()
+    if len(causes) <= _CAUSES_AT_A_TIME and len(status["message"]) <= _CHARACTERS_AT_A_TIME:
+        return json_codec.encode(status)
+    return await asyncio.to_thread(_encode_large_status, status, causes)
+
+
+def _encode_large_status(status: dict[str, Any], causes: Sequence[Mapping[str, str]]) -> bytes:
+    details = {**status["details"], "causes": []} if causes else status.get("details")
+    body = json_codec.encode({**status, "message": "", "details": details})
+    # Within a JSON string the quotes of these two would be escaped.
+    body = body.replace(b'"message":""', b'"message":%b' % _encode_long_text(status["message"]), 1)
+    return body.replace(b'"causes":[]', b'"causes":[%b]' % b",".join(map(_encode_cause, causes)), 1)
+
+
+def _encode_cause(cause: Mapping[str, str]) -> bytes:
+    if len(cause["message"]) <= _CHARACTERS_AT_A_TIME:
+        return json_codec.encode(cause)
+    short = json_codec.encode({**cause, "message": ""})
+    return short.replace(b'"message":""', b'"message":%b' % _encode_long_text(cause["message"]), 1)
+
+
+def _encode_long_text(text: str) -> bytes:
+    starts = range(0, len(text), _CHARACTERS_AT_A_TIME)
+    return b'"%b"' % b"".join(json_codec.encode(text[start : start + _CHARACTERS_AT_A_TIME])[1:-1] for start in starts)
+
+
+def _supported(raw: bytes, form: Form) -> Form:
+    """Fall back to JSON for values that have no protobuf message."""
+    if form.media != PROTOBUF:
+        return form
+    from sampan.api.codec import protobuf
+
+    return form if protobuf.supports(*json_codec.read_kind(raw)) else PLAIN
+
+
+def _compressed(rendered: Rendered, call: Call) -> Rendered:
+    """Compress a large response with gzip if the client accepts it."""
+    chunks = rendered.chunks
+    if isinstance(chunks, tuple) and len(chunks[0]) <= encoding.GZIP_THRESHOLD:
+        return rendered
+    if not encoding.wants_gzip(call.headers.get("Accept-Encoding", "")):
+        return rendered
+    pieces = iter(chunks)
+    first = next(pieces)
+    if len(first) <= encoding.GZIP_THRESHOLD:
+        return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), rendered.headers)
+    headers = {**rendered.headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    return Rendered(rendered.code, rendered.content_type, _chained(first, pieces), headers, is_gzipped=True)
+
+
+def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+class ProtobufBodies:
+    """A least-recently-used cache of messages without envelopes, of at most `most` bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._kept: dict[tuple[str, str, int], bytes] = {}
+
+    def get(self, resource: Resource, item: Item, shown: Callable[[Resource, Item], bytes]) -> bytes:
+        from sampan.api.codec import protobuf
+
+        key = (resource.gvk.api_version, item.key, item.revision)
+        body = self._kept.pop(key, None)
+        if body is None:
+            value = json_codec.read_any(shown(resource, item))
+            body = protobuf.encode_body(resource.gvk.api_version, resource.kind, value)
+            self._size += len(body)
+            while self._size > self._most and self._kept:
+                self._size -= len(self._kept.pop(next(iter(self._kept))))
+        self._kept[key] = body
+        return body

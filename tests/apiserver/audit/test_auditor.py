@@ -1,0 +1,239 @@
+"""Audited calls, through the whole server: what a line says at each level, and what it never says."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from sampan.apiserver.audit.policy import parse
+from sampan.apiserver.config.server_config import AuditConfig, ServerConfig
+from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
+from sampan.apiserver.server import ApiServer
+from sampan.machinery import errors
+from sampan.machinery.clock import RealClock
+from sampan.storage.memory import MemoryBackend
+
+ADMIN = User("admin", groups=(MASTERS, AUTHENTICATED))
+SECRETS = "/api/v1/namespaces/default/secrets"
+TREASURE = base64.b64encode(b"under the third palm").decode()
+SECRET = {"metadata": {"name": "map"}, "data": {"place": TREASURE}}
+Scene = Callable[[ApiServer], Awaitable[None]]
+
+
+def play(tmp_path: Path, rules: list[dict[str, Any]], scene: Scene, **policy: Any) -> list[dict[str, Any]]:
+    """What the log says of a scene; the server's own start is left out."""
+    path = tmp_path / "audit.log"
+    quiet = {"level": "None", "users": ["system:apiserver"]}
+    value = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [quiet, *rules], **policy}
+    config = ServerConfig(secure_port=0, any_insecure_port=True, audit=AuditConfig(policy=parse(value), path=str(path)))
+
+    async def work() -> None:
+        clock = RealClock()
+        async with (
+            MemoryBackend(clock=clock) as backend,
+            ApiServer(config=config, backend=backend, clock=clock) as server,
+        ):
+            await scene(server)
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def ask(
+    server: ApiServer,
+    method: str,
+    target: str,
+    value: Any = None,
+    user: User = ADMIN,
+    extra: dict[str, str] | None = None,
+) -> None:
+    path, _, query = target.partition("?")
+    body = json.dumps(value, indent=1).encode() if value is not None else b""
+    headers = {"Content-Type": "application/json", "User-Agent": "test", **(extra or {})}
+    call = Call(method=method, path=path, query=Query(query), headers=headers, body=body, user=user)
+    await server.pipeline.serve_as(call)
+
+
+async def make_secret(server: ApiServer) -> None:
+    await ask(server, "POST", SECRETS, SECRET)
+    await ask(server, "GET", f"{SECRETS}/map")
+    await ask(server, "GET", SECRETS)
+
+
+def test_metadata_has_no_bodies(tmp_path: Path) -> None:
+    lines = play(tmp_path, [{"level": "Metadata"}], make_secret)
+    assert [(line["verb"], line["stage"]) for line in lines] == [
+        (verb, stage) for verb in ("create", "get", "list") for stage in ("RequestReceived", "ResponseComplete")
+    ]
+    assert all("requestObject" not in line and "responseObject" not in line for line in lines)
+    assert TREASURE not in (tmp_path / "audit.log").read_text()
+    done = lines[3]
+    assert done["auditID"] == lines[2]["auditID"]
+    assert {key: done[key] for key in ("kind", "apiVersion", "level", "requestURI", "user", "sourceIPs")} == {
+        "kind": "Event",
+        "apiVersion": "audit.k8s.io/v1",
+        "level": "Metadata",
+        "requestURI": f"{SECRETS}/map",
+        "user": {"username": "admin", "groups": ["system:masters", "system:authenticated"]},
+        "sourceIPs": ["127.0.0.1"],
+    }
+    assert done["objectRef"] == {"resource": "secrets", "namespace": "default", "name": "map", "apiVersion": "v1"}
+    assert done["responseStatus"] == {"metadata": {}, "code": 200}
+    assert done["annotations"]["authorization.k8s.io/decision"] == "allow"
+    assert "responseStatus" not in lines[2]
+    assert lines[1]["objectRef"]["name"] == "map"
+    assert lines[1]["responseStatus"]["code"] == 201
+
+
+def test_request_has_one_body(tmp_path: Path) -> None:
+    lines = play(tmp_path, [{"level": "Request"}], make_secret, omitStages=["RequestReceived"])
+    assert lines[0]["requestObject"] == SECRET
+    assert all("responseObject" not in line for line in lines)
+    assert "requestObject" not in lines[1]
+
+
+def test_request_response_has_both(tmp_path: Path) -> None:
+    lines = play(
+        tmp_path, [{"level": "RequestResponse"}], make_secret, omitStages=["RequestReceived"], omitManagedFields=True
+    )
+    made, found, listed = (line["responseObject"] for line in lines)
+    assert made["data"] == found["data"] == listed["items"][0]["data"] == SECRET["data"]
+    assert "managedFields" not in made["metadata"]
+    assert "managedFields" not in listed["items"][0]["metadata"]
+
+
+def test_only_what_the_policy_chooses(tmp_path: Path) -> None:
+    secrets = {"level": "Metadata", "resources": [{"group": "", "resources": ["secrets"]}]}
+
+    async def scene(server: ApiServer) -> None:
+        await ask(server, "POST", "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}, "data": {}})
+        await make_secret(server)
+
+    lines = play(tmp_path, [secrets, {"level": "Request", "verbs": ["create"]}], scene, omitStages=["RequestReceived"])
+    assert [(line["objectRef"]["resource"], line["level"]) for line in lines] == [
+        ("configmaps", "Request"),
+        *[("secrets", "Metadata")] * 3,
+    ]
+    assert TREASURE not in (tmp_path / "audit.log").read_text()
+
+
+def test_refusals(tmp_path: Path) -> None:
+    async def scene(server: ApiServer) -> None:
+        with pytest.raises(errors.Forbidden):
+            await ask(server, "GET", f"{SECRETS}/map", user=User("may", groups=(AUTHENTICATED,)))
+        with pytest.raises(errors.NotFound):
+            await ask(server, "GET", f"{SECRETS}/map", extra={"Impersonate-User": "june", "Impersonate-Group": MASTERS})
+
+    forbidden, missing = play(tmp_path, [{"level": "Metadata"}], scene, omitStages=["RequestReceived"])
+    assert forbidden["annotations"]["authorization.k8s.io/decision"] == "forbid"
+    assert forbidden["responseStatus"]["code"] == 403
+    assert 'User "may" cannot get resource "secrets"' in forbidden["responseStatus"]["message"]
+    assert missing["responseStatus"]["reason"] == "NotFound"
+    assert missing["user"]["username"] == "admin"
+    assert missing["impersonatedUser"]["username"] == "june"
+
+
+def test_nobody(tmp_path: Path) -> None:
+    async def scene(server: ApiServer) -> None:
+        headers = {"Authorization": "Bearer wrong"}
+        call = Call(method="GET", path=SECRETS, query=Query(""), headers=headers)
+        with pytest.raises(errors.Unauthorized):
+            await server.pipeline.serve(call)
+
+    (line,) = play(tmp_path, [{"level": "Metadata"}], scene)
+    assert (line["stage"], line["responseStatus"]["code"]) == ("ResponseStarted", 401)
+    assert line["responseStatus"]["message"] == "Authentication failed, attempted: bearer"
+    assert "wrong" not in json.dumps(line)
+
+
+def test_panic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(server: ApiServer) -> None:
+        async def broken(call: Call) -> Any:
+            raise RuntimeError("secret words")
+
+        monkeypatch.setattr(server.pipeline.endpoints, "get", broken)
+        with pytest.raises(RuntimeError):
+            await ask(server, "GET", f"{SECRETS}/map")
+
+    (line,) = play(tmp_path, [{"level": "Metadata"}], scene, omitStages=["RequestReceived"])
+    assert (line["stage"], line["responseStatus"]["code"]) == ("Panic", 500)
+    assert "secret words" not in json.dumps(line)
+
+
+def test_over_http(tmp_path: Path) -> None:
+    """The client is told the name of its line; a watch has a beginning and an end."""
+    ids = []
+
+    async def scene(server: ApiServer) -> None:
+        url = f"http://127.0.0.1:{server.insecure_port}"
+        async with aiohttp.ClientSession() as session:
+            async with session.get(f"{url}{SECRETS}?watch=1&timeoutSeconds=1", headers={"Audit-Id": "mine"}) as reply:
+                ids.append(reply.headers["Audit-Id"])
+                await reply.read()
+            async with session.get(f"{url}{SECRETS}/none?pretty=a%20b") as reply:
+                assert reply.status == 404
+                ids.append(reply.headers["Audit-Id"])
+
+    lines = play(tmp_path, [{"level": "Metadata"}], scene)
+    assert [line["stage"] for line in lines] == [
+        *("RequestReceived", "ResponseStarted", "ResponseComplete"),
+        *("RequestReceived", "ResponseComplete"),
+    ]
+    assert [line["auditID"] for line in lines] == ["mine"] * 3 + [ids[1]] * 2
+    assert lines[0]["verb"] == "watch"
+    assert lines[-1]["requestURI"] == f"{SECRETS}/none?pretty=a%20b"
+    assert lines[-1]["userAgent"].startswith("Python/")
+
+
+async def test_without_a_policy_nothing_is_noted() -> None:
+    clock = RealClock()
+    async with MemoryBackend(clock=clock) as backend:
+        config = ServerConfig(secure_port=0)
+        async with ApiServer(config=config, backend=backend, clock=clock) as server:
+            call = Call(method="GET", path=SECRETS, query=Query(""), headers={}, user=ADMIN)
+            await server.pipeline.serve_as(call)
+            assert call.trail is None
+
+
+BOMB = b"a: &a [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
+    b"%c: &%c [%b]\n" % (letter, letter, b", ".join([b"*%c" % (letter - 1)] * 10)) for letter in b"bcdefghi"
+)
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+async def post(server: ApiServer, path: str, body: bytes, media: str) -> tuple[int, bytes]:
+    url = f"http://127.0.0.1:{server.insecure_port}{path}"
+    async with aiohttp.ClientSession() as session, session.post(url, data=body, headers={"Content-Type": media}) as got:
+        return got.status, await got.read()
+
+
+def test_a_yaml_bomb_does_not_fill_the_audit_log(tmp_path: Path) -> None:
+    """410 bytes of nested aliases, which the server refuses, stood for 469 MB in the log."""
+    codes = []
+
+    async def attack(server: ApiServer) -> None:
+        codes.append((await post(server, REVIEWS, BOMB, "application/yaml"))[0])
+
+    lines = play(tmp_path, [{"level": "Request"}], attack)
+    assert codes[0] in (400, 413)
+    assert lines[-1]["responseStatus"]["code"] == codes[0]
+    assert all("requestObject" not in line for line in lines)
+    assert (tmp_path / "audit.log").stat().st_size < 10_000
+
+
+def test_a_list_that_is_too_large_for_a_line_is_left_out(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        for number in range(9):
+            value = {"metadata": {"name": f"m{number}"}, "data": {"x": "y" * 1_000_000}}
+            await ask(server, "POST", "/api/v1/namespaces/default/configmaps", value)
+        await ask(server, "GET", "/api/v1/namespaces/default/configmaps")
+
+    lines = play(tmp_path, [{"level": "RequestResponse"}], work)
+    assert lines[-1]["annotations"]["audit.k8s.io/truncated"] == "true"
+    assert "responseObject" not in lines[-1]
+    assert "responseObject" in lines[-3]

@@ -1,0 +1,266 @@
+"""Tokens of an issuer outside: real JWTs, its document and keys fetched over HTTPS."""
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.apiserver.authn.authenticator import TokenFault
+from sampan.apiserver.authn.configuration import read_authentication
+from sampan.apiserver.authn.oidc import JwtIssuer, OidcTokens
+from sampan.apiserver.authn.oidc import claim_mapping as claims_of
+from sampan.apiserver.config.config_file import ConfigFault
+from sampan.apiserver.config.config_reload import INTERVAL_S, FollowedFile
+from sampan.apiserver.request.call import User
+from sampan.machinery.clock import VirtualClock
+from tests.apiserver.authn.outside import Outside, outside
+
+RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+CURVE = ec.generate_private_key(ec.SECP256R1())
+
+
+class Issuer:
+    """Serves its document and its keys, counts the questions, and can be down."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, Any] = {"one": RSA}
+        self.asked: list[str] = []
+        self.is_down = False
+        self.url = self.named = ""
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(request.path)
+        if self.is_down:
+            return web.Response(status=503)
+        if request.path.endswith("/openid-configuration"):
+            return web.json_response({"issuer": self.named or self.url, "jwks_uri": f"{self.url}/keys"})
+        return web.json_response({"keys": [_jwk(name, key) for name, key in self.keys.items()]})
+
+    def token(self, clock: VirtualClock, name: str = "one", **more: Any) -> str:
+        said = {"iss": self.url, "sub": "ann", "aud": "kube", "exp": clock.now() + 600, **more}
+        algorithm = "ES256" if self.keys[name] is CURVE else "RS256"
+        return jwt.encode(said, self.keys[name], algorithm=algorithm, headers={"kid": name})
+
+
+def _jwk(name: str, key: Any) -> dict[str, Any]:
+    made = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+    return {**made.to_jwk(key.public_key(), as_dict=True), "kid": name, "use": "sig"}
+
+
+def issuer_of(there: Outside, **more: Any) -> JwtIssuer:
+    return JwtIssuer(url=there.url, audiences=("kube",), ca_pem=there.ca, username_prefix="oidc:", **more)
+
+
+def with_issuer(tmp_path: Path, work: Any, **more: Any) -> None:
+    async def main() -> None:
+        issuer, clock = Issuer(), VirtualClock()
+        async with outside(tmp_path, issuer.answer, wants_certificate=False) as there:
+            issuer.url = there.url
+            await work(issuer, OidcTokens(issuers=[issuer_of(there, **more)], clock=clock), clock)
+
+    asyncio.run(main())
+
+
+def test_a_token_names_its_user(tmp_path: Path) -> None:
+    async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
+        token = issuer.token(clock, groups=["a", "b"], uid="7", jti="j", hd="example.com")
+        found = await tokens.identify(token)
+        assert found is not None
+        extra = {"authentication.kubernetes.io/credential-id": ("JTI=j",)}
+        assert found.user == User("oidc:ann", "7", ("g:a", "g:b", "system:authenticated"), extra)
+        await tokens.identify(token)
+        assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
+        with pytest.raises(TokenFault, match="required claim hd value"):
+            await tokens.identify(issuer.token(clock, hd="example.org", uid="7"))
+        assert await tokens.identify("no.such.token") is None
+        assert await tokens.identify(jwt.encode({"iss": "https://other"}, RSA, algorithm="RS256")) is None
+
+    claims = {"groups_claim": "groups", "groups_prefix": "g:", "uid_claim": "uid", "required": {"hd": "example.com"}}
+    with_issuer(tmp_path, work, **claims)
+
+
+def test_time(tmp_path: Path) -> None:
+    async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
+        token = issuer.token(clock)
+        assert await tokens.identify(token) is not None
+        await clock.advance(601)
+        with pytest.raises(TokenFault, match="expired"):
+            await tokens.identify(token)
+        with pytest.raises(TokenFault, match="nbf"):
+            await tokens.identify(issuer.token(clock, nbf=clock.now() + 301))
+        with pytest.raises(TokenFault, match="expected audience"):
+            await tokens.identify(issuer.token(clock, aud=["x", "y"]))
+
+    with_issuer(tmp_path, work)
+
+
+def test_keys_change(tmp_path: Path) -> None:
+    async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
+        assert await tokens.identify(issuer.token(clock)) is not None
+        issuer.keys = {"two": OTHER, "curve": CURVE}
+        fresh = issuer.token(clock, "two")
+        with pytest.raises(TokenFault, match="failed to verify"):
+            await tokens.identify(fresh)
+        await clock.advance(3)
+        assert await tokens.identify(fresh) is not None
+        assert await tokens.identify(issuer.token(clock, "curve")) is not None
+        issuer.keys["two"] = RSA
+        with pytest.raises(TokenFault, match="failed to verify"):
+            await tokens.identify(issuer.token(clock, "two", sub="forged"))
+        assert issuer.asked.count("/keys") == 2, "a name that is known is not asked for again"
+
+    with_issuer(tmp_path, work)
+
+
+def test_an_issuer_that_is_down_is_asked_ever_less_often(tmp_path: Path) -> None:
+    async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
+        issuer.is_down = True
+        for _ in range(60):
+            with pytest.raises(TokenFault, match="not initialized"):
+                await tokens.identify(issuer.token(clock))
+            await clock.advance(1)
+        assert len(issuer.asked) == 6, "after 0, 1, 3, 7, 15, 31 seconds"
+        issuer.is_down = False
+        await clock.advance(30)
+        token = issuer.token(clock)
+        assert await tokens.identify(token) is not None
+        issuer.is_down = True
+        await clock.advance(20)
+        assert await tokens.identify(issuer.token(clock, sub="ben")) is not None, "known keys go on"
+
+    with_issuer(tmp_path, work)
+
+
+def test_a_document_of_another_issuer_is_not_believed(tmp_path: Path) -> None:
+    async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
+        issuer.named = "https://other"
+        with pytest.raises(TokenFault, match="not initialized"):
+            await tokens.identify(issuer.token(clock))
+
+    with_issuer(tmp_path, work)
+
+
+def test_algorithms_that_are_not_wanted(tmp_path: Path) -> None:
+    async def work(issuer: Issuer, tokens: OidcTokens, clock: VirtualClock) -> None:
+        issuer.keys["curve"] = CURVE
+        with pytest.raises(TokenFault, match="unsupported algorithm"):
+            await tokens.identify(issuer.token(clock, "curve"))
+        said = {"iss": issuer.url, "sub": "root", "aud": "kube", "exp": clock.now() + 600}
+        assert await tokens.identify(jwt.encode(said, "", algorithm="none")) is None
+
+    with_issuer(tmp_path, work, algorithms=("RS256",))
+
+
+@pytest.mark.parametrize(
+    ("claims", "fault"),
+    [
+        ({"sub": "a", "email": "a@b", "email_verified": False}, "email not verified"),
+        ({"sub": "a"}, 'parse username claims "email": claim not present'),
+        ({"email": 7}, "not a string"),
+        ({"email": "a@b", "groups": [1]}, "groups"),
+    ],
+)
+def test_claims_that_name_nobody(claims: dict[str, Any], fault: str) -> None:
+    issuer = JwtIssuer(url="https://i", audiences=("a",), username_claim="email", groups_claim="groups")
+    with pytest.raises(TokenFault, match=fault):
+        claims_of.user_of(claims, issuer)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["sub", "groups", "uid", "exp", "nbf", "aud", "jti", "hd"]), st.from_type(object))
+)
+def test_no_claims_break_it(claims: dict[str, Any]) -> None:
+    issuer = JwtIssuer(url="https://i", audiences=("a",), groups_claim="groups", uid_claim="uid", required={"hd": "x"})
+    try:
+        claims_of.check(claims, issuer, 1.0)
+        claims_of.user_of(claims, issuer)
+    except TokenFault:
+        pass
+
+
+# -- the file --------------------------------------------------------------------------------------------------------
+
+HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
+JWT = """jwt:
+- issuer: {url: 'https://i', audiences: [a, b], audienceMatchPolicy: MatchAny}
+  claimMappings:
+    username: {claim: sub, prefix: ''}
+    groups: {claim: roles, prefix: 'r:'}
+    uid: {claim: id}
+  claimValidationRules: [{claim: hd, requiredValue: example.com}]
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "authn.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_the_file(tmp_path: Path) -> None:
+    text = HEAD + JWT + "anonymous: {enabled: true, conditions: [{path: /healthz}]}"
+    found = read_authentication(written(tmp_path, text))
+    assert list(found.issuers) == [
+        JwtIssuer(
+            url="https://i",
+            audiences=("a", "b"),
+            groups_claim="roles",
+            groups_prefix="r:",
+            uid_claim="id",
+            required={"hd": "example.com"},
+        )
+    ]
+    assert (found.allows_anonymous, found.anonymous_paths) == (True, ("/healthz",))
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("kind: X", "want a AuthenticationConfiguration"),
+        (HEAD + JWT.replace("https://i", "http://i"), r'jwt[0].issuer.url: Invalid value: "http://i": URL scheme'),
+        (HEAD + JWT.replace("'https://i'", "''"), "jwt[0].issuer.url: Required value"),
+        (HEAD + JWT.replace("https://i", "https://own"), "URL must not overlap with disallowed issuers: [https://own]"),
+        (HEAD + JWT.replace("MatchAny", "MatchAll"), "audienceMatchPolicy must be MatchAny for multiple audiences"),
+        (HEAD + JWT.replace("[a, b]", "[]"), "at least one jwt[0].issuer.audiences is required"),
+        (HEAD + JWT.replace("claim: sub, prefix: ''", "claim: sub"), "username.prefix: Required value: prefix is"),
+        (HEAD + JWT + "- issuer: {url: 'https://i'}", 'jwt[1].issuer.url: Duplicate value: "https://i"'),
+        (HEAD + JWT.replace("audiences: [", "certificateAuthority: x, audiences: ["), "certificateAuthority"),
+        (HEAD + JWT + "  surprise: 1", "surprise"),
+        (HEAD + "anonymous: {enabled: false, conditions: [{path: /}]}", "anonymous.conditions"),
+    ],
+)
+def test_faulty_files(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(ConfigFault, match=re.escape(fault)):
+        read_authentication(written(tmp_path, text), ["https://own"])
+
+
+async def test_a_file_is_followed(tmp_path: Path) -> None:
+    clock, file = VirtualClock(), written(tmp_path, HEAD)
+    seen: list[int] = []
+    followed = FollowedFile(
+        file, read=read_authentication, use=lambda found: seen.append(len(found.issuers)), clock=clock
+    )
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(followed.run())
+        await clock.advance(INTERVAL_S * 2)
+        assert seen == []
+        file.write_text(HEAD + JWT)
+        await clock.advance(INTERVAL_S)
+        assert seen == [1]
+        file.write_text(HEAD + "jwt: [{}]")
+        await clock.advance(INTERVAL_S)
+        file.unlink()
+        await clock.advance(INTERVAL_S)
+        assert seen == [1], "what cannot be used changes nothing"
+        file.write_text(HEAD)
+        await clock.advance(INTERVAL_S)
+        assert seen == [1, 0]
+        task.cancel()

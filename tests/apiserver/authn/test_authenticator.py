@@ -1,0 +1,64 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from sampan.apiserver.authn.authenticator import AuthenticatorChain, CertificateAuthenticator
+from sampan.apiserver.authn.static_tokens import FileTokens
+from sampan.apiserver.request.call import Call, Query, User
+from sampan.machinery import errors
+from sampan.machinery.peer_certificates import PeerCertificate
+
+ALICE = PeerCertificate("alice", ("dev", "ops"), 1000.0)
+BOB = User("bob", "2", ("system:authenticated",))
+
+
+def _authenticate(
+    authorization: str = "", peer: PeerCertificate | None = None, now: float = 1000.0, **options: Any
+) -> User:
+    call = Call(method="GET", path="/healthz", query=Query(""), headers={"Authorization": authorization}, peer=peer)
+    by_certificate = CertificateAuthenticator(now=lambda: now)
+    chain = AuthenticatorChain([by_certificate], tokens=[FileTokens({"bob-token": BOB})], **options)
+    return asyncio.run(chain.authenticate(call))
+
+
+def test_a_certificate_names_user_and_groups() -> None:
+    assert _authenticate(peer=ALICE) == User("alice", "", ("dev", "ops", "system:authenticated"))
+
+
+def test_a_certificate_without_a_name_is_none() -> None:
+    assert _authenticate(peer=PeerCertificate("", ("dev",), 1000.0)).name == "system:anonymous"
+
+
+def test_a_certificate_that_has_ended_on_an_open_connection_is_refused() -> None:
+    with pytest.raises(errors.Unauthorized):
+        _authenticate(peer=ALICE, now=1000.1)
+    assert _authenticate("Bearer bob-token", peer=ALICE, now=1000.1) is BOB
+
+
+def test_a_token_names_its_user() -> None:
+    assert _authenticate("Bearer bob-token") is BOB
+
+
+def test_the_certificate_comes_first() -> None:
+    assert _authenticate("Bearer bob-token", peer=ALICE).name == "alice"
+    assert _authenticate("Bearer wrong", peer=ALICE).name == "alice"
+
+
+@pytest.mark.parametrize("options", [{}, {"allows_anonymous": False}])
+def test_a_wrong_token_is_refused_everywhere(options: dict[str, Any]) -> None:
+    with pytest.raises(errors.Unauthorized):
+        _authenticate("Bearer wrong", **options)
+
+
+def test_without_credentials_one_is_anonymous_if_that_is_allowed() -> None:
+    assert _authenticate() == User("system:anonymous", "", ("system:unauthenticated",))
+    assert _authenticate("Basic YTpi").name == "system:anonymous"
+    with pytest.raises(errors.Unauthorized):
+        _authenticate(allows_anonymous=False)
+
+
+def test_the_anonymous_may_be_kept_to_some_paths() -> None:
+    assert _authenticate(anonymous_paths=("/healthz", "/livez")).name == "system:anonymous"
+    with pytest.raises(errors.Unauthorized):
+        _authenticate(anonymous_paths=("/livez",))

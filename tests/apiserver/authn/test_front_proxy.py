@@ -1,0 +1,179 @@
+"""Proxies that name callers, over real TLS with two CAs."""
+
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import ClientSession, TCPConnector
+from multidict import CIMultiDict
+
+from sampan.apiserver.authn.cluster_authentication_trust import combined
+from sampan.apiserver.authn.front_proxy import FrontProxyAuthenticator, FrontProxySettings
+from sampan.apiserver.config.server_config import ServerConfig, TlsFiles
+from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.server import ApiServer
+from sampan.cli.pki import ADMIN, CA, SERVER
+from sampan.machinery import errors
+from sampan.machinery.certificates import KeyPair, Request, issue, make_ca
+from sampan.machinery.clock import RealClock
+from sampan.machinery.peer_certificates import PeerCertificate
+from sampan.storage.memory import MemoryBackend
+from sampan.testing.keys import KEYS
+
+HEADERS: dict[str, Any] = {
+    "username_headers": ("X-Remote-User", "X-Other-User"),
+    "uid_headers": ("X-Remote-Uid",),
+    "group_headers": ("X-Remote-Group",),
+    "extra_prefixes": ("X-Remote-Extra-",),
+}
+WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+def named(*headers: tuple[str, str], proxy: str | None = "front", allowed: tuple[str, ...] = ()) -> tuple[Any, Call]:
+    settings = FrontProxySettings(ca=Path("unused"), allowed_names=allowed, **HEADERS)
+    certificate = PeerCertificate(proxy, (), float("inf")) if proxy is not None else None
+    call = Call(method="GET", path="/", query=Query(""), headers=CIMultiDict(headers), proxy=certificate)
+    return FrontProxyAuthenticator(settings).authenticate(call), call
+
+
+def test_headers_name_the_caller_and_go_no_further() -> None:
+    user, call = named(
+        ("X-Remote-User", "ann"),
+        ("x-remote-uid", "7"),
+        ("X-Remote-Group", "a"),
+        ("X-Remote-Group", "b"),
+        ("X-Remote-Extra-Example.com%2fColour", "red"),
+        ("X-Remote-Extra-Example.com%2fColour", "blue"),
+        ("Accept", "text/plain"),
+    )
+    assert user == User("ann", "7", ("a", "b", "system:authenticated"), {"example.com/colour": ("red", "blue")})
+    assert dict(call.headers) == {"Accept": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "more"),
+    [
+        ([("X-Remote-User", "ann")], {"proxy": None}),
+        ([("X-Remote-User", "ann")], {"allowed": ("another",)}),
+        ([("X-Remote-Group", "system:masters")], {}),
+        ([("X-Remote-User", "")], {}),
+    ],
+)
+def test_who_names_nobody(headers: list[tuple[str, str]], more: dict[str, Any]) -> None:
+    assert named(*headers, **more)[0] is None
+
+
+def test_a_proxy_whose_certificate_has_ended_names_nobody() -> None:
+    settings = FrontProxySettings(ca=Path("unused"), **HEADERS)
+    certificate = PeerCertificate("front", (), 1000.0)
+    call = Call(method="GET", path="/", query=Query(""), headers={"X-Remote-User": "ann"}, proxy=certificate)
+    with pytest.raises(errors.Unauthorized):
+        FrontProxyAuthenticator(settings, now=lambda: 1000.1).authenticate(call)
+
+
+# -- over TLS --------------------------------------------------------------------------------------------------------
+
+
+def _write(folder: Path, name: str, pair: KeyPair) -> Path:
+    (folder / f"{name}.crt").write_bytes(pair.certificate)
+    (folder / f"{name}.key").write_bytes(pair.key)
+    return folder / f"{name}.crt"
+
+
+class Asking:
+    def __init__(self, server: ApiServer, folder: Path, trusted: Path) -> None:
+        self._url, self._folder, self._trusted = f"https://127.0.0.1:{server.secure_port}", folder, trusted
+
+    async def whoami(self, certificate: str, *headers: tuple[str, str]) -> Any:
+        """The name, or the code of a refusal."""
+        context = ssl.create_default_context(cafile=str(self._trusted))
+        if certificate:
+            context.load_cert_chain(self._folder / f"{certificate}.crt", self._folder / f"{certificate}.key")
+        async with ClientSession(connector=TCPConnector(ssl=context)) as session:
+            answer = await session.post(self._url + WHOAMI, json={}, headers=CIMultiDict(headers))
+            body = await answer.json()
+        return body["status"]["userInfo"]["username"] if answer.status == 201 else answer.status
+
+    async def get(self, path: str) -> Any:
+        context = ssl.create_default_context(cafile=str(self._trusted))
+        context.load_cert_chain(self._folder / "admin.crt", self._folder / "admin.key")
+        async with ClientSession(connector=TCPConnector(ssl=context)) as session:
+            return await (await session.get(self._url + path)).json()
+
+
+@asynccontextmanager
+async def fronted(folder: Path) -> AsyncIterator[Asking]:
+    pki, now = KEYS.write(folder / "pki"), time.time()
+    proxies = make_ca("proxies", now=now)
+    ca = _write(folder, "proxies", proxies)
+    for name in ("front", "stranger"):
+        _write(folder, name, issue(proxies, Request(common_name=name, is_client=True), now=now))
+    _write(folder, "admin", KeyPair(pki.certificate(ADMIN).read_bytes(), pki.key(ADMIN).read_bytes()))
+    files = TlsFiles(certificate=pki.certificate(SERVER), key=pki.key(SERVER), client_ca=pki.certificate(CA))
+    settings = FrontProxySettings(ca=ca, allowed_names=("front",), **HEADERS)
+    config = ServerConfig(any_secure_port=True, advertise_address="192.0.2.1", tls=files, front_proxy=settings)
+    async with (
+        MemoryBackend(clock=RealClock()) as backend,
+        ApiServer(config=config, backend=backend, clock=RealClock()) as server,
+    ):
+        yield Asking(server, folder, pki.certificate(CA))
+
+
+async def test_certificates_are_told_apart(tmp_path: Path) -> None:
+    async with fronted(tmp_path) as asks:
+        ann = ("X-Remote-User", "ann")
+        assert await asks.whoami("front", ann) == "ann"
+        assert await asks.whoami("admin") == "kubernetes-admin"
+        assert await asks.whoami("admin", ann) == "kubernetes-admin", "a user's certificate names no other"
+        assert await asks.whoami("stranger", ann) == 401
+        assert await asks.whoami("front") == 401, "a proxy is nobody itself"
+        assert await asks.whoami("", ann) == 403, "the anonymous may not ask who they are"
+
+
+async def test_others_learn_whom_to_trust(tmp_path: Path) -> None:
+    async with fronted(tmp_path) as asks:
+        found = await asks.get("/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication")
+        data = found["data"]
+        assert data.pop("client-ca-file") == (tmp_path / "pki/ca.crt").read_text()
+        assert data.pop("requestheader-client-ca-file") == (tmp_path / "proxies.crt").read_text()
+        assert {key: msgspec.json.decode(value) for key, value in data.items()} == {
+            "requestheader-allowed-names": ["front"],
+            "requestheader-extra-headers-prefix": ["X-Remote-Extra-"],
+            "requestheader-group-headers": ["X-Remote-Group"],
+            "requestheader-uid-headers": ["X-Remote-Uid"],
+            "requestheader-username-headers": ["X-Remote-User", "X-Other-User"],
+        }
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "expected"),
+    [
+        ({}, {"requestheader-allowed-names": '["a"]'}, {"requestheader-allowed-names": '["a"]'}),
+        (
+            {"requestheader-allowed-names": '["a","b"]', "other": "x"},
+            {"requestheader-allowed-names": '["b","c"]'},
+            {"requestheader-allowed-names": '["a","b","c"]', "other": "x"},
+        ),
+        (
+            {"requestheader-allowed-names": "rubbish"},
+            {"requestheader-allowed-names": "[]"},
+            {"requestheader-allowed-names": "[]"},
+        ),
+    ],
+)
+def test_servers_put_together_what_they_know(
+    present: dict[str, str], wanted: dict[str, str], expected: dict[str, str]
+) -> None:
+    assert combined(present, wanted) == expected
+
+
+def test_certificates_are_put_together() -> None:
+    one, two = (make_ca(name, now=0.0).certificate.decode() for name in ("one", "two"))
+    both = combined({"client-ca-file": one}, {"client-ca-file": two})
+    assert both["client-ca-file"] == one + two
+    assert combined(both, {"client-ca-file": two}) == both

@@ -1,0 +1,45 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from sampan.apiserver.authn.authenticator import Identity
+from sampan.apiserver.authn.static_tokens import FileTokens, TokenFileError, read_token_file
+from sampan.apiserver.request.call import User
+
+
+def _read(folder: Path, text: str) -> dict[str, User]:
+    path = folder / "tokens.csv"
+    path.write_text(text)
+    return read_token_file(path)
+
+
+def test_users_and_groups(tmp_path: Path) -> None:
+    found = _read(tmp_path, 'a,alice,1,"dev, ops"\nb, bob ,2\n\n# nobody\nc,carol,3,system:authenticated\n')
+    assert found == {
+        "a": User("alice", "1", ("dev", "ops", "system:authenticated")),
+        "b": User("bob", "2", ("system:authenticated",)),
+        "c": User("carol", "3", ("system:authenticated",)),
+    }
+
+
+@pytest.mark.parametrize("text", ["a\n", "a,b\n", ",b,c\n", "a,,c\n"])
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(TokenFileError, match=r"tokens\.csv, line 2"):
+        _read(tmp_path, "x,y,z\n" + text)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.csv"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(TokenFileError):
+        read_token_file(path)
+
+
+def test_tokens_are_known_whole() -> None:
+    alice = User("alice")
+    tokens = FileTokens({"secret": alice})
+    assert asyncio.run(tokens.identify("secret")) == Identity(alice)
+    for wrong in ("secre", "secrets", "Secret", "", "\ud800"):
+        assert asyncio.run(tokens.identify(wrong)) is None
+    assert "secret" not in repr(vars(tokens))

@@ -1,0 +1,83 @@
+"""The roles that every cluster has, and how a cluster comes to have them."""
+
+from typing import Any
+
+from sampan.api.types.rbac_v1 import Subject
+from sampan.apiserver.authz import Verdict
+from sampan.apiserver.authz.rbac import RbacAuthorizer, RbacIndex
+from sampan.apiserver.authz.rbac.bootstrap_policy import AUTO_UPDATE, default_objects, plan
+from sampan.apiserver.request.call import User
+from sampan.machinery.copies import copy_of
+from tests.apiserver.authz.building import asked, asked_path, index_of, rule
+
+USUAL = tuple(default_objects())
+
+
+def changed(kind: str, name: str) -> tuple[RbacIndex, Any]:
+    """An index of the usual objects, one of which may be changed before it is put again."""
+    index = index_of(*USUAL)
+    found: Any = index.get(kind, "", name)
+    return index, copy_of(found)
+
+
+def test_a_new_cluster_gets_all() -> None:
+    assert plan(RbacIndex()).create == list(USUAL)
+
+
+def test_a_cluster_that_has_all_gets_nothing() -> None:
+    found = plan(index_of(*USUAL))
+    assert (found.create, found.update, found.recreate) == ([], [], [])
+
+
+def test_rules_that_were_taken_away_come_back_and_those_that_were_added_stay() -> None:
+    index, role = changed("ClusterRole", "system:discovery")
+    wanted, own = role.rules, rule("get", urls="/mine")
+    role.rules = [own]
+    index.put(role)
+    (update,) = plan(index).update
+    assert update.rules[0] == own
+    index.put(update)
+    assert plan(index).update == []
+    assert {url for one in update.rules for url in one.nonResourceURLs} >= set(wanted[0].nonResourceURLs)
+
+
+def test_a_role_that_says_so_is_left_alone() -> None:
+    index, role = changed("ClusterRole", "system:discovery")
+    role.rules, role.metadata.annotations = [], {AUTO_UPDATE: "false"}
+    index.put(role)
+    assert plan(index).update == []
+
+
+def test_subjects_come_back() -> None:
+    index, binding = changed("ClusterRoleBinding", "system:discovery")
+    ann = Subject(kind="User", apiGroup="rbac.authorization.k8s.io", name="ann")
+    binding.subjects = [ann]
+    index.put(binding)
+    (update,) = plan(index).update
+    assert [subject.name for subject in update.subjects] == ["ann", "system:authenticated"]
+
+
+def test_a_binding_to_another_role_is_made_anew() -> None:
+    index, binding = changed("ClusterRoleBinding", "system:discovery")
+    binding.roleRef.name = "cluster-admin"
+    index.put(binding)
+    (again,) = plan(index).recreate
+    assert again.roleRef.name == "system:discovery"
+
+
+def test_what_users_may_do_on_a_new_cluster() -> None:
+    authorizer = RbacAuthorizer(index=index_of(*USUAL))
+    anonymous = User("system:anonymous", groups=("system:unauthenticated",))
+    scheduler = User("system:kube-scheduler", groups=("system:authenticated",))
+    table = [
+        (asked_path("get", "/version", anonymous), True),
+        (asked_path("get", "/apis/apps/v1", anonymous), False),
+        (asked_path("get", "/apis/apps/v1"), True),
+        (asked_path("get", "/metrics"), False),
+        (asked("create", "selfsubjectaccessreviews", group="authorization.k8s.io"), True),
+        (asked("create", "subjectaccessreviews", group="authorization.k8s.io"), False),
+        (asked("create", "pods/binding", scheduler, namespace="ns"), True),
+        (asked("get", "secrets", scheduler, namespace="ns"), False),
+    ]
+    for question, expected in table:
+        assert (authorizer.decide(question).verdict is Verdict.ALLOWED) is expected, question

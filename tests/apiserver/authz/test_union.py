@@ -1,0 +1,124 @@
+import asyncio
+
+import pytest
+
+from sampan.api.scheme import builtin_scheme
+from sampan.apiserver.authz import Attributes, Chain, Decision, Masters, OpenPaths, Verdict
+from sampan.apiserver.pipeline import Pipeline
+from sampan.apiserver.request.call import Call, Query, User
+from sampan.machinery import errors
+
+ANONYMOUS = User("system:anonymous", "", ("system:unauthenticated",))
+JOE = User("joe", "", ("dev", "system:authenticated"))
+ADMIN = User("admin", "", ("system:masters", "system:authenticated"))
+
+
+class _Classifier(Pipeline):
+    def __init__(self) -> None:
+        self._scheme = builtin_scheme()
+
+
+def _call(user: User, target: str, method: str = "GET") -> Call:
+    path, _, query = target.partition("?")
+    call = Call(method=method, path=path, query=Query(query), headers={}, user=user)
+    _Classifier().classify(call)
+    return call
+
+
+def _is_allowed(user: User, target: str, method: str = "GET") -> bool:
+    try:
+        asyncio.run(Chain(Masters(), OpenPaths()).check(_call(user, target, method)))
+    except errors.Forbidden:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+def test_everybody_may_ask_for_health(path: str) -> None:
+    assert _is_allowed(ANONYMOUS, path)
+    assert _is_allowed(JOE, path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/apiary", "/healthz/ping", "/livez/", "/metrics", "/api/v1/pods", "/apis/no/v1/things", "/debug/pprof"],
+)
+def test_the_rest_is_for_administrators(path: str) -> None:
+    assert not _is_allowed(JOE, path)
+    assert not _is_allowed(ANONYMOUS, path)
+    assert _is_allowed(ADMIN, path)
+    assert _is_allowed(ADMIN, path, "DELETE")
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "message"),
+    [
+        ("GET", "/metrics", 'forbidden: User "joe" cannot get path "/metrics"'),
+        ("POST", "/debug/x", 'forbidden: User "joe" cannot post path "/debug/x"'),
+        (
+            "GET",
+            "/api/v1/nodes",
+            'nodes is forbidden: User "joe" cannot list resource "nodes" in API group "" at the cluster scope',
+        ),
+        (
+            "GET",
+            "/api/v1/nodes/n/status",
+            'nodes "n" is forbidden: User "joe" cannot get resource "nodes/status" in API group "" '
+            "at the cluster scope",
+        ),
+        (
+            "DELETE",
+            "/api/v1/namespaces/x",
+            'namespaces "x" is forbidden: User "joe" cannot delete resource "namespaces" in API group "" '
+            'in the namespace "x"',
+        ),
+        (
+            "DELETE",
+            "/apis/apps/v1/namespaces/x/deployments",
+            'deployments.apps is forbidden: User "joe" cannot deletecollection resource "deployments" '
+            'in API group "apps" in the namespace "x"',
+        ),
+        (
+            "GET",
+            "/api/v1/namespaces/x/pods?watch=true&fieldSelector=metadata.name%3Dabc,status.phase%3DRunning",
+            'pods "abc" is forbidden: User "joe" cannot watch resource "pods" in API group "" in the namespace "x"',
+        ),
+        (
+            "GET",
+            "/apis/no.example.com/v1/namespaces/x/things/a",
+            'things.no.example.com "a" is forbidden: User "joe" cannot get resource "things" '
+            'in API group "no.example.com" in the namespace "x"',
+        ),
+        (
+            "GET",
+            "/api/v1/watch/namespaces/x/pods/a",
+            'pods "a" is forbidden: User "joe" cannot watch resource "pods" in API group "" in the namespace "x"',
+        ),
+    ],
+)
+def test_a_refusal_says_what_was_refused(method: str, target: str, message: str) -> None:
+    with pytest.raises(errors.Forbidden) as found:
+        asyncio.run(Chain(Masters(), OpenPaths()).check(_call(JOE, target, method)))
+    assert found.value.message == message
+
+
+def test_names_in_a_refusal_cannot_be_taken_for_markup() -> None:
+    with pytest.raises(errors.Forbidden, match=r'User "a \\"b\\" &lt;c&gt;" cannot'):
+        asyncio.run(Chain().check(_call(User('a "b" <c>'), "/api/v1/nodes")))
+
+
+class _Says:
+    def __init__(self, verdict: Verdict, reason: str = "") -> None:
+        self._decision = Decision(verdict, reason)
+
+    def decide(self, asked: Attributes) -> Decision:
+        return self._decision
+
+
+def test_the_first_that_decides_does_so() -> None:
+    call = _call(JOE, "/metrics")
+    asyncio.run(Chain(_Says(Verdict.UNDECIDED), _Says(Verdict.ALLOWED), _Says(Verdict.REFUSED)).check(call))
+    with pytest.raises(errors.Forbidden):
+        asyncio.run(Chain(_Says(Verdict.REFUSED), _Says(Verdict.ALLOWED)).check(call))
+    with pytest.raises(errors.Forbidden, match=r'/metrics": because\nand also$'):
+        asyncio.run(Chain(_Says(Verdict.UNDECIDED, "because"), _Says(Verdict.UNDECIDED, "and also")).check(call))

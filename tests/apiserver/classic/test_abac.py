@@ -1,0 +1,79 @@
+"""Policies of the classic kind."""
+
+from pathlib import Path
+
+import pytest
+
+from sampan.apiserver.authz import Attributes, Verdict
+from sampan.apiserver.classic.abac import AbacAuthorizer, PolicyError, read_policies
+from sampan.apiserver.request.call import User
+from tests.apiserver.authz.building import ANN, asked, asked_path
+
+NEW = '{"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{%s}}'
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+def is_allowed(folder: Path, line: str, question: Attributes) -> bool:
+    file = folder / "policy.jsonl"
+    file.write_text(f"# who may do what\n\n{line}\n")
+    return AbacAuthorizer(policies=read_policies(file)).decide(question).verdict is Verdict.ALLOWED
+
+
+PODS = '"user":"ann","namespace":"ns","resource":"pods","apiGroup":""'
+
+
+@pytest.mark.parametrize(
+    ("line", "question", "expected"),
+    [
+        (NEW % PODS, asked("get", "pods", namespace="ns"), True),
+        (NEW % PODS, asked("get", "pods", namespace="other"), False),
+        (NEW % PODS, asked("get", "pods", User("ben"), namespace="ns"), False),
+        (NEW % PODS, asked("get", "secrets", namespace="ns"), False),
+        (NEW % (PODS + ',"readonly":true'), asked("watch", "pods", namespace="ns"), True),
+        (NEW % (PODS + ',"readonly":true'), asked("create", "pods", namespace="ns"), False),
+        (NEW % '"user":"ann","nonResourcePath":"/logs/*"', asked_path("get", "/logs/a"), True),
+        (NEW % '"user":"ann","nonResourcePath":"/logs/*"', asked_path("get", "/metrics"), False),
+        (NEW % '"user":"ann","nonResourcePath":"*"', asked("get", "pods"), False),
+        (NEW % '"group":"team","namespace":"*","resource":"*","apiGroup":"*"', asked("get", "pods"), True),
+        (
+            NEW % '"user":"ben","group":"team","namespace":"*","resource":"*","apiGroup":"*"',
+            asked("get", "pods"),
+            False,
+        ),
+        (NEW % '"user":"*","namespace":"*","resource":"*","apiGroup":"*"', asked("get", "pods", ANONYMOUS), False),
+        (NEW % '"namespace":"*","resource":"*","apiGroup":"*"', asked("get", "pods"), False),
+        ('{"user":"ann"}', asked("delete", "nodes", group="any"), True),
+        ('{"user":"ann"}', asked_path("get", "/metrics"), True),
+        ('{"user":"ann","resource":"pods"}', asked("get", "pods", namespace="ns"), True),
+        ('{"user":"ann","resource":"pods"}', asked_path("get", "/metrics"), False),
+        ("{}", asked("get", "pods", ANN), True),
+        ("{}", asked("get", "pods", ANONYMOUS), False),
+    ],
+)
+def test_a_policy_allows(tmp_path: Path, line: str, question: Attributes, expected: bool) -> None:
+    assert is_allowed(tmp_path, line, question) is expected
+
+
+@pytest.mark.parametrize("line", ["nonsense", '{"apiVersion":"v1","kind":"Policy"}', '{"user":1}'])
+def test_a_line_that_is_no_policy_is_told(tmp_path: Path, line: str) -> None:
+    with pytest.raises(PolicyError, match="line 3"):
+        is_allowed(tmp_path, line, asked("get", "pods"))
+
+
+def test_what_a_policy_lets_somebody_do_can_be_told(tmp_path: Path) -> None:
+    file = tmp_path / "policies"
+    start = '{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": '
+    file.write_text(
+        start
+        + '{"user": "ann", "namespace": "ns", "resource": "pods", "apiGroup": "", "readonly": true}}\n'
+        + start
+        + '{"user": "ann", "namespace": "*", "nonResourcePath": "/x"}}\n'
+        + start
+        + '{"user": "ben", "namespace": "*", "resource": "*", "apiGroup": "*"}}\n'
+    )
+    told = AbacAuthorizer(policies=read_policies(file))
+    assert [(rule.verbs, rule.resources, rule.nonResourceURLs) for rule in told.rights_of(ANN, "ns").rules] == [
+        (["get", "list", "watch"], ["pods"], []),
+        (["*"], [], ["/x"]),
+    ]
+    assert [rule.nonResourceURLs for rule in told.rights_of(ANN, "other").rules] == [["/x"]]

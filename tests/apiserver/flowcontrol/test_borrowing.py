@@ -1,0 +1,69 @@
+"""Seats that one level does not use, and another has."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.apiserver.flowcontrol.priority_level import SAMPLES, Borrowing, Demand, Level, Limits, Want, shared_out
+
+wants = st.lists(
+    st.builds(
+        lambda least, more, target: Want(least, least + more, target),
+        st.integers(0, 50),
+        st.integers(0, 500),
+        st.floats(0, 1000),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(wants, st.integers(1, 600))
+def test_bounds_hold(found: list[Want], seats: int) -> None:
+    given_out = shared_out(found, seats)
+    assert all(want.least <= got <= want.most for want, got in zip(found, given_out, strict=True))
+    least = sum(want.least for want in found)
+    assert sum(given_out) <= max(seats, least) + len(found)  # a half is rounded up
+
+
+def test_who_wants_more_has_more() -> None:
+    quiet, busy = Want(10, 100, 0), Want(10, 100, 80)
+    assert shared_out([quiet, busy], 60) == [10, 50]
+    assert shared_out([Want(0, 100, 30), Want(0, 100, 60)], 60) == [20, 40]
+
+
+def test_demand_fades() -> None:
+    demand = Demand()
+    demand.see(40)
+    assert demand.target(40) == 40
+    later = [demand.target(0) for _ in range(100)]
+    assert 38 < later[0] < 40
+    assert later == sorted(later, reverse=True)
+    assert later[-1] < 5
+
+
+def test_a_busy_level_borrows_and_gives_back() -> None:
+    lender, borrower = Level("lender", Limits(50, lendable=40)), Level("borrower", Limits(10, 1, 1, 100))
+    levels, borrowing = {"lender": lender, "borrower": borrower}, Borrowing(seats=60)
+    for _ in range(10):
+        borrower.enter("flow")
+    borrower.wanted = 100  # as if so many were waiting
+    for _ in range(SAMPLES):
+        borrowing.look(levels)
+    assert (lender.seats, borrower.seats) == (10, 50)
+    borrower.wanted = 0
+    for _ in range(40):
+        lender.enter("other") if lender.taken < lender.seats else None
+    lender.wanted = 40
+    lender.most_wanted = 50
+    for _ in range(SAMPLES):
+        borrowing.look(levels)
+    assert lender.seats == 50, "what it needs of its own it has back at once"
+
+
+def test_a_level_that_may_not_borrow() -> None:
+    lender, strict = Level("lender", Limits(50, lendable=50)), Level("strict", Limits(10, borrowable=0))
+    levels, borrowing = {"lender": lender, "strict": strict}, Borrowing(seats=60)
+    strict.wanted = 100
+    for _ in range(SAMPLES):
+        borrowing.look(levels)
+    assert strict.seats == 10

@@ -1,0 +1,68 @@
+"""Where calls go by the default schemas, and how seats are divided."""
+
+import msgspec
+import pytest
+
+from sampan.api.types.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
+from sampan.apiserver.authz.authorizer import Attributes
+from sampan.apiserver.flowcontrol.configuration import LEVELS, SCHEMAS
+from sampan.apiserver.flowcontrol.fairness import Fairness, Schemas
+from sampan.apiserver.request.call import User
+
+ANY = ("system:authenticated",)
+NODE = User("system:node:n", groups=("system:nodes", *ANY))
+MANAGER = User("system:kube-controller-manager", groups=ANY)
+ACCOUNT = User("system:serviceaccount:ns:a", groups=("system:serviceaccounts", "system:serviceaccounts:ns", *ANY))
+SYSTEM_ACCOUNT = User("system:serviceaccount:kube-system:a", groups=("system:serviceaccounts", *ANY))
+NOBODY = User("system:anonymous", groups=("system:unauthenticated",))
+DEFAULTS = Schemas([msgspec.convert(each, FlowSchema) for each in SCHEMAS])
+
+
+def pods(user: User, verb: str = "get") -> Attributes:
+    return Attributes(user, verb, version="v1", resource="pods", namespace="ns", name="a")
+
+
+def lease(user: User, verb: str = "update") -> Attributes:
+    return Attributes(user, verb, group="coordination.k8s.io", version="v1", resource="leases", namespace="kube-system")
+
+
+@pytest.mark.parametrize(
+    ("asked", "schema", "level", "apart"),
+    [
+        (pods(User("root", groups=("system:masters", *ANY))), "exempt", "exempt", ""),
+        (Attributes(NOBODY, "get", "/livez", is_resource=False), "probes", "exempt", ""),
+        (Attributes(NOBODY, "get", "/version", is_resource=False), "global-default", "global-default", NOBODY.name),
+        (lease(MANAGER), "system-leader-election", "leader-election", MANAGER.name),
+        (lease(MANAGER, "list"), "kube-controller-manager", "workload-high", "kube-system"),
+        (lease(SYSTEM_ACCOUNT), "system-leader-election", "leader-election", SYSTEM_ACCOUNT.name),
+        (lease(ACCOUNT), "service-accounts", "workload-low", ACCOUNT.name),
+        (lease(NODE), "system-node-high", "node-high", NODE.name),
+        (Attributes(NODE, "patch", resource="nodes", subresource="status"), "system-node-high", "node-high", NODE.name),
+        (pods(NODE), "system-nodes", "system", NODE.name),
+        (pods(MANAGER), "kube-controller-manager", "workload-high", "ns"),
+        (pods(SYSTEM_ACCOUNT), "kube-system-service-accounts", "workload-high", "ns"),
+        (pods(ACCOUNT), "service-accounts", "workload-low", ACCOUNT.name),
+        (pods(User("may", groups=ANY)), "global-default", "global-default", "may"),
+    ],
+)
+def test_default_flows(asked: Attributes, schema: str, level: str, apart: str) -> None:
+    flow = DEFAULTS.flow(asked)
+    assert flow is not None
+    assert (flow.schema, flow.level, flow.key) == (schema, level, f"{schema}\0{apart}")
+
+
+def test_seats_by_shares() -> None:
+    fairness = Fairness(seats=600)
+    fairness.configure([], [msgspec.convert(each, PriorityLevelConfiguration) for each in LEVELS])
+    assert {name: level.limits.seats for name, level in fairness.levels.items()} == {
+        "catch-all": 13,
+        "system": 74,
+        "node-high": 98,
+        "leader-election": 25,
+        "workload-high": 98,
+        "workload-low": 245,
+        "global-default": 49,
+    }
+    assert fairness.levels["workload-low"].limits.hand == 6
+    fairness.configure([], [])
+    assert fairness.levels == {}

@@ -1,0 +1,261 @@
+"""Figures of kubelets elsewhere, and those of a service that an APIService names: real servers over TLS."""
+
+import asyncio
+import base64
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from sampan.apiserver.metrics_api.aggregated import Elsewhere
+from sampan.apiserver.metrics_api.api import NAME, MetricsApi
+from sampan.apiserver.metrics_api.resource_metrics import Summaries
+from sampan.apiserver.request.call import Call, Query, User
+from sampan.apiserver.server import own_address
+from sampan.cli.pki import ADMIN, CA, PROXY_CA, PROXY_CLIENT
+from sampan.machinery import errors
+from sampan.machinery.certificates import KeyPair, Request, issue
+from sampan.machinery.client.transport import Request as Asked
+from sampan.testing.keys import KEYS
+from tests.controllers.cluster import Cluster, cluster
+
+METRICS = "/apis/metrics.k8s.io/v1beta1"
+SERVICE = "/api/v1/namespaces/kube-system/services"
+ENDPOINTS = "/api/v1/namespaces/kube-system/endpoints"
+REGISTRATIONS = "/apis/apiregistration.k8s.io/v1/apiservices"
+REGISTRATION = "v1beta1.metrics.k8s.io"
+SVC_NAME = "figures.kube-system.svc"
+SUMMARY = {
+    "node": {
+        "nodeName": "far",
+        "cpu": {"time": "2026-01-01T00:00:00Z", "usageNanoCores": 7},
+        "memory": {"workingSetBytes": 4096},
+    },
+    "pods": [],
+}
+
+needs_address = pytest.mark.skipif(
+    own_address().startswith("127."), reason="this machine has no address of its own but the loopback one"
+)
+
+
+class There:
+    """A server on this machine's own address: a kubelet and a service of metrics in one."""
+
+    def __init__(self, ca: bytes) -> None:
+        self.ca, self.port = ca, 0
+        self.asked: list[web.BaseRequest] = []
+        self.peers: list[Any] = []
+        """Whom the callers' certificates name."""
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.asked.append(request)
+        self.peers.append((request.get_extra_info("peercert") or {}).get("subject"))
+        if request.path == "/stats/summary":
+            return web.json_response(SUMMARY)
+        if request.path.endswith("/namespaces/away/pods"):
+            return web.Response(status=307, headers={"Location": "/secret"})
+        if request.path.endswith("/namespaces/vast/pods"):
+            return web.Response(body=bytes(65 << 20))
+        return web.json_response({"kind": "NodeMetricsList", "items": [], "path": request.raw_path}, status=203)
+
+
+@asynccontextmanager
+async def there(folder: Path) -> AsyncIterator[There]:
+    pki, now = KEYS.write(folder / "there"), time.time()
+    ca = KeyPair(pki.certificate(CA).read_bytes(), pki.key(CA).read_bytes())
+    pair = issue(ca, Request(common_name="figures", dns_names=[SVC_NAME], is_server=True), now=now)
+    file = folder / "serving.pem"
+    file.write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    for trusted in (CA, PROXY_CA):
+        context.load_verify_locations(pki.certificate(trusted))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    made = There(ca.certificate)
+    runner = web.ServerRunner(web.Server(made.answer), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, own_address(), 0, ssl_context=context).start()
+    made.port = runner.addresses[0][1]
+    try:
+        yield made
+    finally:
+        await runner.cleanup()
+
+
+async def ask(made: Cluster, method: str, path: str, value: Any = None, **query: str) -> Any:
+    headers = {"Content-Type": "application/json"} if value is not None else {}
+    body = msgspec.json.encode(value) if value is not None else b""
+    asked = Asked(method=method, path=path, query=list(query.items()), headers=headers, body=body)
+    return msgspec.json.decode((await made.transport.send(asked)).body())
+
+
+async def add_node(made: Cluster, port: int) -> None:
+    status = {
+        "addresses": [{"type": "InternalIP", "address": own_address()}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "far"}, "status": status})
+
+
+async def is_served(made: Cluster) -> bool:
+    groups = await ask(made, "GET", "/apis")
+    return any(group["name"] == "metrics.k8s.io" for group in groups["groups"])
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    """Wait for what the server finds out by itself."""
+    async with asyncio.timeout(60):
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@needs_address
+async def test_kubelets_elsewhere(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await ask(made, "POST", "/api/v1/nodes", {"metadata": {"name": "silent"}})
+        await made.clock.settle()
+        assert not await is_served(made), "nobody has figures"
+        await add_node(made, far.port)
+        await until(lambda: is_served(made))
+        found = await ask(made, "GET", f"{METRICS}/nodes")
+        assert [(one["metadata"]["name"], one["usage"]) for one in found["items"]] == [
+            ("far", {"cpu": "7n", "memory": "4Ki"})
+        ]
+        async with made.running("clusterrole-aggregation-controller"):
+            role = await ask(made, "GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
+            assert role["rules"][0]["resources"] == ["pods", "nodes"]
+            await until(lambda: _may_view(made, role["rules"][0]))
+
+
+async def _may_view(made: Cluster, rule: Any) -> bool:
+    view = await ask(made, "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/view")
+    return rule in view["rules"]
+
+
+async def register(made: Cluster, port: int, **spec: Any) -> None:
+    ports = [{"name": "https", "port": 443}]
+    await ask(made, "POST", SERVICE, {"metadata": {"name": "figures"}, "spec": {"ports": ports}})
+    subset = {"addresses": [{"ip": own_address()}], "ports": [{"name": "https", "port": port}]}
+    await ask(made, "POST", ENDPOINTS, {"metadata": {"name": "figures"}, "subsets": [subset]})
+    about: Mapping[str, Any] = {
+        "group": "metrics.k8s.io",
+        "version": "v1beta1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 100,
+        "service": {"name": "figures", "namespace": "kube-system"},
+        **spec,
+    }
+    await ask(made, "POST", REGISTRATIONS, {"metadata": {"name": REGISTRATION}, "spec": about})
+    await until(lambda: is_served(made))
+
+
+@needs_address
+async def test_a_service_goes_first(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, caBundle=base64.b64encode(far.ca).decode())
+        found = await ask(made, "GET", f"{METRICS}/nodes", labelSelector="a=b c")
+        assert found["path"] == f"{METRICS}/nodes?labelSelector=a%3Db+c"
+        headers = far.asked[0].headers
+        assert headers["X-Remote-User"] == "system:apiserver"
+        assert headers.getall("X-Remote-Group") == ["system:masters", "system:authenticated"]
+        assert "Authorization" not in headers
+        resources = await ask(made, "GET", METRICS)
+        assert [one["name"] for one in resources["resources"]] == ["nodes", "pods"]
+        await add_node(made, far.port)
+        assert (await ask(made, "GET", f"{METRICS}/nodes"))["path"] == f"{METRICS}/nodes", "also with kubelets"
+        await ask(made, "DELETE", f"{REGISTRATIONS}/{REGISTRATION}")
+        await until(lambda: _figures(made))
+
+
+@needs_address
+@pytest.mark.parametrize(("file", "name"), [("admin.crt", "kubernetes-admin"), ("none.crt", "")])
+async def test_the_server_shows_who_it_is(tmp_path: Path, file: str, name: str) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        server, keys = made.server, tmp_path / "there"
+        item = await server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").get("", REGISTRATION)
+        service = item.object(server.registry.store_of("apiregistration.k8s.io", "v1", "APIService").codec.decode)
+        files = (keys / file, keys / "admin.key")
+        elsewhere = Elsewhere(registry=server.registry, upstream=server.upstream, service=service, client=files)
+        call = Call(method="GET", path=f"{METRICS}/pods", query=Query(""), headers={}, user=User("ann"))
+        await elsewhere.serve(server.pipeline.endpoints, call)
+        assert far.asked[-1].headers["X-Remote-User"] == "ann"
+        named = dict(pair for relative in far.peers[-1] or () for pair in relative)
+        assert named.get("commonName", "") == name
+
+
+@needs_address
+async def test_what_shows_who_the_server_is_may_be_renewed(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        client = (tmp_path / "client.crt", tmp_path / "client.key")
+        _take(tmp_path / "there", ADMIN, client)
+        upstream = made.server.upstream
+        summaries = Summaries(upstream=upstream, clock=made.clock)
+        api = MetricsApi(pipeline=made.server.pipeline, upstream=upstream, summaries=summaries, client=client)
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(api.run(asyncio.Event()))
+            await until(lambda: _shows(made, far, "kubernetes-admin"))
+            _take(tmp_path / "there", PROXY_CLIENT, client)
+            api.renew_client()
+            assert await _shows(made, far, "front-proxy-client")
+            running.cancel()
+
+
+def _take(keys: Path, name: str, client: tuple[Path, Path]) -> None:
+    for file, suffix in zip(client, ("crt", "key"), strict=True):
+        file.write_bytes((keys / f"{name}.{suffix}").read_bytes())
+
+
+async def _shows(made: Cluster, far: There, name: str) -> bool:
+    await ask(made, "GET", f"{METRICS}/nodes")
+    shown: dict[str, str] = dict(pair for relative in far.peers[-1] or () for pair in relative)
+    return shown.get("commonName", "") == name
+
+
+@needs_address
+async def test_nobody_goes_elsewhere_in_a_callers_name(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        path = f"{METRICS}/namespaces/away/pods"
+        answer = await made.transport.send(Asked(method="GET", path=path, headers={}))
+        assert (answer.status, answer.headers["Location"]) == (307, "/secret")
+        assert [request.path for request in far.asked] == [path]
+
+
+@needs_address
+async def test_an_answer_without_end_is_not_kept(tmp_path: Path) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, insecureSkipTLSVerify=True)
+        path = f"{METRICS}/namespaces/vast/pods"
+        with pytest.raises(errors.ApiError, match="more than") as refused:
+            await ask(made, "GET", path)
+        assert refused.value.code == 503
+
+
+async def _figures(made: Cluster) -> Any:
+    """From the kubelet."""
+    return (await ask(made, "GET", f"{METRICS}/nodes"))["items"]
+
+
+@needs_address
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({}, "error trying to reach service: .*certificate signed by unknown authority"),
+        ({"service": {"name": "figures", "namespace": "kube-system", "port": 444}}, "no service port 444 found"),
+        ({"service": {"name": "none", "namespace": "kube-system"}}, '"none" not found'),
+    ],
+)
+async def test_a_service_that_cannot_be_reached(tmp_path: Path, spec: dict[str, Any], fault: str) -> None:
+    async with there(tmp_path) as far, cluster() as made:
+        await register(made, far.port, **spec)
+        with pytest.raises(errors.ServiceUnavailable, match=fault):
+            await ask(made, "GET", f"{METRICS}/nodes")

@@ -1,0 +1,79 @@
+"""Health, version, the list of paths, unknown paths."""
+
+import pytest
+
+from sampan.apiserver.nonresource.health import Check, Health
+from sampan.apiserver.request.call import Call, Query
+from sampan.apiserver.response.responses import BytesAnswer
+from tests.apiserver.asking import asking, run
+
+
+async def _fails() -> None:
+    raise RuntimeError("a secret reason")
+
+
+async def _holds() -> None:
+    pass
+
+
+def _ask(health: Health, target: str) -> BytesAnswer:
+    path, _, query = target.partition("?")
+    return run(health.handle(Call(method="GET", path=path, query=Query(query), headers={})))
+
+
+def _text(health: Health, target: str) -> tuple[int, str]:
+    answer = _ask(health, target)
+    return answer.code, answer.body.decode()
+
+
+HEALTHY = Health(checks=[Check("etcd", _holds)], ready_checks=[Check("poststarthook/bootstrap", _holds)])
+ILL = Health(checks=[Check("etcd", _fails)])
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "text"),
+    [
+        ("/healthz", 200, "ok"),
+        ("/livez?exclude=etcd", 200, "ok"),
+        ("/readyz/poststarthook/bootstrap", 200, "ok"),
+        ("/livez/poststarthook/bootstrap", 404, "404 page not found\n"),
+        ("/livez/ping?verbose", 200, "ok"),
+        ("/livez/", 404, "404 page not found\n"),
+        ("/livez?verbose", 200, "[+]ping ok\n[+]log ok\n[+]etcd ok\nlivez check passed\n"),
+        ("/livez?verbose&exclude=log", 200, "[+]ping ok\n[+]log excluded: ok\n[+]etcd ok\nlivez check passed\n"),
+        (
+            "/livez?verbose&exclude=y&exclude=x",
+            200,
+            "[+]ping ok\n[+]log ok\n[+]etcd ok\n"
+            'warn: some health checks cannot be excluded: no matches for "x", "y"\nlivez check passed\n',
+        ),
+    ],
+)
+def test_healthy(target: str, code: int, text: str) -> None:
+    assert _text(HEALTHY, target) == (code, text)
+
+
+def test_a_failure_is_told_without_its_reason() -> None:
+    told = "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"
+    assert _text(ILL, "/readyz") == (500, told)
+    assert _text(ILL, "/readyz?exclude=etcd") == (200, "ok")
+    assert _text(ILL, "/readyz/etcd") == (500, "internal server error: a secret reason\n")
+
+
+def test_of_a_whole_server() -> None:
+    async def check() -> None:
+        async with asking() as ask:
+            for method in ("GET", "POST"):
+                assert (await ask.send(method, "/readyz?verbose")).body.startswith(
+                    b"[+]ping ok\n[+]log ok\n[+]etcd ok\n"
+                )
+            version = await ask.get("/version")
+            assert (version.json["major"], version.json["minor"], version.json["gitVersion"]) == ("1", "36", "v1.36.4")
+            assert (await ask.send("DELETE", "/version")).code == 405
+            paths = (await ask.get("/")).json["paths"]
+            assert paths == sorted(paths)
+            assert {"/api/v1", "/apis/apps/v1", "/livez/ping", "/openapi/v3"} <= set(paths)
+            for path in ("/nothing", "/version/more", "/openapi", "/metrics/more", "//"):
+                assert (await ask.get(path)).body == b"404 page not found\n"
+
+    run(check())

@@ -1,0 +1,121 @@
+"""Links that must lead through the proxy."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.apiserver.proxy.response_rewriter import Rewriting, decoded, encoded, rewritten
+
+_PREFIX = "/api/v1/namespaces/x/services/s/proxy"
+REWRITING = Rewriting(prefix=_PREFIX, host="10.0.0.1:80", asked_host="localhost:8001")
+
+
+@pytest.mark.parametrize(
+    ("link", "found"),
+    [
+        ("/a/b?c=d#e", f"{_PREFIX}/a/b?c=d#e"),
+        ("/a/", f"{_PREFIX}/a/"),
+        ("/", f"{_PREFIX}/"),
+        ("a/b", "a/b"),
+        ("?q=1", "?q=1"),
+        ("http://10.0.0.1:80/a", f"{_PREFIX}/a"),
+        ("http://localhost:8001/a", f"http://localhost:8001{_PREFIX}/a"),
+        ("http://example.com/a", "http://example.com/a"),
+        (f"{_PREFIX}/a", f"{_PREFIX}/a"),
+        ("mailto:a@b", "mailto:a@b"),
+        ("http://[bad/a", "http://[bad/a"),
+    ],
+)
+def test_links(link: str, found: str) -> None:
+    assert REWRITING.link(link) == found
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        ('<a href="/x">x</a>', f'<a href="{_PREFIX}/x">x</a>'),
+        ("<A class=b HREF='/x?a=1&amp;b=2'>", f'<A class=b HREF="{_PREFIX}/x?a=1&amp;b=2">'),
+        ("<img src=/x alt=/y>", f'<img src="{_PREFIX}/x" alt=/y>'),
+        ('<img src="/x" />', f'<img src="{_PREFIX}/x" />'),
+        ('<p title="/x">/x</p>', '<p title="/x">/x</p>'),
+        ('<!-- <a href="/x"> -->', '<!-- <a href="/x"> -->'),
+        ('<script src="/x">a = "<a href=/y>"</script>', f'<script src="{_PREFIX}/x">a = "<a href=/y>"</script>'),
+        ('<a href="http://other/x">', '<a href="http://other/x">'),
+    ],
+)
+def test_pages(page: str, found: str) -> None:
+    assert REWRITING.page(page) == found
+
+
+@given(st.text(alphabet="<>/ahref='\" !-xscript", max_size=80))
+def test_any_page_stays_readable(page: str) -> None:
+    assert len(REWRITING.page(page)) >= len(page) - page.count("'") * 2 - page.count('"') * 2
+
+
+@given(st.binary(max_size=200), st.sampled_from(["", "gzip", "deflate"]))
+def test_compression(body: bytes, encoding: str) -> None:
+    assert decoded(encoded(body, encoding), encoding, 1 << 20) == body
+
+
+def test_what_is_not_compressed_as_it_says() -> None:
+    assert decoded(b"plain", "gzip", 100) is None
+    assert decoded(b"plain", "br", 100) is None
+    assert decoded(encoded(bytes(1 << 20), "gzip"), "gzip", 1000) is None
+
+
+HOSTILE = {
+    "comments without an end": "<!--",
+    "scripts without an end": "<script>",
+    "ends of scripts": "</script",
+    "angle brackets": "<",
+    "tags without an end": "<a ",
+    "attributes without an end": '<a href="',
+    "both quotes": "<a x='\" y=\"'",
+    "links": '<a href="/x">',
+    "blanks in a tag": "<a" + " " * 50,
+    "character references": '<a href="' + "&#1" * 30 + '">',
+    "long character references": '<a href="&#' + "1" * 5000 + '">',
+}
+
+
+@pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
+def test_the_time_to_rewrite_a_hostile_page_grows_with_its_length(unit: str) -> None:
+    def cpu_s(size: int) -> float:
+        page = unit * (size // len(unit))
+        began = time.process_time()
+        REWRITING.page(page)
+        return time.process_time() - began
+
+    cpu_s(50_000)
+    assert cpu_s(400_000) < 12 * cpu_s(100_000) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        ('<a href="/x', '<a href="/x'),
+        ('<a title=">" href="/x">', f'<a title=">" href="{_PREFIX}/x">'),
+        ("<a it's href=/x>", f'<a it\'s href="{_PREFIX}/x">'),
+        (
+            '<textarea><a href="/x"></textarea><a href="/y">',
+            f'<textarea><a href="/x"></textarea><a href="{_PREFIX}/y">',
+        ),
+        ('<a href="/x"><!-- <a href="/y">', f'<a href="{_PREFIX}/x"><!-- <a href="/y">'),
+        ('<!DOCTYPE html><a href="/x">', f'<!DOCTYPE html><a href="{_PREFIX}/x">'),
+        ('a < b <a href="/x">', f'a < b <a href="{_PREFIX}/x">'),
+        ('</a href="/x">', '</a href="/x">'),
+        ('<SCRIPT src="/x"><a href="/y"></Script >', f'<SCRIPT src="{_PREFIX}/x"><a href="/y"></Script >'),
+    ],
+)
+def test_odd_markup_is_read_as_browsers_do(page: str, expected: str) -> None:
+    assert REWRITING.page(page) == expected
+
+
+def test_a_gzip_bomb_and_several_members_are_passed_on_as_they_are() -> None:
+    bomb = encoded(bytes(50 << 20), "gzip")
+    assert rewritten(REWRITING, bomb, "gzip", 4 << 20) is None
+    member = encoded(b'<a href="/x">', "gzip")
+    assert rewritten(REWRITING, member + member, "gzip", 4 << 20) is None
+    assert rewritten(REWRITING, member[:-4], "gzip", 4 << 20) is None

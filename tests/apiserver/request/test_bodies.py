@@ -1,0 +1,201 @@
+"""Request bodies: every accepted form, and what is said of those that are no object of the kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sampan.api import schemas
+from sampan.api.codec import json, protobuf
+from sampan.api.resource import GroupVersionKind
+from sampan.api.schema import from_openapi
+from sampan.api.types.core_v1 import ConfigMap
+from sampan.apiserver.registry.codec import ResourceCodec
+from sampan.apiserver.request import bodies
+from sampan.apiserver.request.call import Call, Query
+from sampan.machinery import errors
+
+MAPS = ResourceCodec(
+    kind=GroupVersionKind(group="", version="v1", kind="ConfigMap"), type=ConfigMap, schema=schemas.of(ConfigMap)
+)
+GADGETS = ResourceCodec(
+    kind=GroupVersionKind(group="example.com", version="v1", kind="Gadget"),
+    type=None,
+    schema=from_openapi(
+        {
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {"size": {"type": "integer", "default": 3}, "name": {"type": "string"}},
+                }
+            },
+        }
+    ),
+)
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+MAP = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a"}, "data": {"k": "v"}}
+
+
+def _call(body: bytes, media: str = JSON) -> Call:
+    return Call(method="POST", path="/", query=Query(""), headers={"Content-Type": media} if media else {}, body=body)
+
+
+def _read(
+    body: bytes, media: str = JSON, *, validation: str = "Warn", codec: ResourceCodec = MAPS
+) -> tuple[Any, list[str]]:
+    call = _call(body, media)
+    return bodies.read_object(call, codec, validation), call.warnings
+
+
+def _refused(body: bytes, media: str = JSON, *, validation: str = "Warn", codec: ResourceCodec = MAPS) -> str:
+    with pytest.raises(errors.BadRequest) as refused:
+        _read(body, media, validation=validation, codec=codec)
+    return refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("media", "body"),
+    [
+        (JSON, json.encode(MAP)),
+        ("", json.encode(MAP)),
+        (JSON, b'{"metadata":{"name":"a"},"data":{"k":"v"}}'),
+        (JSON, b'{"kind":"","apiVersion":"","metadata":{"name":"a"},"data":{"k":"v"}}'),
+        (JSON, b'{"kind":null,"metadata":{"name":"a"},"data":{"k":"v"}}'),
+        (YAML, b"metadata: {name: a}\ndata: {k: v}\n"),
+        (f"{YAML}; charset=utf-8", b"kind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n---\nmore: 1\n"),
+        (PROTOBUF, protobuf.encode(MAP)),
+    ],
+    ids=["json", "no type", "no kind", "empty kind", "null kind", "yaml", "yaml documents", "protobuf"],
+)
+def test_forms(media: str, body: bytes) -> None:
+    obj, warnings = _read(body, media)
+    assert json.to_value(obj) == MAP
+    assert warnings == []
+
+
+def test_other_forms_are_refused() -> None:
+    for media in ("text/plain", "application/cbor", "nonsense"):
+        with pytest.raises(errors.UnsupportedMediaType, match="accepted media types include: application/json"):
+            bodies.media_type(_call(b"{}", media))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            b'{"kind":"Secret","apiVersion":"v1"}',
+            'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to (core.ConfigMap): '
+            "unknown conversion",
+        ),
+        (
+            b'{"kind":"Nothing","apiVersion":"v1"}',
+            'Nothing in version "v1" cannot be handled as a ConfigMap: no kind "Nothing" is registered for version '
+            '"v1" in scheme "pkg/api/legacyscheme/scheme.go:30"',
+        ),
+        (
+            b'{"kind":"ConfigMap","apiVersion":"v1","data":5}',
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct '
+            "field ConfigMap.data of type map[string]string",
+        ),
+        (
+            b"",
+            "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse "
+            "error: unexpected end of JSON input (<empty>)",
+        ),
+        (
+            b"{not json, and rather long, longer than thirty",
+            "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse "
+            "error: invalid character 'n' looking for beginning of object key string ({not json, and rather long, lo "
+            "...)",
+        ),
+        (
+            b"[]",
+            "the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse "
+            'error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\\"apiVersion,'
+            'omitempty\\""; Kind string "json:\\"kind,omitempty\\"" } (5b5d)',
+        ),
+        (
+            b'{"apiVersion":"a/b/c"}',
+            "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c "
+            '({"apiVersion":"a/b/c"})',
+        ),
+    ],
+    ids=["another kind", "no kind", "a wrong type", "nothing", "no JSON", "a list", "no version"],
+)
+def test_what_is_no_object_of_the_kind(body: bytes, message: str) -> None:
+    assert _refused(body) == message
+
+
+def test_unknown_and_repeated_fields() -> None:
+    body = b'{"metadata":{"name":"a","of":1},"data":{"k":"v"},"data":{"k":"w"}}'
+    told = ['unknown field "metadata.of"', 'duplicate field "data"']
+    obj, warnings = _read(body)
+    assert (obj.data, warnings) == ({"k": "w"}, told)
+    assert _read(body, validation="Ignore")[1] == []
+    subject = 'ConfigMap in version "v1" cannot be handled as a ConfigMap'
+    assert _refused(body, validation="Strict") == f"{subject}: strict decoding error: {', '.join(told)}"
+
+
+def test_keys_that_yaml_has_twice_are_one_error_and_many_warnings() -> None:
+    body = b"metadata: {name: a, of: 1}\ndata: {k: v}\ndata: {k: w}\ndata: {k: x}\n"
+    lines = ['line 3: key "data" already set in map', 'line 4: key "data" already set in map']
+    obj, warnings = _read(body, YAML)
+    assert (obj.data, warnings) == ({"k": "x"}, [*lines, 'unknown field "metadata.of"'])
+    told = "yaml: unmarshal errors:\n" + "\n".join(f"  {line}" for line in lines)
+    message = _refused(body, YAML, validation="Strict")
+    assert message.endswith(f'strict decoding error: {told}, unknown field "metadata.of"')
+
+
+def test_custom_objects_are_pruned_and_completed() -> None:
+    body = b'{"kind":"Gadget","apiVersion":"example.com/v1","metadata":{"name":"g"},"spec":{"weight":1},"more":2}'
+    obj, warnings = _read(body, codec=GADGETS)
+    assert obj.content == {"spec": {"size": 3}}
+    assert warnings == ['unknown field "more"', 'unknown field "spec.weight"']
+
+
+def test_custom_objects_without_metadata_have_an_empty_one() -> None:
+    obj, _ = _read(b'{"kind":"Gadget","apiVersion":"example.com/v1","metadata":null}', codec=GADGETS)
+    assert obj.metadata.name == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b"{}", {}),
+        (b'{"kind":"DeleteOptions","apiVersion":"any/v9","gracePeriodSeconds":3}', {"gracePeriodSeconds": 3}),
+        (b'{"preconditions":{"uid":"u"},"unheard":1}', {"preconditions": {"uid": "u"}}),
+    ],
+)
+def test_delete_options(body: bytes, found: dict[str, Any]) -> None:
+    value = bodies.read_delete_options(_call(body))
+    assert {key: part for key, part in value.items() if key not in ("kind", "apiVersion")} == found
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b'{"kind":"Pod","apiVersion":"v1"}', b'{"gracePeriodSeconds":"3"}', b'{"kind":5}']
+)
+def test_bodies_that_are_no_delete_options(body: bytes) -> None:
+    with pytest.raises(errors.BadRequest):
+        bodies.read_delete_options(_call(body))
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6)
+fields = st.sampled_from(
+    ["kind", "apiVersion", "metadata", "data", "spec", "size", "name", "labels", "finalizers", "x"]
+)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields, inner, max_size=4))
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=st.dictionaries(fields, values, max_size=5) | values, is_custom=st.booleans(), cut=st.integers(0, 3))
+def test_any_body_is_an_object_or_a_bad_request(value: Any, is_custom: bool, cut: int) -> None:
+    body = json.encode(value)
+    for sent, media in ((body, JSON), (body[: len(body) - cut], JSON), (body, YAML), (body, PROTOBUF)):
+        try:
+            _read(sent, media, codec=GADGETS if is_custom else MAPS)
+        except errors.BadRequest:
+            continue

@@ -1,0 +1,51 @@
+"""What the real server says of values of a wrong type in a strategic merge patch; the answers come from its code."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api import schemas
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod
+from sampan.apiserver.request import go_conversion_errors
+
+
+def _placed(path: str, value: Any) -> Any:
+    for part in reversed(path.split(".")):
+        value = [value] if part.isdigit() else {part: value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("metadata", "text", "cannot restore struct from: string"),
+        ("metadata", [], "cannot restore struct from: slice"),
+        ("metadata.name", 5, "cannot convert int64 to string"),
+        ("metadata.name", 5.5, "unrecognized type: string"),
+        ("metadata.name", True, "unrecognized type: string"),
+        ("metadata.name", {}, "unrecognized type: string"),
+        ("metadata.labels", 5, "cannot restore map from int64"),
+        ("metadata.labels.a", 5, "cannot convert int64 to string"),
+        ("metadata.generation", "text", "unrecognized type: int64"),
+        ("metadata.generation", 5.5, "cannot convert float64 to int64"),
+        ("metadata.creationTimestamp", 5, "json: cannot unmarshal number into Go value of type string"),
+        ("spec.containers", "text", "cannot restore slice from string"),
+        ("spec.containers", {}, "cannot restore slice from map"),
+        ("spec.containers.0.imagePullPolicy", 5, "cannot convert int64 to v1.PullPolicy"),
+        ("spec.containers.0.stdin", "true", "unrecognized type: bool"),
+        ("spec.containers.0.stdin", 1, "unrecognized type: bool"),
+        ("spec.containers.0.args", [5], "cannot convert int64 to string"),
+        ("spec.priority", "5", "unrecognized type: int32"),
+        (
+            "spec.containers.0.livenessProbe.httpGet.port",
+            True,
+            "json: cannot unmarshal bool into Go value of type int32",
+        ),
+    ],
+)
+def test_wrong_types(path: str, value: Any, told: str) -> None:
+    whole = _placed(path, value)
+    with pytest.raises(json.DecodeError) as fault:
+        json.decode_value(whole, Pod)
+    assert go_conversion_errors.conversion_error(whole, schemas.of(Pod), str(fault.value)) == told

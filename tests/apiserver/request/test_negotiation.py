@@ -1,0 +1,119 @@
+"""What Accept headers mean."""
+
+import pytest
+
+from sampan.apiserver.request import negotiation
+from sampan.apiserver.request.negotiation import (
+    JSON,
+    OBJECT_FORMS,
+    PARTIAL,
+    PLAIN,
+    PROTOBUF,
+    STREAM_FORMS,
+    TABLE,
+    YAML,
+    Form,
+)
+from sampan.machinery import errors
+
+TABLE_V1 = "application/json;as=Table;v=v1;g=meta.k8s.io"
+KUBECTL = f"{TABLE_V1},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", PLAIN),
+        ("application/json", PLAIN),
+        ("*/*", PLAIN),
+        ("*", PLAIN),
+        ("application/*", PLAIN),
+        ("application/json;charset=utf-8", PLAIN),
+        ("application/json;stream=watch", PLAIN),
+        ("application/json;pretty=1", Form(JSON, is_pretty=True)),
+        ("application/yaml", Form(YAML)),
+        ("application/yaml;stream=watch, application/json", PLAIN),
+        ("application/vnd.kubernetes.protobuf,application/json", Form(PROTOBUF)),
+        ("application/json;q=0.5, application/yaml;q=0.9", Form(YAML)),
+        ("application/yaml;q=0, application/json", PLAIN),
+        ("application/yaml;q=much, application/json", PLAIN),
+        ("*/*;q=1, application/yaml", Form(YAML)),
+        ("text/html, application/json", PLAIN),
+        (TABLE_V1, Form(JSON, TABLE)),
+        (KUBECTL, Form(JSON, TABLE)),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", PLAIN),
+        ("application/json;g=meta.k8s.io;v=v1beta1;as=Table", Form(JSON, TABLE, "v1beta1")),
+        ("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json", PLAIN),
+        ("application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", Form(PROTOBUF, PARTIAL)),
+    ],
+)
+def test_form(accept: str, form: Form) -> None:
+    assert negotiation.negotiate(accept) == form
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        "text/html",
+        "application/cbor",
+        "application",
+        "application/json/more",
+        "application/json;stream=listen",
+        "application/yaml;stream=watch",
+        "application/json;as=Chair;v=v1;g=meta.k8s.io",
+        "application/json;as=Table;v=v1",
+        "application/json;v=v1;g=meta.k8s.io",
+    ],
+)
+def test_nothing_fits(accept: str) -> None:
+    with pytest.raises(errors.NotAcceptable, match="only the following media types are accepted: application/json, "):
+        negotiation.negotiate(accept)
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_routed"),
+    [
+        ("", True),
+        ("*/*", True),
+        ("application/json;as=Chair", True),
+        (" application/yaml ;q=0.1", True),
+        ("text/html, */*;q=0.1", True),
+        ("application/*", False),
+        ("text/html", False),
+        ("*", False),
+    ],
+)
+def test_the_router_wants_full_names(accept: str, is_routed: bool) -> None:
+    if is_routed:
+        negotiation.routes(accept, STREAM_FORMS)
+        return
+    with pytest.raises(errors.NotAcceptable) as caught:
+        negotiation.routes(accept, STREAM_FORMS)
+    assert str(caught.value) == f"406: Not Acceptable\n\nAvailable representations: {', '.join(STREAM_FORMS)}"
+
+
+def test_custom_objects_have_no_protobuf_form_but_their_metadata_has() -> None:
+    assert negotiation.negotiate(f"{PROTOBUF},{JSON}", is_custom=True) == PLAIN
+    with pytest.raises(errors.NotAcceptable):
+        negotiation.negotiate(PROTOBUF, is_custom=True)
+    partial = f"{PROTOBUF};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    assert negotiation.negotiate(partial, is_custom=True) == Form(PROTOBUF, PARTIAL)
+
+
+@pytest.mark.parametrize(
+    ("accept", "media"), [("", JSON), ("text/html", JSON), (TABLE_V1, JSON), (f"{TABLE_V1},{YAML}", YAML), (YAML, YAML)]
+)
+def test_errors_are_never_converted(accept: str, media: str) -> None:
+    assert negotiation.form_of_error(accept) == Form(media)
+
+
+def test_plain_answers_are_not_converted() -> None:
+    assert negotiation.negotiate_plain(KUBECTL) == PLAIN
+    with pytest.raises(errors.NotAcceptable):
+        negotiation.negotiate_plain(TABLE_V1, OBJECT_FORMS)
+
+
+def test_yaml_cannot_be_streamed() -> None:
+    negotiation.check_stream(Form(PROTOBUF))
+    with pytest.raises(errors.NotAcceptable, match="application/json;stream=watch, application/vnd"):
+        negotiation.check_stream(Form(YAML))
