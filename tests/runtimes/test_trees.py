@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sampan.kubelet.volumes.sizes import disk_usage
+from sampan.kubelet.volumes.usage import disk_usage
 from sampan.runtimes.oci.rootfs import written_bytes
 from sampan.runtimes.trees import entries, remove_tree
 

@@ -14,7 +14,7 @@ from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
 from tests.e2e.volumes.scene import Scene, said
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
-from tests.kubelet.volumes.driver import NAME, DirectoryDriver
+from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
 
 
 async def test_the_whole_way(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import pytest
 
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, StorageClass, VolumeAttachment
-from sampan.kubelet.volumes.csi.facts import attachment_name
+from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.runtimes import kernel
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
 from tests.e2e.volumes.scene import Scene, said
 from tests.e2e.volumes.storage_vendor import ZONE, Vendor
-from tests.kubelet.volumes.driver import NAME, GrowingDriver
+from tests.kubelet.volumes.csi_driver import NAME, GrowingDriver
 
 SIZE = "stat -f -c '%b %S' /data"
 

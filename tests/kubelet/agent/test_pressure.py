@@ -13,7 +13,7 @@ from sampan.kubelet.agent.image_gc import to_remove
 from sampan.kubelet.agent.observing import observe_machine
 from sampan.kubelet.agent.pressure import Observation, Shortage, Threshold
 from sampan.kubelet.node_status import DISK_PRESSURE, MEMORY_PRESSURE
-from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import ImageInfo, Usage
 

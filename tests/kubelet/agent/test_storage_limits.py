@@ -7,7 +7,7 @@ import pytest
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.storage_limits import excess, has_limit
-from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage
 
 KIB = 1024

@@ -10,7 +10,7 @@ from sampan.kubelet.stats.collector import NodeFigures, PodFigures
 from sampan.kubelet.stats.machine import Machine, MachineFigures, interfaces
 from sampan.kubelet.stats.summary import summary, total
 from sampan.kubelet.stats.volume_texts import export_volumes
-from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.metrics import Metrics
 from sampan.runtimes.contract import RUNNING, ContainerReport, PodReport, Usage
 

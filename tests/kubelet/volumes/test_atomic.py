@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.kubelet.volumes.atomic import File, write
-from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.kubelet.volumes.contract import VolumeOperationError
 
 NOW = 1_767_225_600.0
 
@@ -98,7 +98,7 @@ def test_a_failure_leaves_the_old_files(tmp_path: Path) -> None:
     ],
 )
 def test_paths_that_may_not_be(tmp_path: Path, path: str, complaint: str) -> None:
-    with pytest.raises(VolumeFault) as fault:
+    with pytest.raises(VolumeOperationError) as fault:
         write(tmp_path, {path: File(b"", 0o644)}, now=NOW, set_owner=lambda: None)
     assert fault.value.text == complaint
 

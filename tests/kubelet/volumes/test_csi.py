@@ -10,12 +10,12 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, VolumeAttachment
 from sampan.kubelet.volumes import VolumeManager
-from sampan.kubelet.volumes.csi.facts import attachment_name
+from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.contract import RuntimeFailure
-from tests.kubelet.volumes.driver import MOUNT_GROUP, NAME, DirectoryDriver
-from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+from tests.kubelet.volumes.csi_driver import MOUNT_GROUP, NAME, DirectoryDriver
+from tests.kubelet.volumes.scene import Scene, eventually, needs_root, play
 
 pytestmark = needs_root
 UNIQUE = f"kubernetes.io/csi/{NAME}^handle"
@@ -153,7 +153,7 @@ async def _failure(manager: VolumeManager, pod: Pod) -> str:
 
 def test_what_the_driver_says_is_told(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = DirectoryDriver(tmp_path / "data", faults={"NodeStageVolume": "no disk"})
+        driver = DirectoryDriver(tmp_path / "data", claim_errors={"NodeStageVolume": "no disk"})
         await driver_object(scene, attachRequired=False)
         await volume(scene)
         pod = await scene.pod(volumes=CLAIM)
@@ -163,12 +163,12 @@ def test_what_the_driver_says_is_told(tmp_path: Path) -> None:
                 task = group.create_task(manager.mount(pod))
                 start = 'MountVolume.MountDevice failed for volume "v" : rpc error: code = Internal desc ='
                 assert await scene.warned() == f"{start} no disk"
-                driver.faults = {"NodePublishVolume": "no room"}
+                driver.claim_errors = {"NodePublishVolume": "no room"}
                 while "no room" not in await scene.warned():
                     pass
                 start = 'MountVolume.SetUp failed for volume "v" : rpc error: code = Internal desc ='
                 assert scene.events[-1][2] == f"{start} no room"
-                driver.faults = {}
+                driver.claim_errors = {}
                 await task
             await manager.unmount(pod)
 
@@ -249,10 +249,10 @@ def test_a_driver_that_is_away_while_its_volume_goes(tmp_path: Path) -> None:
             async with scene.managing() as manager:
                 await driver.registered.wait()
                 await manager.mount(pod)
-                driver.faults = {"NodeUnstageVolume": "not now"}
+                driver.claim_errors = {"NodeUnstageVolume": "not now"}
                 async with asyncio.timeout(60):
                     await manager.unmount(pod)
-            driver.faults = {}
+            driver.claim_errors = {}
             async with scene.managing() as manager:
                 await eventually(lambda: len(driver.of("NodeUnstageVolume")) > 1 and not manager.in_use())
 
@@ -273,7 +273,7 @@ def test_a_driver_that_goes(tmp_path: Path) -> None:
 
 def test_a_driver_that_goes_before_it_hears_of_its_registration(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
-        driver = DirectoryDriver(tmp_path / "data", faults={"NotifyRegistrationStatus": "just about to end"})
+        driver = DirectoryDriver(tmp_path / "data", claim_errors={"NotifyRegistrationStatus": "just about to end"})
         async with scene.managing():
             async with driver.serving(scene.root / "plugins_registry"):
                 await scene.seen(CSINode, "n", lambda found: bool(found.spec.drivers))

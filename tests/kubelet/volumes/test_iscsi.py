@@ -10,13 +10,12 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.volumes.contract import Spec, VolumeFault
-from sampan.kubelet.volumes.host import Host
-from sampan.kubelet.volumes.layout import Layout
-from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes.contract import VolumeOperationError, VolumeSpec
+from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.plugins import iscsi
+from sampan.kubelet.volumes.volume_host import Layout, VolumeHost
 from sampan.runtimes import kernel
-from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+from tests.kubelet.volumes.scene import Scene, eventually, needs_root, play
 
 pytestmark = needs_root
 IQN = "iqn.2001-04.com.example:storage"
@@ -98,9 +97,9 @@ def test_a_note_that_names_no_disk_is_not_believed(tmp_path: Path, asked: Path, 
 def test_an_iscsi_volume_does_not_name_a_path_of_the_node(tmp_path: Path, source: dict[str, str]) -> None:
     whole = {"targetPortal": "10.0.0.1", "iqn": IQN, "lun": 0, **source}
     of = json.from_value({"spec": {"volumes": [{"name": "v", "iscsi": whole}]}}, Pod)
-    plugin = iscsi.Iscsi(cast(Host, SimpleNamespace(layout=Layout(tmp_path))))
-    with pytest.raises(VolumeFault, match="must not contain slashes"):
-        asyncio.run(plugin.device(Spec(pod=of, volume=of.spec.volumes[0])))
+    plugin = iscsi.IscsiPlugin(cast(VolumeHost, SimpleNamespace(layout=Layout(tmp_path))))
+    with pytest.raises(VolumeOperationError, match="must not contain slashes"):
+        asyncio.run(plugin.device(VolumeSpec(pod=of, volume=of.spec.volumes[0])))
 
 
 def test_an_nfs_server_is_never_an_option_of_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, VolumeAttachment
 from sampan.kubelet.volumes import LimitExceeded
-from sampan.kubelet.volumes.csi.facts import attachment_name
+from sampan.kubelet.volumes.csi.conversions import attachment_name
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
-from tests.kubelet.volumes.driver import NAME, DirectoryDriver
-from tests.kubelet.volumes.made import Scene, needs_root, play
+from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
+from tests.kubelet.volumes.scene import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
 
 pytestmark = needs_root

@@ -14,13 +14,13 @@ from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, Volume
 from sampan.api.types.rbac_v1 import ClusterRole, ClusterRoleBinding
 from sampan.kubelet.volumes import VolumeManager
-from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes.mounter import Mounter
 from sampan.machinery.certificates import make_ca
 from sampan.machinery.client import PatchType
 from sampan.machinery.clock import VirtualClock
 from sampan.machinery.copies import copy_of
 from sampan.runtimes.contract import RuntimeFailure
-from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+from tests.kubelet.volumes.scene import Scene, eventually, needs_root, play
 
 
 async def failure_of(manager: VolumeManager, pod: Pod) -> str:
@@ -120,7 +120,7 @@ def test_changes_reach_running_pods(tmp_path: Path) -> None:
             later = scene.directory(pod, "secret", "later")
             await eventually(lambda: (later / "a").exists() and (later / "a").read_text() == "here")
             patch = {"metadata": {"labels": {"x": "2"}}}
-            manager.follow(await scene.client.of(Pod).patch("p", patch, "default", type=PatchType.MERGE))
+            manager.update_pod(await scene.client.of(Pod).patch("p", patch, "default", type=PatchType.MERGE))
             await eventually(lambda: (both / "labels").read_text() == 'x="2"')
             await manager.unmount(pod)
 
@@ -275,7 +275,7 @@ def test_a_kubelet_that_comes_back(tmp_path: Path) -> None:
                 (scene.directory(pod, "empty-dir", "memory") / "kept").write_text(pod.metadata.name)
         async with scene.managing() as manager:
             assert set(manager.known_pods()) == {stays.metadata.uid, goes.metadata.uid}
-            manager.follow(stays)
+            manager.update_pod(stays)
             await scene.client.of(Secret).patch("s", {"stringData": {"a": "2"}}, "default", type=PatchType.MERGE)
             await eventually(lambda: (scene.directory(stays, "secret", "word") / "a").read_text() == "2")
             await manager.mount(stays)
@@ -300,7 +300,7 @@ def test_a_container_that_comes_later(tmp_path: Path) -> None:
             more = {"name": "d", "image": "i", "volumeMounts": [{"name": "b", "mountPath": "/b"}]}
             patch = {"spec": {"ephemeralContainers": [more]}}
             pod = await scene.client.of(Pod).patch("p", patch, "default", subresource="ephemeralcontainers")
-            manager.follow(pod)
+            manager.update_pod(pod)
             await manager.mount(pod)
             [mount] = manager.mounts(pod, pod.spec.ephemeralContainers[0])
             assert mount.source == scene.directory(pod, "empty-dir", "b")

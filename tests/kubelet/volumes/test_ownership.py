@@ -6,7 +6,7 @@ import pytest
 
 from sampan.kubelet.volumes.ownership import ON_ROOT_MISMATCH, give_to_group
 from sampan.runtimes import trees
-from tests.kubelet.volumes.made import needs_root
+from tests.kubelet.volumes.scene import needs_root
 
 
 def files(directory: Path) -> Path:

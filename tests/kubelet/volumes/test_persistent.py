@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from sampan.api.types.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
-from sampan.kubelet.volumes.mounting import run_program
+from sampan.kubelet.volumes.mounter import run_program
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
 from sampan.runtimes import kernel
-from tests.kubelet.volumes.made import Scene, needs_root, play
+from tests.kubelet.volumes.scene import Scene, needs_root, play
 
 _CAP_SYS_RESOURCE = 24
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
@@ -152,7 +152,7 @@ def test_a_local_disk_that_has_become_larger(tmp_path: Path, disk: Path) -> None
             await say(allocatedResources={"storage": "2Gi"}, allocatedResourceStatuses={"storage": "NodeResizePending"})
             changed = copy_of(pod)
             changed.metadata.annotations = {"touched": "1"}
-            manager.follow(changed)
+            manager.update_pod(changed)
             await scene.seen(PersistentVolumeClaim, "c", _is_settled)
             found = (await claims.get("c", "default")).status
             if kernel.held_capabilities() >> _CAP_SYS_RESOURCE & 1:

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet  # type: ignore[import-untyped]
 
 import sampan.kubelet
-from sampan.kubelet.volumes.csi import wire
+from sampan.kubelet.volumes.csi.client import csi
 from sampan.machinery.proto.parser import parse
 
 FOLDER = Path(sampan.kubelet.__file__).parent
@@ -28,7 +28,7 @@ def test_the_parser_agrees_with_protoc(tmp_path: Path, name: str) -> None:
 
 def test_bytes_on_the_wire() -> None:
     """By hand from the published field numbers of CSI."""
-    schema = wire.csi()
+    schema = csi()
     capability = schema.VolumeCapability(mount=schema.MountVolume(fs_type="x"), access_mode=schema.AccessMode(mode=1))
     request = schema.NodePublishVolumeRequest(
         volume_id="v", target_path="/t", volume_capability=capability, readonly=True, secrets={"k": "s"}

@@ -20,20 +20,17 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import CSIDriver, CSINodeDriver
-from sampan.kubelet.volumes import env_files
-from sampan.kubelet.volumes.container_mounts import chosen_subpath, is_recursive, propagation
-from sampan.kubelet.volumes.contract import Spec, VolumeFault
+from sampan.kubelet.volumes.container_mounts import chosen_subpath, env_file_value, is_recursive, propagation
+from sampan.kubelet.volumes.contract import VolumeOperationError, VolumeSpec
 from sampan.kubelet.volumes.csi.client import NodeInfo
-from sampan.kubelet.volumes.csi.facts import has_groups
-from sampan.kubelet.volumes.csi.handler import refusal
-from sampan.kubelet.volumes.csi.node_info import changed, changes
+from sampan.kubelet.volumes.csi.conversions import applies_fs_group
 from sampan.kubelet.volumes.csi.plugin import load
+from sampan.kubelet.volumes.csi.registration import node_metadata_patch, updated_drivers, validation_error
 from sampan.kubelet.volumes.plugins import host_path, iscsi
+from sampan.kubelet.volumes.plugins.api_objects import nested_mount_points
 from sampan.kubelet.volumes.plugins.empty_dir import memory_size, page_size
-from sampan.kubelet.volumes.plugins.files import nested_mount_points
-from sampan.kubelet.volumes.plugins.projected import pod_user
+from sampan.kubelet.volumes.plugins.projected import joined_certificates, pod_user
 from sampan.kubelet.volumes.tokens import renewal
-from sampan.kubelet.volumes.trust_bundles import joined
 from sampan.runtimes.contract import RuntimeFailure
 from sampan.runtimes.safe_paths import UnsafePath
 
@@ -65,9 +62,9 @@ def test_how_large_memory_may_become(containers: list[dict[str, Any]], limit: st
 def test_huge_pages() -> None:
     asking = pod({"resources": {"requests": {"hugepages-2Mi": "4Mi", "hugepages-1Gi": "1Gi"}}})
     assert page_size(asking, "HugePages-2Mi") == "2Mi"
-    with pytest.raises(VolumeFault, match="multiple huge page sizes"):
+    with pytest.raises(VolumeOperationError, match="multiple huge page sizes"):
         page_size(asking, "HugePages")
-    with pytest.raises(VolumeFault, match="no resource request for huge pages"):
+    with pytest.raises(VolumeOperationError, match="no resource request for huge pages"):
         page_size(pod({}), "HugePages")
 
 
@@ -147,7 +144,7 @@ def test_host_paths_of_all_types(tmp_path: Path) -> None:
         ("file", "BlockDevice", "is not a block device"),
         ("file", "Odd", "Odd is an invalid volume type"),
     ]:
-        with pytest.raises(VolumeFault, match=told):
+        with pytest.raises(VolumeOperationError, match=told):
             host_path.check(tmp_path / name, type)
     assert (tmp_path / "new/f").stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "new/d").stat().st_mode & 0o777 == 0o755
@@ -187,8 +184,8 @@ def test_tokens_are_renewed_in_time(life_s: int) -> None:
 
 def test_trust_anchors() -> None:
     one, two = (f"-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n" for text in ("AA==", "BA=="))
-    assert joined([one + two, f"# words\n{two}"]) == (one + two).encode()
-    assert joined([]) == b""
+    assert joined_certificates([one + two, f"# words\n{two}"]) == (one + two).encode()
+    assert joined_certificates([]) == b""
 
 
 def test_iscsi_commands() -> None:
@@ -211,29 +208,29 @@ def test_iscsi_commands() -> None:
 
 def test_drivers_of_a_node() -> None:
     info = NodeInfo("id", 3, {"zone": "z"})
-    [made] = changed([], "d", info)
+    [made] = updated_drivers([], "d", info)
     assert (made.nodeID, made.topologyKeys, made.allocatable and made.allocatable.count) == ("id", ["zone"], 3)
-    assert changed([made], "d", info) == [made]
+    assert updated_drivers([made], "d", info) == [made]
     other = CSINodeDriver(name="o", nodeID="x")
-    assert [each.name for each in changed([made, other], "d", NodeInfo("new", 0, {}))] == ["o", "d"]
-    assert changed([made, other], "d", None) == [other]
+    assert [each.name for each in updated_drivers([made, other], "d", NodeInfo("new", 0, {}))] == ["o", "d"]
+    assert updated_drivers([made, other], "d", None) == [other]
     node = Node(metadata=ObjectMeta(name="n"))
-    assert changes(node, "d", info) == {
+    assert node_metadata_patch(node, "d", info) == {
         "annotations": {"csi.volume.kubernetes.io/nodeid": '{"d":"id"}'},
         "labels": {"zone": "z"},
     }
     node.metadata.annotations = {"csi.volume.kubernetes.io/nodeid": '{"d":"id"}'}
     node.metadata.labels = {"zone": "z"}
-    assert changes(node, "d", info) == {}
-    assert changes(node, "d", None) == {"annotations": {"csi.volume.kubernetes.io/nodeid": None}}
-    with pytest.raises(VolumeFault, match="detected topology value collision"):
-        changes(node, "d", NodeInfo("id", 0, {"zone": "other"}))
+    assert node_metadata_patch(node, "d", info) == {}
+    assert node_metadata_patch(node, "d", None) == {"annotations": {"csi.volume.kubernetes.io/nodeid": None}}
+    with pytest.raises(VolumeOperationError, match="detected topology value collision"):
+        node_metadata_patch(node, "d", NodeInfo("id", 0, {"zone": "other"}))
 
 
 def test_plugins_that_are_refused() -> None:
-    assert refusal("d", ["1.0.0"]) == ""
-    assert "empty list for supported versions" in refusal("d", [])
-    assert 'None of the versions specified ["0.3.0"] are supported' in refusal("d", ["0.3.0"])
+    assert validation_error("d", ["1.0.0"]) == ""
+    assert "empty list for supported versions" in validation_error("d", [])
+    assert 'None of the versions specified ["0.3.0"] are supported' in validation_error("d", ["0.3.0"])
 
 
 @pytest.mark.parametrize(
@@ -249,14 +246,14 @@ def test_plugins_that_are_refused() -> None:
 def test_who_gives_files_to_the_group(policy: str | None, kind: str, is_read_only: bool, gives: bool) -> None:
     made = pod({}, securityContext={"fsGroup": 1}, volumes=[{"name": "v", "csi": {"driver": "d", "fsType": kind}}])
     info = json.from_value({"spec": {"fsGroupPolicy": policy}}, CSIDriver) if policy else None
-    assert has_groups(Spec(pod=made, volume=made.spec.volumes[0]), info, is_read_only) is gives
+    assert applies_fs_group(VolumeSpec(pod=made, volume=made.spec.volumes[0]), info, is_read_only) is gives
 
 
 def test_variables_in_files(tmp_path: Path) -> None:
     (tmp_path / "env").write_text("# no\nA=1\nB='two words'\n\nC = x=y\n")
-    assert [env_files.value(tmp_path, "env", key) for key in "ABCD"] == ["1", "two words", "x=y", None]
-    assert env_files.value(tmp_path, "../x", "A") is None
-    assert env_files.value(tmp_path, "none", "A") is None
+    assert [env_file_value(tmp_path, "env", key) for key in "ABCD"] == ["1", "two words", "x=y", None]
+    assert env_file_value(tmp_path, "../x", "A") is None
+    assert env_file_value(tmp_path, "none", "A") is None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "huge", "circle"])
@@ -271,7 +268,7 @@ def test_a_file_of_variables_that_a_sidecar_has_replaced_is_refused_at_once(tmp_
     else:
         file.symlink_to("env")
     with pytest.raises(UnsafePath, match="env"):
-        env_files.value(tmp_path, "env", "A")
+        env_file_value(tmp_path, "env", "A")
 
 
 def test_a_file_of_variables_may_be_a_link_within_the_volume_only(tmp_path: Path) -> None:
@@ -281,7 +278,7 @@ def test_a_file_of_variables_may_be_a_link_within_the_volume_only(tmp_path: Path
     (volume / "real").write_text("A=inside\n")
     for name, target in {"in": "/real", "up": "../secret", "out": str(tmp_path / "secret")}.items():
         (volume / name).symlink_to(target)
-    assert [env_files.value(volume, name, "A") for name in ("in", "up", "out")] == ["inside", None, None]
+    assert [env_file_value(volume, name, "A") for name in ("in", "up", "out")] == ["inside", None, None]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", "{}", '{"driverName": "d"}', "\xff"])

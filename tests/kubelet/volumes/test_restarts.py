@@ -10,8 +10,8 @@ import pytest
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
 from sampan.kubelet.volumes import VolumeManager
 from sampan.runtimes import kernel
-from tests.kubelet.volumes.driver import NAME, DirectoryDriver
-from tests.kubelet.volumes.made import Scene, needs_root, play
+from tests.kubelet.volumes.csi_driver import NAME, DirectoryDriver
+from tests.kubelet.volumes.scene import Scene, needs_root, play
 from tests.kubelet.volumes.test_csi import driver_object, volume
 
 VOLUMES = [

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sampan.kubelet.volumes import subpaths
-from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes.mounter import Mounter
 from sampan.kubelet.volumes.subpaths import UnsafeSubpath
-from tests.kubelet.volumes.made import needs_root
+from tests.kubelet.volumes.scene import needs_root
 
 PLAIN = Mounter(can_mount=False)
 

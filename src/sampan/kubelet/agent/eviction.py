@@ -16,7 +16,7 @@ from sampan.kubelet.agent.pressure import Observation, Shortage, Threshold
 from sampan.kubelet.critical import is_critical
 from sampan.kubelet.node_status import DISK_PRESSURE, Said
 from sampan.kubelet.pod_status import Verdict
-from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import Runtime, RuntimeFailure, Usage
 

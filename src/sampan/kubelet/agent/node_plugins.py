@@ -19,7 +19,7 @@ from sampan.kubelet.plugin_registry.calls import RpcFault
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.provision import AnyContainer
 from sampan.kubelet.records import Stage
-from sampan.kubelet.volumes.csi.handler import TYPE as CSI
+from sampan.kubelet.volumes.csi.registration import TYPE as CSI
 from sampan.runtimes.contract import RuntimeFailure
 
 if TYPE_CHECKING:

@@ -85,7 +85,7 @@ class PodProvision:
         return await self._parts.plugins.admit(record.pod, is_running=bool(report.containers))
 
     def told(self, pod: Pod, status: PodStatus) -> PodStatus:
-        return self._parts.volumes.told(pod, self._parts.plugins.told(pod, status))
+        return self._parts.volumes.with_mount_statuses(pod, self._parts.plugins.told(pod, status))
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class PodProvision:
         await self._parts.stopper.stop(record, name, grace_s)
 
     async def sync_running(self, record: PodRecord, report: PodReport) -> float | None:
-        self._parts.volumes.follow(record.pod)
+        self._parts.volumes.update_pod(record.pod)
         again_s = await self._parts.resizer.sync(record, report)
         return again_s
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sampan.kubelet.agent.pressure import EVICTED
 from sampan.kubelet.node_status import Machine
 from sampan.kubelet.pod_status import Verdict
-from sampan.kubelet.volumes import VolumeConfig, VolumeManager
+from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
 from sampan.machinery.events import WARNING
 
 if TYPE_CHECKING:
@@ -24,7 +24,16 @@ def managed(kubelet: Kubelet) -> VolumeManager:
         root=kubelet.config.root,
         node_name=kubelet.config.name,
         allocatable=machine.allocatable or machine.capacity,
-        patience_s=_PATIENCE_S,
+        mount_timeout_s=_PATIENCE_S,
+    )
+    callbacks = VolumeCallbacks(
+        warn=lambda pod, reason, message: kubelet.events.pod(kubelet.node, pod, WARNING, reason, message),
+        on_ready=kubelet.look_at,
+        on_excess=lambda pod, message: kubelet.guard.evict(pod, Verdict(reason=EVICTED, message=message), _AT_ONCE_S),
+        record_event=lambda about, type, reason, message: kubelet.events.about(
+            kubelet.node, about, type, reason, message
+        ),
+        supports_recursive_read_only=lambda: _can_recurse(kubelet.node.machine),
     )
     return VolumeManager(
         config=config,
@@ -32,11 +41,7 @@ def managed(kubelet: Kubelet) -> VolumeManager:
         informers=kubelet.informers,
         objects=kubelet.objects,
         clock=kubelet.clock,
-        warn=lambda pod, reason, message: kubelet.events.pod(kubelet.node, pod, WARNING, reason, message),
-        told=kubelet.look_at,
-        on_excess=lambda pod, message: kubelet.guard.evict(pod, Verdict(reason=EVICTED, message=message), _AT_ONCE_S),
-        tell=lambda about, type, reason, message: kubelet.events.about(kubelet.node, about, type, reason, message),
-        can_recurse=lambda: _can_recurse(kubelet.node.machine),
+        callbacks=callbacks,
         activity=kubelet.activity,
     )
 

@@ -8,7 +8,7 @@ from sampan.api import gotext
 from sampan.api.pod_amounts import effective_limits
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import Pod, Volume
-from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage
 
 STORAGE = "ephemeral-storage"

@@ -10,7 +10,7 @@ from sampan.kubelet.agent.kubelet import Kubelet
 from sampan.kubelet.stats.collector import NodeFigures, StatsCollector
 from sampan.kubelet.stats.machine import Machine
 from sampan.kubelet.stats.volume_texts import export_volumes
-from sampan.kubelet.volumes.figures import VolumeFigures
+from sampan.kubelet.volumes.usage import VolumeUsageCache
 from sampan.machinery.metrics import Metrics
 from sampan.machinery.process_metrics import export_process
 from sampan.runtimes.contract import RUNNING, Runtime
@@ -29,7 +29,7 @@ class AgentView:
             pods=kubelet.pods,
             machine=machine.figures,
             clock=kubelet.clock,
-            volumes=VolumeFigures(usage=lambda pod: kubelet.volumes.usage(pod), clock=kubelet.clock),
+            volumes=VolumeUsageCache(usage=lambda pod: kubelet.volumes.usage(pod), clock=kubelet.clock),
         )
         self._metrics = self._exported()
 

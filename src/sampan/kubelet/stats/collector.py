@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.stats.machine import MachineFigures
-from sampan.kubelet.volumes.figures import VolumeFigures
-from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.usage import VolumeUsage, VolumeUsageCache
 from sampan.machinery.clock import Clock
 from sampan.runtimes.contract import RUNNING, PodReport, Runtime, RuntimeFailure, Usage
 
@@ -45,7 +44,7 @@ class StatsCollector:
         pods: Callable[[], Sequence[Pod]],
         machine: Callable[[float], MachineFigures],
         clock: Clock,
-        volumes: VolumeFigures | None = None,
+        volumes: VolumeUsageCache | None = None,
     ) -> None:
         """`machine` returns the figures of the node at a time."""
         self._volumes = volumes

@@ -8,7 +8,7 @@ from typing import Any
 from sampan.api import times
 from sampan.kubelet.stats.collector import NodeFigures, PodFigures
 from sampan.kubelet.stats.machine import FileSystem, Interface, MachineFigures
-from sampan.kubelet.volumes.sizes import VolumeUsage
+from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage
 
 _NANO = 1_000_000_000

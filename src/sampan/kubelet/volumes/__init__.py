@@ -2,11 +2,11 @@
 `pkg/volume`).
 
 `manager` is the interface to the kubelet; `contract` is the interface of plug-ins, which are in `plugins` and `csi`.
-They share `atomic` (atomic updates of files), `ownership` (fsGroup), `subpaths`, `mounting` and `tokens`. Nothing here
+They share `atomic` (atomic updates of files), `ownership` (fsGroup), `subpaths`, `mounter` and `tokens`. Nothing here
 depends on containers beyond their mounts.
 """
 
-from sampan.kubelet.volumes.host import VolumeConfig
-from sampan.kubelet.volumes.manager import LimitExceeded, StillWaiting, VolumeManager
+from sampan.kubelet.volumes.manager import LimitExceeded, StillWaiting, VolumeCallbacks, VolumeManager
+from sampan.kubelet.volumes.volume_host import VolumeConfig
 
-__all__ = ["LimitExceeded", "StillWaiting", "VolumeConfig", "VolumeManager"]
+__all__ = ["LimitExceeded", "StillWaiting", "VolumeCallbacks", "VolumeConfig", "VolumeManager"]

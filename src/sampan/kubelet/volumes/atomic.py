@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from sampan.api import gotext
-from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.runtimes.safe_paths import UnsafePath, read_file
 
 _CHANCE = random.Random()
@@ -134,8 +134,8 @@ def _and_parents(path: str) -> Iterator[str]:
     yield from (str(parent) for parent in PurePosixPath(path).parents if parent.name)
 
 
-def _is_same(before: Path, wanted: Mapping[str, File]) -> bool:
-    return all(_has_content(before / path, file.content) for path, file in wanted.items())
+def _is_same(before: Path, files: Mapping[str, File]) -> bool:
+    return all(_has_content(before / path, file.content) for path, file in files.items())
 
 
 def _has_content(path: Path, content: bytes) -> bool:
@@ -146,18 +146,18 @@ def _has_content(path: Path, content: bytes) -> bool:
 
 
 def _checked(path: str) -> str:
-    """Return the normalized path. Raise VolumeFault if it is not allowed."""
+    """Return the normalized path. Raise VolumeOperationError if it is not allowed."""
     parts = path.split("/")
     if not path:
-        raise VolumeFault(f"invalid path: must not be empty: {gotext.quote(path)}")
+        raise VolumeOperationError(f"invalid path: must not be empty: {gotext.quote(path)}")
     if path.startswith("/"):
-        raise VolumeFault(f"invalid path: must be relative path: {path}")
+        raise VolumeOperationError(f"invalid path: must be relative path: {path}")
     if len(path) > _LONGEST_PATH:
-        raise VolumeFault(f"invalid path: must be less than or equal to {_LONGEST_PATH} characters")
+        raise VolumeOperationError(f"invalid path: must be less than or equal to {_LONGEST_PATH} characters")
     if ".." in parts:
-        raise VolumeFault(f"invalid path: must not contain '..': {path}")
+        raise VolumeOperationError(f"invalid path: must not contain '..': {path}")
     if any(len(part) > _LONGEST_NAME for part in parts):
-        raise VolumeFault(f"invalid path: filenames must be less than or equal to {_LONGEST_NAME} characters")
+        raise VolumeOperationError(f"invalid path: filenames must be less than or equal to {_LONGEST_NAME} characters")
     if parts[0].startswith(".."):
-        raise VolumeFault(f"invalid path: must not start with '..': {path}")
+        raise VolumeOperationError(f"invalid path: must not start with '..': {path}")
     return str(PurePosixPath(path))

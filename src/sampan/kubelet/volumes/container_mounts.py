@@ -1,19 +1,25 @@
-"""Computes the mounts of a container from its volumes."""
+"""What the containers of a pod get from its volumes: mounts, block devices, mount statuses, and environment variables
+from files.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from sampan.api.types.core_v1 import VolumeMount
+import msgspec
+
+from sampan.api import limits
+from sampan.api.types.core_v1 import ContainerStatus, Pod, PodStatus, VolumeMount
 from sampan.kubelet.environment.expansion import expand
 from sampan.kubelet.volumes import subpaths
-from sampan.kubelet.volumes.contract import Ready
-from sampan.kubelet.volumes.host import Host
-from sampan.kubelet.volumes.state import Actual, AnyContainer, Key
+from sampan.kubelet.volumes.contract import ReadyVolume
+from sampan.kubelet.volumes.state import ActualState, AnyContainer, PodVolumeKey, containers
 from sampan.kubelet.volumes.subpaths import UnsafeSubpath
+from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.runtimes.config import Device, Mount, Propagation
 from sampan.runtimes.contract import RuntimeFailure
+from sampan.runtimes.safe_paths import opened_root
 
 CONFIG_ERROR = "CreateContainerConfigError"
 _PROPAGATIONS: Mapping[str, Propagation] = {
@@ -25,8 +31,10 @@ _PROPAGATIONS: Mapping[str, Propagation] = {
 
 
 class ContainerMounts:
-    def __init__(self, *, host: Host, actual: Actual, can_recurse: Callable[[], bool]) -> None:
-        self._host, self._actual, self._can_recurse = host, actual, can_recurse
+    def __init__(
+        self, *, host: VolumeHost, actual: ActualState, supports_recursive_read_only: Callable[[], bool]
+    ) -> None:
+        self._host, self._actual, self._supports_recursive_read_only = host, actual, supports_recursive_read_only
 
     def mounts(self, uid: str, container: AnyContainer, variables: Mapping[str, str]) -> list[Mount]:
         """Return the mounts. Raise RuntimeFailure if a volume is missing or a mount is invalid."""
@@ -38,17 +46,19 @@ class ContainerMounts:
     def devices(self, uid: str, container: AnyContainer) -> list[Device]:
         devices = []
         for volume_device in container.volumeDevices:
-            ready = self._actual.ready(Key(uid, volume_device.name))
+            ready = self._actual.ready(PodVolumeKey(uid, volume_device.name))
             if ready is None or ready.device is None:
-                raise _fault(f'cannot find volume "{volume_device.name}" to pass into container "{container.name}"')
+                raise _config_error(
+                    f'cannot find volume "{volume_device.name}" to pass into container "{container.name}"'
+                )
             permissions = "r" if ready.is_read_only else "mrw"
             devices.append(Device(host_path=str(ready.device), path=volume_device.devicePath, permissions=permissions))
         return devices
 
     def _mount(self, uid: str, container: str, index: int, mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
-        volume = self._actual.get(Key(uid, mount.name))
+        volume = self._actual.get(PodVolumeKey(uid, mount.name))
         if volume is None or volume.ready is None or volume.ready.device is not None:
-            raise _fault(f'cannot find volume "{mount.name}" to mount into container "{container}"')
+            raise _config_error(f'cannot find volume "{mount.name}" to mount into container "{container}"')
         ready, subpath = volume.ready, chosen_subpath(mount, variables)
         source = ready.path
         if subpath and not ready.image:
@@ -58,24 +68,24 @@ class ContainerMounts:
             source=source,
             target=mount.mountPath if mount.mountPath.startswith("/") else f"/{mount.mountPath}",
             is_read_only=mount.readOnly or ready.is_read_only,
-            is_recursively_read_only=is_recursive(mount, self._can_recurse()),
+            is_recursively_read_only=is_recursive(mount, self._supports_recursive_read_only()),
             propagation=propagation(mount.mountPropagation),
             image=ready.image,
             image_sub_path=subpath if ready.image else "",
         )
 
-    def _bound(self, ready: Ready, subpath: str, target: Path, name: str, container: str) -> Path:
+    def _bound(self, ready: ReadyVolume, subpath: str, target: Path, name: str, container: str) -> Path:
         """Prepare the subpath. The message does not contain the cause, which might disclose files of the node."""
         where = f'subPath{{}} for volumeMount "{name}" of container "{container}"'
         try:
             if not (ready.path / subpath).exists():
                 subpaths.make_directory(ready.path, subpath)
         except (OSError, UnsafeSubpath) as error:
-            raise _fault(f"failed to create {where.format(' directory')}") from error
+            raise _config_error(f"failed to create {where.format(' directory')}") from error
         try:
             return subpaths.bind(self._host.mounter, ready.path, subpath, target)
         except (OSError, UnsafeSubpath) as error:
-            raise _fault(f"failed to prepare {where.format('')}") from error
+            raise _config_error(f"failed to prepare {where.format('')}") from error
 
 
 def chosen_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
@@ -83,17 +93,17 @@ def chosen_subpath(mount: VolumeMount, variables: Mapping[str, str]) -> str:
     subpath = mount.subPath
     if mount.subPathExpr:
         missing: list[str] = []
-        subpath = expand(mount.subPathExpr, _Noting(variables, missing))
+        subpath = expand(mount.subPathExpr, _RecordingVariables(variables, missing))
         if missing:
-            raise _fault(f"missing value for {', '.join(sorted(set(missing)))}")
+            raise _config_error(f"missing value for {', '.join(sorted(set(missing)))}")
     if subpath.startswith("/"):
-        raise _fault(f"error SubPath `{subpath}` must not be an absolute path")
+        raise _config_error(f"error SubPath `{subpath}` must not be an absolute path")
     if ".." in subpath.split("/"):
-        raise _fault(f"unable to provision SubPath `{subpath}`: must not contain '..'")
+        raise _config_error(f"unable to provision SubPath `{subpath}`: must not contain '..'")
     return subpath
 
 
-class _Noting(dict[str, str]):
+class _RecordingVariables(dict[str, str]):
     """Contains every name; names without a value are recorded as missing."""
 
     def __init__(self, values: Mapping[str, str], missing: list[str]) -> None:
@@ -113,7 +123,7 @@ class _Noting(dict[str, str]):
 def propagation(mode: str | None) -> Propagation:
     result = _PROPAGATIONS.get(mode or "")
     if result is None:
-        raise _fault(f'invalid MountPropagation mode: "{mode}"')
+        raise _config_error(f'invalid MountPropagation mode: "{mode}"')
     return result
 
 
@@ -127,13 +137,78 @@ def is_recursive(mount: VolumeMount, can: bool) -> bool:
         f'failed to resolve recursive read-only mode: volume "{mount.name}" requested recursive read-only mode, but it'
     )
     if not mount.readOnly:
-        raise _fault(f"{start} is not read-only")
+        raise _config_error(f"{start} is not read-only")
     if mount.mountPropagation not in (None, "None"):
-        raise _fault(f'{start} is not compatible with propagation "{mount.mountPropagation}"')
+        raise _config_error(f'{start} is not compatible with propagation "{mount.mountPropagation}"')
     if mount.recursiveReadOnly == "Enabled" and not can:
-        raise _fault(f"{start} is not supported by the runtime")
+        raise _config_error(f"{start} is not supported by the runtime")
     return can
 
 
-def _fault(message: str) -> RuntimeFailure:
+def _config_error(message: str) -> RuntimeFailure:
     return RuntimeFailure(CONFIG_ERROR, message)
+
+
+_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
+
+def with_mount_statuses(pod: Pod, status: PodStatus) -> PodStatus:
+    """Return the status with the recursive read-only mounts of its containers. Pure."""
+    requests = {container.name: paths for container in containers(pod) if (paths := _recursive(container))}
+    if not requests:
+        return status
+    changed = {
+        name: [
+            _with_recursive_mounts(container, requests.get(container.name, set()))
+            for container in getattr(status, name)
+        ]
+        for name in _LISTS
+    }
+    return msgspec.structs.replace(status, **changed)
+
+
+def _recursive(container: AnyContainer) -> set[str]:
+    """Return the mount paths of the container's recursive read-only mounts."""
+    paths = set()
+    for mount in container.volumeMounts:
+        try:
+            if is_recursive(mount, True):
+                paths.add(mount.mountPath)
+        except RuntimeFailure:
+            continue
+    return paths
+
+
+def _with_recursive_mounts(status: ContainerStatus, paths: set[str]) -> ContainerStatus:
+    mounts = [
+        msgspec.structs.replace(mount, recursiveReadOnly="Enabled") if mount.mountPath in paths else mount
+        for mount in status.volumeMounts
+    ]
+    return msgspec.structs.replace(status, volumeMounts=mounts) if paths else status
+
+
+def env_file_value(volume: Path, path: str, key: str) -> str | None:
+    """Return a value from a file that containers have written to a volume (fileKeyRef), or None if there is no such
+    file or key. Symbolic links are resolved within the volume, even if they change concurrently. Raise UnsafePath if
+    the file is not regular or too large.
+    """
+    try:
+        with opened_root(volume) as root:
+            text = root.read(path, limits.ENV_FILE_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return parse_env_file(text).get(key)
+
+
+def parse_env_file(text: str) -> dict[str, str]:
+    """Parse lines KEY=VALUE. Empty lines and those that start with # are ignored; quotes around a value are removed."""
+    variables = {}
+    for line in text.splitlines():
+        name, equals, rest = line.strip().partition("=")
+        if not equals or name.startswith("#"):
+            continue
+        rest = rest.strip()
+        if len(rest) >= 2 and rest[0] == rest[-1] and rest[0] in "'\"":
+            rest = rest[1:-1]
+        variables[name.strip()] = rest
+    return variables

@@ -27,7 +27,7 @@ BLOCK = "Block"
 NONE = PersistentVolumeSpec()
 
 
-class VolumeFault(Exception):
+class VolumeOperationError(Exception):
     """A volume operation failed; `step` is the beginning of the event's message."""
 
     def __init__(self, text: str, *, step: str = SET_UP) -> None:
@@ -35,32 +35,32 @@ class VolumeFault(Exception):
         self.text, self.step = text, step
 
 
-class ClaimFault(VolumeFault):
+class ClaimError(VolumeOperationError):
     """The pod's claim cannot be used; nothing was attempted."""
 
 
-class CannotGrow(VolumeFault):
+class ExpansionNotSupported(VolumeOperationError):
     """The plug-in does not support expansion."""
 
 
-class IsInUse(VolumeFault):
+class VolumeInUse(VolumeOperationError):
     """The volume cannot be expanded while it is in use on this node."""
 
 
-class WillNotGrow(VolumeFault):
+class ExpansionRefused(VolumeOperationError):
     """The expansion is infeasible."""
 
 
-class MayHaveGrown(VolumeFault):
+class ExpansionUnknown(VolumeOperationError):
     """The outcome of the expansion is unknown, so it must be retried."""
 
 
-class NotAttached(VolumeFault):
+class NotAttached(VolumeOperationError):
     """The volume has not been attached to this node yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class VolumeSpec:
     """A volume of a pod: the volume source in the pod, or the persistent volume that its claim is bound to."""
 
     pod: Pod
@@ -84,7 +84,7 @@ class Spec:
 
     @property
     def source(self) -> PersistentVolumeSpec:
-        """Spec of the persistent volume, empty if there is none."""
+        """VolumeSpec of the persistent volume, empty if there is none."""
         return self.persistent.spec if self.persistent is not None else NONE
 
     @property
@@ -93,7 +93,7 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class ReadyVolume:
     """A volume that has been set up."""
 
     path: Path
@@ -108,10 +108,10 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
+class DeviceMount:
     """The mount that all pods on the node share for this volume."""
 
-    unique: str
+    unique_name: str
     """Unique name of the volume in the node status: plug-in and volume."""
     path: Path
     is_attachable: bool = False
@@ -119,7 +119,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class DriverUsage:
     """Usage of a volume; unknown figures are 0."""
 
     used_bytes: int = 0
@@ -130,88 +130,83 @@ class Usage:
     free_inodes: int = 0
 
 
-class Plugin(Protocol):
-    """Errors are raised as VolumeFault or OSError."""
+class NodeVolumePlugin(Protocol):
+    """Errors are raised as VolumeOperationError or OSError."""
 
     @property
     def name(self) -> str:
         """Name such as kubernetes.io/…, used in the directory layout."""
 
-    def supports(self, spec: Spec) -> bool: ...
+    def supports(self, spec: VolumeSpec) -> bool: ...
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         """Set up the volume for the pod's containers."""
 
     async def tear_down(self, uid: str, inner: str) -> None:
         """Undo `set_up`, which may have been incomplete or never happened."""
 
-    def can_grow(self, spec: Spec) -> bool:
+    def supports_expansion(self, spec: VolumeSpec) -> bool:
         """Whether the node takes part in the expansion of this volume."""
 
-    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
-        """Expand the volume, which is set up, to `size` bytes. Raise CannotGrow, IsInUse, WillNotGrow, MayHaveGrown or
-        another VolumeFault.
+    async def expand(self, spec: VolumeSpec, ready: ReadyVolume, device: DeviceMount | None, size: int) -> None:
+        """Expand the volume, which is set up, to `size` bytes. Raise ExpansionNotSupported, VolumeInUse,
+        ExpansionRefused, ExpansionUnknown or another VolumeOperationError.
         """
 
-    async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
+    async def usage(self, uid: str, inner: str, ready: ReadyVolume) -> DriverUsage | None:
         """Return the usage that the driver reports, or None to use that of the file system."""
 
     # -- volumes with a shared mount ---------------------------------------------------------------------------------
 
-    async def device(self, spec: Spec) -> Device | None:
+    async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         """Return the shared mount, or None if every pod has a mount of its own."""
 
-    async def wait_for_attach(self, spec: Spec) -> None:
+    async def wait_for_attach(self, spec: VolumeSpec) -> None:
         """Raise NotAttached until the volume is attached."""
 
-    async def is_exhausted(self, spec: Spec) -> bool:
+    async def is_exhausted(self, spec: VolumeSpec) -> bool:
         """Whether the volume is not attached because the node has reached its limit of volumes."""
 
-    async def mount_device(self, spec: Spec, device: Device) -> None: ...
+    async def mount_device(self, spec: VolumeSpec, device: DeviceMount) -> None: ...
 
-    async def unmount_device(self, device: Device) -> None: ...
+    async def unmount_device(self, device: DeviceMount) -> None: ...
 
-    def device_on_disk(self, uid: str, inner: str) -> Device | None:
+    def device_on_disk(self, uid: str, inner: str) -> DeviceMount | None:
         """Return the shared mount of a volume that an earlier kubelet has set up."""
 
-    def devices_on_disk(self) -> Sequence[Device]:
+    def devices_on_disk(self) -> Sequence[DeviceMount]:
         """Return all shared mounts of an earlier kubelet."""
 
 
-class PluginBase:
+class VolumePluginBase:
     """Default methods for plug-ins without a shared mount and without expansion."""
 
-    def can_grow(self, spec: Spec) -> bool:
+    def supports_expansion(self, spec: VolumeSpec) -> bool:
         return False
 
-    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
+    async def expand(self, spec: VolumeSpec, ready: ReadyVolume, device: DeviceMount | None, size: int) -> None:
         return None
 
-    async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
+    async def usage(self, uid: str, inner: str, ready: ReadyVolume) -> DriverUsage | None:
         return None
 
-    async def device(self, spec: Spec) -> Device | None:
+    async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         return None
 
-    async def wait_for_attach(self, spec: Spec) -> None:
+    async def wait_for_attach(self, spec: VolumeSpec) -> None:
         return None
 
-    async def is_exhausted(self, spec: Spec) -> bool:
+    async def is_exhausted(self, spec: VolumeSpec) -> bool:
         return False
 
-    async def mount_device(self, spec: Spec, device: Device) -> None:
+    async def mount_device(self, spec: VolumeSpec, device: DeviceMount) -> None:
         return None
 
-    async def unmount_device(self, device: Device) -> None:
+    async def unmount_device(self, device: DeviceMount) -> None:
         return None
 
-    def device_on_disk(self, uid: str, inner: str) -> Device | None:
+    def device_on_disk(self, uid: str, inner: str) -> DeviceMount | None:
         return None
 
-    def devices_on_disk(self) -> Sequence[Device]:
+    def devices_on_disk(self) -> Sequence[DeviceMount]:
         return ()
-
-
-__all__ = ["BLOCK", "MOUNT_DEVICE", "SET_UP", "WAIT_FOR_ATTACH"]
-__all__ += ["CannotGrow", "ClaimFault", "Device", "IsInUse", "MayHaveGrown", "NotAttached", "Plugin", "PluginBase"]
-__all__ += ["Ready", "Spec", "Usage", "VolumeFault", "WillNotGrow"]

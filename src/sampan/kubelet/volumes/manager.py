@@ -10,42 +10,36 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod, PodStatus
 from sampan.kubelet.objects import ObjectKey, PodObjects
-from sampan.kubelet.volumes import env_files, mount_statuses
-from sampan.kubelet.volumes.claims import Claims
-from sampan.kubelet.volumes.container_mounts import ContainerMounts
-from sampan.kubelet.volumes.contract import SET_UP, ClaimFault, NotAttached, VolumeFault
-from sampan.kubelet.volumes.csi.client import Drivers
-from sampan.kubelet.volumes.csi.handler import CsiHandler
-from sampan.kubelet.volumes.csi.limits import Limits
-from sampan.kubelet.volumes.csi.node_info import NodeInfos
-from sampan.kubelet.volumes.csi.plugin import Csi
-from sampan.kubelet.volumes.disk import Disk
-from sampan.kubelet.volumes.growth import Growth, Tell
-from sampan.kubelet.volumes.host import Host, VolumeConfig
-from sampan.kubelet.volumes.layout import Layout
-from sampan.kubelet.volumes.mounting import Mounter
-from sampan.kubelet.volumes.plugins.table import Plugins
+from sampan.kubelet.volumes.claim_resolver import ClaimResolver
+from sampan.kubelet.volumes.container_mounts import ContainerMounts, env_file_value, with_mount_statuses
+from sampan.kubelet.volumes.contract import SET_UP, ClaimError, NotAttached, VolumeOperationError
+from sampan.kubelet.volumes.csi.client import CsiDrivers
+from sampan.kubelet.volumes.csi.plugin import CsiPlugin
+from sampan.kubelet.volumes.csi.registration import CsiHandler, CsiNodePublisher, VolumeLimitUpdater
+from sampan.kubelet.volumes.expansion import NodeExpander, RecordEvent
+from sampan.kubelet.volumes.mounter import Mounter
+from sampan.kubelet.volumes.periodic_checks import CLAIMS, PeriodicChecks, claims_of
+from sampan.kubelet.volumes.plugins.table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import Reconciler
-from sampan.kubelet.volumes.sizes import VolumeUsage
 from sampan.kubelet.volumes.state import (
-    Actual,
+    ActualState,
     AnyContainer,
-    Changes,
+    ChangeNotifier,
     DesiredPod,
-    Key,
+    PodVolumeKey,
     desired_pod,
     is_other,
-    made_of,
-    of_pod,
+    volumes_of_pod,
+    volumes_with_object,
 )
-from sampan.kubelet.volumes.tokens import Tokens
-from sampan.kubelet.volumes.trust_bundles import TrustBundles
-from sampan.kubelet.volumes.waiting import happens_by, in_thread
-from sampan.kubelet.volumes.watching import CLAIMS, Watching, claims_of
+from sampan.kubelet.volumes.tokens import TokenManager
+from sampan.kubelet.volumes.usage import VolumeUsage
+from sampan.kubelet.volumes.volume_directories import VolumeDirectories
+from sampan.kubelet.volumes.volume_host import Layout, VolumeConfig, VolumeHost, happens_by, in_thread
 from sampan.machinery import errors
 from sampan.machinery.activity import Activity
 from sampan.machinery.client import Client, ConnectionFailed, Selection
@@ -60,7 +54,7 @@ log = logging.getLogger(__name__)
 FAILED_MOUNT, FAILED_UNMOUNT = "FailedMount", "FailedUnMount"
 LIMIT_EXCEEDED = "VolumeAttachmentLimitExceeded"
 _BACKOFF = Backoff(0.5, 122.0)
-_TOO_LATE = "context deadline exceeded"
+_DEADLINE_EXCEEDED = "context deadline exceeded"
 
 
 class StillWaiting(RuntimeFailure):
@@ -69,6 +63,22 @@ class StillWaiting(RuntimeFailure):
 
 class LimitExceeded(RuntimeFailure):
     """The node has reached its volume attachment limit, so the pod must run elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeCallbacks:
+    """What the volume manager tells the rest of the kubelet, and what it asks of it."""
+
+    warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None
+    """Record a warning event about a pod, with reason and message."""
+    record_event: RecordEvent = lambda about, type, reason, message: None
+    """Record an event about a pod or a claim."""
+    on_ready: Callable[[str], None] = lambda uid: None
+    """Receives the UID of a pod when its last missing volume is ready."""
+    on_excess: Callable[[Pod, str], None] = lambda pod, message: None
+    """Called repeatedly for a pod whose emptyDir exceeds its size limit, with the message for its eviction."""
+    supports_recursive_read_only: Callable[[], bool] = lambda: False
+    """Whether the runtime supports recursive read-only mounts."""
 
 
 class VolumeManager:
@@ -82,55 +92,49 @@ class VolumeManager:
         informers: InformerFactory,
         objects: PodObjects,
         clock: Clock,
-        warn: Callable[[Pod, str, str], None] = lambda pod, reason, message: None,
-        told: Callable[[str], None] = lambda uid: None,
-        on_excess: Callable[[Pod, str], None] = lambda pod, message: None,
-        tell: Tell = lambda about, type, reason, message: None,
-        can_recurse: Callable[[], bool] = lambda: False,
+        callbacks: VolumeCallbacks,
         activity: Activity | None = None,
         mounter: Mounter | None = None,
     ) -> None:
-        """`client` has the identity of the node. `warn` records an event about a pod. `told` receives the UID of a pod
-        when its last missing volume is ready. `on_excess` is called repeatedly for a pod whose emptyDir exceeds its
-        size limit, with the message for its eviction. `can_recurse` tells whether the runtime supports recursive read-
-        only mounts.
-        """
-        self._config, self._clock, self._objects, self._can_recurse = config, clock, objects, can_recurse
-        self._warn, self._told_pod, self._on_excess = warn, told, on_excess
+        """`client` has the identity of the node."""
+        self._config, self._clock, self._objects, self._callbacks = config, clock, objects, callbacks
         self._activity = activity or Activity()
-        self._host = Host(
+        self._host = VolumeHost(
             config=config,
             layout=Layout(config.root),
             mounter=mounter or Mounter(),
             client=client,
             informers=informers,
             objects=objects,
-            tokens=Tokens(client=client, clock=clock),
-            bundles=TrustBundles(client=client),
+            tokens=TokenManager(client=client, clock=clock),
             clock=clock,
         )
         self._desired: dict[str, DesiredPod] = {}
-        self._actual, self._changes = Actual(), Changes()
+        self._actual, self._changes = ActualState(), ChangeNotifier()
         self._node = informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).lister
-        self._drivers, self._infos = Drivers(), NodeInfos(client=client, node_name=config.node_name)
+        self._drivers, self._infos = CsiDrivers(), CsiNodePublisher(client=client, node_name=config.node_name)
         self.csi_handler = CsiHandler(
             drivers=self._drivers, infos=self._infos, on_driver=lambda name: self._retry_all()
         )
         """Handler of CSI drivers for the plug-in registry."""
-        self._plugins = Plugins(self._host, Csi(self._host, self._drivers, self.csi_handler.refresh))
+        self._plugins = VolumePlugins(self._host, CsiPlugin(self._host, self._drivers, self.csi_handler.refresh))
         self._reconciler = Reconciler(
             host=self._host,
             plugins=self._plugins,
-            claims=Claims(client=client),
-            growth=Growth(client=client, clock=clock, node_name=config.node_name, tell=tell),
+            claims=ClaimResolver(client=client),
+            expander=NodeExpander(
+                client=client, clock=clock, node_name=config.node_name, record_event=callbacks.record_event
+            ),
             actual=self._actual,
             node=lambda: self._node.get(config.node_name),
         )
-        self._disk = Disk(host=self._host, plugins=self._plugins, actual=self._actual)
-        self._mounts = ContainerMounts(host=self._host, actual=self._actual, can_recurse=can_recurse)
-        self._to_measure: set[str] = set()
+        self._disk = VolumeDirectories(host=self._host, plugins=self._plugins, actual=self._actual)
+        self._mounts = ContainerMounts(
+            host=self._host, actual=self._actual, supports_recursive_read_only=callbacks.supports_recursive_read_only
+        )
+        self._changed_claims: set[str] = set()
         """UIDs of pods whose claims may have been expanded."""
-        self._queue: WorkQueue[Key] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
+        self._queue: WorkQueue[PodVolumeKey] = WorkQueue(clock=clock, backoff=_BACKOFF, activity=self._activity)
         objects.subscribe(self._on_object)
         informers.of(Node, Selection(fields=f"metadata.name={config.node_name}")).subscribe(self._on_node)
         self._disk.restore()
@@ -145,16 +149,16 @@ class VolumeManager:
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        watching = Watching(
+        checks = PeriodicChecks(
             config=self._config,
             clock=self._clock,
             desired=self._desired,
             disk=self._disk,
             reconciler=self._reconciler,
             changes=self._changes,
-            changed=self._to_measure,
+            changed=self._changed_claims,
         )
-        limits = Limits(
+        limits = VolumeLimitUpdater(
             drivers=self._drivers,
             informers=self._host.informers,
             clock=self._clock,
@@ -162,53 +166,55 @@ class VolumeManager:
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._queue.run())
-            group.create_task(watching.excesses(self._on_excess))
-            group.create_task(watching.growth())
+            group.create_task(checks.check_size_limits(self._callbacks.on_excess))
+            group.create_task(checks.expand_volumes())
             group.create_task(limits.run())
-            self._let_go_of_devices()
+            self._queue_idle_devices()
             while True:
                 group.create_task(self._work(await self._queue.get()))
 
     # -- desired state -----------------------------------------------------------------------------------------------
 
-    def follow(self, pod: Pod) -> None:
+    def update_pod(self, pod: Pod) -> None:
         """Note that a running pod may have changed, which may affect the content of its volumes. The volumes of a pod
         that has been running since before a restart of the kubelet are adopted.
         """
         desired = self._desired.get(pod.metadata.uid)
         if desired is None:
-            for key in self._missing(self._want(pod)):
+            for key in self._missing(self._add_desired(pod)):
                 self._queue.add(key)
             return
         if desired.pod is not pod:
-            self._renew(desired, pod)
+            self._update_desired(desired, pod)
 
     async def mount(self, pod: Pod) -> None:
         """Wait until all volumes of the pod are ready. Raise StillWaiting after a timeout, and RuntimeFailure if a
         claim cannot be used. Events have been recorded by then, and mounting continues in the background.
         """
-        desired = self._want(pod)
-        until = self._clock.monotonic() + self._config.patience_s
+        desired = self._add_desired(pod)
+        until = self._clock.monotonic() + self._config.mount_timeout_s
         for key in self._missing(desired):
-            if key.name in desired.faults or not self._queue.failures(key):
+            if key.name in desired.claim_errors or not self._queue.failures(key):
                 self._queue.add(key)
-        desired.faults.clear()
+        desired.claim_errors.clear()
         while missing := self._missing(desired):
-            if desired.faults:
-                why = "; ".join(desired.faults.values())
-                message = self._told(desired, missing, why)
-                self._warn(pod, FAILED_MOUNT, message)
+            if desired.claim_errors:
+                why = "; ".join(desired.claim_errors.values())
+                message = self._missing_volumes_message(desired, missing, why)
+                self._callbacks.warn(pod, FAILED_MOUNT, message)
                 raise RuntimeFailure(FAILED_MOUNT, message)
             if not await happens_by(self._clock, self._changes.of(pod.metadata.uid), until):
                 await self._check_limits(desired, missing)
-                raise StillWaiting(FAILED_MOUNT, self._told(desired, missing, _TOO_LATE))
+                raise StillWaiting(FAILED_MOUNT, self._missing_volumes_message(desired, missing, _DEADLINE_EXCEEDED))
 
-    async def _check_limits(self, desired: DesiredPod, missing: Sequence[Key]) -> None:
+    async def _check_limits(self, desired: DesiredPod, missing: Sequence[PodVolumeKey]) -> None:
         """Raise LimitExceeded if a missing volume cannot be attached because the node has reached its limit."""
         for key in missing:
             if self._is_unattached(key) and await self._reconciler.is_exhausted(key, desired):
                 start = "Node has reached its volume attachment limit, rejecting pod."
-                raise LimitExceeded(LIMIT_EXCEEDED, f"{start} {self._missing_parts(desired, missing)}: {_TOO_LATE}")
+                raise LimitExceeded(
+                    LIMIT_EXCEEDED, f"{start} {self._missing_volumes(desired, missing)}: {_DEADLINE_EXCEEDED}"
+                )
 
     async def unmount(self, pod: Pod | str) -> None:
         """Unmount all volumes of a pod none of whose containers runs, or of the UID of a pod that is no longer known.
@@ -217,15 +223,15 @@ class VolumeManager:
         """
         uid = pod if isinstance(pod, str) else pod.metadata.uid
         self._desired.pop(uid, None)
-        self._changes.tell(uid)
-        until = self._clock.monotonic() + self._config.patience_s
-        for key in self._actual.of_pod(uid):
+        self._changes.notify(uid)
+        until = self._clock.monotonic() + self._config.mount_timeout_s
+        for key in self._actual.volumes_of_pod(uid):
             self._queue.add(key)
-        while remaining := self._actual.of_pod(uid):
+        while remaining := self._actual.volumes_of_pod(uid):
             if not await happens_by(self._clock, self._changes.of(uid), until):
                 names = " ".join(key.name for key in remaining)
-                raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_TOO_LATE}")
-        while self._leaving_devices() and await happens_by(self._clock, self._changes.of(""), until):
+                raise RuntimeFailure(FAILED_UNMOUNT, f"mounted volumes=[{names}]: {_DEADLINE_EXCEEDED}")
+        while self._idle_devices() and await happens_by(self._clock, self._changes.of(""), until):
             pass
         await in_thread(self._disk.clean_up, uid)
         self._host.tokens.forget(uid)
@@ -239,19 +245,21 @@ class VolumeManager:
     def devices(self, pod: Pod, container: AnyContainer) -> Sequence[Device]:
         return self._mounts.devices(pod.metadata.uid, container)
 
-    def told(self, pod: Pod, status: PodStatus) -> PodStatus:
+    def with_mount_statuses(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Return the status extended by which mounts are recursively read-only."""
-        return mount_statuses.told(pod, status) if self._can_recurse() else status
+        return with_mount_statuses(pod, status) if self._callbacks.supports_recursive_read_only() else status
 
     def file_key(self, pod: Pod, ref: FileKeySelector) -> str | None:
         """Return the value of a key in a file of the pod's volumes."""
-        ready = self._actual.ready(Key(pod.metadata.uid, ref.volumeName))
-        return env_files.value(ready.path, ref.path, ref.key) if ready is not None else None
+        ready = self._actual.ready(PodVolumeKey(pod.metadata.uid, ref.volumeName))
+        return env_file_value(ready.path, ref.path, ref.key) if ready is not None else None
 
     def extra_groups(self, pod: Pod) -> Sequence[int]:
         """Return the supplemental groups that the pod's volumes require."""
         own_groups = set(pod.spec.securityContext.supplementalGroups) if pod.spec.securityContext is not None else set()
-        groups = {volume.group for key in self._actual.of_pod(pod.metadata.uid) if (volume := self._actual.get(key))}
+        groups = {
+            volume.group for key in self._actual.volumes_of_pod(pod.metadata.uid) if (volume := self._actual.get(key))
+        }
         return sorted(group for group in groups if group is not None and group not in own_groups)
 
     # -- actual state ------------------------------------------------------------------------------------------------
@@ -267,30 +275,30 @@ class VolumeManager:
     async def usage(self, pod: Pod) -> Sequence[VolumeUsage]:
         """Return the usage of those volumes that can be measured."""
         usages = await in_thread(self._disk.measured, pod)
-        return [await self._as_kept(pod, usage) for usage in usages]
+        return [await self._driver_reported(pod, usage) for usage in usages]
 
-    async def _as_kept(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
+    async def _driver_reported(self, pod: Pod, usage: VolumeUsage) -> VolumeUsage:
         """Return the usage as reported by the volume's driver if it reports any."""
-        volume = self._actual.get(Key(pod.metadata.uid, usage.name))
+        volume = self._actual.get(PodVolumeKey(pod.metadata.uid, usage.name))
         if volume is None or volume.ready is None:
             return usage
         try:
             plugin_usage = await volume.plugin.usage(pod.metadata.uid, volume.inner, volume.ready)
-        except VolumeFault as error:
+        except VolumeOperationError as error:
             log.info("cannot measure the usage of volume %s of pod %s: %s", usage.name, pod.metadata.uid, error)
             return usage
         return replace(usage, **asdict(plugin_usage)) if plugin_usage is not None else usage
 
     # -- workers -----------------------------------------------------------------------------------------------------
 
-    async def _work(self, key: Key) -> None:
+    async def _work(self, key: PodVolumeKey) -> None:
         try:
             with self._activity:
                 again_s = await self._reconcile(key)
-        except ClaimFault as error:
-            self._note_claim(key, error)
-        except (VolumeFault, errors.ApiError, ConnectionFailed, OSError) as error:
-            self._note(key, error)
+        except ClaimError as error:
+            self._record_claim_error(key, error)
+        except (VolumeOperationError, errors.ApiError, ConnectionFailed, OSError) as error:
+            self._record_failure(key, error)
         except Exception:
             log.exception(
                 "mount or unmount of volume %s of pod %s failed; retrying in %g s",
@@ -304,77 +312,81 @@ class VolumeManager:
                 self._queue.add_after(key, again_s, follows_wall_clock=True)
         finally:
             self._queue.done(key)
-            self._changes.tell(key.uid)
+            self._changes.notify(key.uid)
 
-    async def _reconcile(self, key: Key) -> float | None:
+    async def _reconcile(self, key: PodVolumeKey) -> float | None:
         desired = self._desired.get(key.uid)
         if not key.uid:
             await self._reconciler.tear_down_device(key.name)
             return None
         if desired is None or key.name not in desired.volumes:
             await self._reconciler.tear_down(key)
-            self._let_go_of_devices()
+            self._queue_idle_devices()
             return None
         was_missing = self._actual.ready(key) is None
         again_s = await self._reconciler.set_up(key, desired, lambda: self._desired.get(key.uid) is desired)
         if was_missing and not self._missing(desired):
-            self._told_pod(key.uid)
+            self._callbacks.on_ready(key.uid)
         return again_s
 
-    def _leaving_devices(self) -> list[Key]:
+    def _idle_devices(self) -> list[PodVolumeKey]:
         """Return idle shared mounts, except those whose unmounting has failed and is being retried."""
-        return [key for unique in self._actual.idle_devices() if not self._queue.failures(key := Key("", unique))]
+        return [
+            key
+            for unique_name in self._actual.idle_devices()
+            if not self._queue.failures(key := PodVolumeKey("", unique_name))
+        ]
 
-    def _let_go_of_devices(self) -> None:
-        for key in self._leaving_devices():
+    def _queue_idle_devices(self) -> None:
+        for key in self._idle_devices():
             self._queue.add(key)
 
-    def _note(self, key: Key, fault: Exception) -> None:
+    def _record_failure(self, key: PodVolumeKey, error: Exception) -> None:
         pause_s = self._queue.retry(key)
         desired = self._desired.get(key.uid)
-        log.info("cannot mount or unmount volume %s of pod %s: %s; retrying in %g s", key.name, key.uid, fault, pause_s)
-        if desired is None or (isinstance(fault, NotAttached) and not fault.text):
+        log.info("cannot mount or unmount volume %s of pod %s: %s; retrying in %g s", key.name, key.uid, error, pause_s)
+        if desired is None or (isinstance(error, NotAttached) and not error.text):
             return
-        step = fault.step if isinstance(fault, VolumeFault) else SET_UP
+        step = error.step if isinstance(error, VolumeOperationError) else SET_UP
         inner = desired.inner.get(key.name, key.name)
-        self._warn(desired.pod, FAILED_MOUNT, f'{step} for volume "{inner}" : {fault}')
+        self._callbacks.warn(desired.pod, FAILED_MOUNT, f'{step} for volume "{inner}" : {error}')
 
-    def _note_claim(self, key: Key, fault: ClaimFault) -> None:
+    def _record_claim_error(self, key: PodVolumeKey, error: ClaimError) -> None:
         self._queue.retry(key)
         desired = self._desired.get(key.uid)
         if desired is not None:
-            desired.faults[key.name] = fault.text
+            desired.claim_errors[key.name] = error.text
 
     # -- changes -----------------------------------------------------------------------------------------------------
 
-    def _want(self, pod: Pod) -> DesiredPod:
+    def _add_desired(self, pod: Pod) -> DesiredPod:
         uid = pod.metadata.uid
         desired = self._desired.get(uid)
         if desired is None:
             desired = self._desired[uid] = desired_pod(pod)
             self._objects.follow(pod)
         elif desired.pod is not pod:
-            self._renew(desired, pod)
+            self._update_desired(desired, pod)
         return desired
 
-    def _renew(self, desired: DesiredPod, pod: Pod) -> None:
+    def _update_desired(self, desired: DesiredPod, pod: Pod) -> None:
         """Update the desired state of a changed pod. A new ephemeral container may use further volumes."""
         before, desired.pod = desired.pod, pod
         if claims_of(desired):
-            self._to_measure.add(pod.metadata.uid)
-            self._changes.tell(CLAIMS)
+            self._changed_claims.add(pod.metadata.uid)
+            self._changes.notify(CLAIMS)
         if before.spec.ephemeralContainers != pod.spec.ephemeralContainers:
             fresh = desired_pod(pod)
             desired.volumes, desired.mounts, desired.devices = fresh.volumes, fresh.mounts, fresh.devices
         if is_other(before, pod):
-            for name in of_pod(desired):
-                self._queue.add(Key(pod.metadata.uid, name))
+            for name in volumes_of_pod(desired):
+                self._queue.add(PodVolumeKey(pod.metadata.uid, name))
 
     def _on_object(self, key: ObjectKey) -> None:
         for uid in self._objects.users(key):
             desired = self._desired.get(uid)
-            for name in made_of(desired, key) if desired is not None else ():
-                self._queue.add(Key(uid, name))
+            for name in volumes_with_object(desired, key) if desired is not None else ():
+                self._queue.add(PodVolumeKey(uid, name))
 
     def _on_node(self, old: Node | None, new: Node | None) -> None:
         """Retry when the attached volumes of the node have changed."""
@@ -386,32 +398,32 @@ class VolumeManager:
             for key in self._missing(desired):
                 self._queue.add(key)
         for uid in self._actual.pods():
-            for key in self._actual.of_pod(uid) if uid not in self._desired else ():
+            for key in self._actual.volumes_of_pod(uid) if uid not in self._desired else ():
                 if self._queue.failures(key):
                     self._queue.add(key)
-        for unique in self._actual.idle_devices():
-            self._queue.add(Key("", unique))
+        for unique_name in self._actual.idle_devices():
+            self._queue.add(PodVolumeKey("", unique_name))
 
-    def _missing(self, desired: DesiredPod) -> list[Key]:
+    def _missing(self, desired: DesiredPod) -> list[PodVolumeKey]:
         uid = desired.pod.metadata.uid
-        return [key for name in desired.volumes if self._actual.ready(key := Key(uid, name)) is None]
+        return [key for name in desired.volumes if self._actual.ready(key := PodVolumeKey(uid, name)) is None]
 
     # -- messages ----------------------------------------------------------------------------------------------------
 
-    def _told(self, desired: DesiredPod, missing: Sequence[Key], why: str) -> str:
-        return f"Unable to attach or mount volumes: {self._missing_parts(desired, missing)}: {why}"
+    def _missing_volumes_message(self, desired: DesiredPod, missing: Sequence[PodVolumeKey], why: str) -> str:
+        return f"Unable to attach or mount volumes: {self._missing_volumes(desired, missing)}: {why}"
 
-    def _missing_parts(self, desired: DesiredPod, missing: Sequence[Key]) -> str:
+    def _missing_volumes(self, desired: DesiredPod, missing: Sequence[PodVolumeKey]) -> str:
         unmounted = " ".join(sorted(key.name for key in missing))
         unattached = " ".join(sorted(key.name for key in missing if self._is_unattached(key)))
-        unknown = " ".join(sorted(desired.faults))
+        unknown = " ".join(sorted(desired.claim_errors))
         parts = f"unattached volumes=[{unattached}], failed to process volumes=[{unknown}]"
         return f"unmounted volumes=[{unmounted}], {parts}"
 
-    def _is_unattached(self, key: Key) -> bool:
+    def _is_unattached(self, key: PodVolumeKey) -> bool:
         volume, node = self._actual.get(key), self._node.get(self._config.node_name)
         if volume is None or volume.device is None or not volume.device.is_attachable:
             return False
         return node is None or all(
-            attached_volume.name != volume.device.unique for attached_volume in node.status.volumesAttached
+            attached_volume.name != volume.device.unique_name for attached_volume in node.status.volumesAttached
         )

@@ -12,13 +12,19 @@ from pathlib import Path
 from sampan.api.integers import parse_int64
 from sampan.api.types.core_v1 import Node
 from sampan.kubelet.volumes import subpaths
-from sampan.kubelet.volumes.claims import Claims, check_node
-from sampan.kubelet.volumes.contract import Device, NotAttached, Plugin, Ready, Spec, VolumeFault
-from sampan.kubelet.volumes.growth import Growth
-from sampan.kubelet.volumes.host import Host
-from sampan.kubelet.volumes.plugins.table import Plugins
-from sampan.kubelet.volumes.state import Actual, ActualVolume, DesiredPod, Key
-from sampan.kubelet.volumes.waiting import in_thread
+from sampan.kubelet.volumes.claim_resolver import ClaimResolver, check_node
+from sampan.kubelet.volumes.contract import (
+    DeviceMount,
+    NodeVolumePlugin,
+    NotAttached,
+    ReadyVolume,
+    VolumeOperationError,
+    VolumeSpec,
+)
+from sampan.kubelet.volumes.expansion import NodeExpander
+from sampan.kubelet.volumes.plugins.table import VolumePlugins
+from sampan.kubelet.volumes.state import ActualState, ActualVolume, DesiredPod, PodVolumeKey
+from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
 from sampan.machinery.keyed_locks import KeyedLocks
@@ -31,15 +37,15 @@ class Reconciler:
     def __init__(
         self,
         *,
-        host: Host,
-        plugins: Plugins,
-        claims: Claims,
-        growth: Growth,
-        actual: Actual,
+        host: VolumeHost,
+        plugins: VolumePlugins,
+        claims: ClaimResolver,
+        expander: NodeExpander,
+        actual: ActualState,
         node: Callable[[], Node | None],
     ) -> None:
         self._host, self._plugins, self._claims, self._actual, self._node = host, plugins, claims, actual, node
-        self._growth = growth
+        self._expander = expander
         self._locks = KeyedLocks()
         """Locks by shared mount, so that only one pod changes it at a time."""
         self._mounted: set[str] = set()
@@ -48,30 +54,30 @@ class Reconciler:
 
     # -- setup -------------------------------------------------------------------------------------------------------
 
-    async def set_up(self, key: Key, desired: DesiredPod, is_wanted: Callable[[], bool]) -> float | None:
-        """Set up the volume. Return the seconds after which it has to be set up again, or None. Raise VolumeFault on
-        errors.
+    async def set_up(self, key: PodVolumeKey, desired: DesiredPod, is_desired: Callable[[], bool]) -> float | None:
+        """Set up the volume. Return the seconds after which it has to be set up again, or None. Raise
+        VolumeOperationError on errors.
         """
         volume = desired.volumes[key.name]
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
-        desired.faults.pop(key.name, None)
+        desired.claim_errors.pop(key.name, None)
         desired.inner[key.name] = spec.inner
         plugin = self._plugins.of(spec)
         if spec.persistent is not None:
             check_node(spec.persistent, self._node())
         device = await plugin.device(spec)
-        if not is_wanted():
+        if not is_desired():
             return None
-        actual_volume = self._noted(key, spec, plugin, device)
+        actual_volume = self._record(key, spec, plugin, device)
         if device is not None:
-            self._check_alone(key, spec, device)
+            self._check_single_pod(key, spec, device)
             await self._mount_device(spec, plugin, device)
-        ready = await self._guarded(plugin, spec)
-        await self._growth.on_mount(spec, plugin, ready, device)
+        ready = await self._set_up(plugin, spec)
+        await self._expander.on_mount(spec, plugin, ready, device)
         actual_volume.ready = ready
         return ready.again_s
 
-    async def look_at_size(self, key: Key, desired: DesiredPod) -> None:
+    async def expand_in_use(self, key: PodVolumeKey, desired: DesiredPod) -> None:
         """Expand a volume that is set up if it has become larger. If the claim cannot be read now, that is retried
         later.
         """
@@ -79,67 +85,71 @@ class Reconciler:
         if volume is None or actual_volume is None or actual_volume.ready is None:
             return
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
-        await self._growth.in_use(spec, actual_volume.plugin, actual_volume.ready, actual_volume.device)
+        await self._expander.in_use(spec, actual_volume.plugin, actual_volume.ready, actual_volume.device)
 
-    async def is_exhausted(self, key: Key, desired: DesiredPod) -> bool:
+    async def is_exhausted(self, key: PodVolumeKey, desired: DesiredPod) -> bool:
         """Whether the volume is not attached because the node has reached its limit of volumes."""
         volume = desired.volumes[key.name]
         spec = await self._claims.spec(desired.pod, volume, mounts=desired.mounts, devices=desired.devices)
         return await self._plugins.of(spec).is_exhausted(spec)
 
-    def _noted(self, key: Key, spec: Spec, plugin: Plugin, device: Device | None) -> ActualVolume:
+    def _record(
+        self, key: PodVolumeKey, spec: VolumeSpec, plugin: NodeVolumePlugin, device: DeviceMount | None
+    ) -> ActualVolume:
         """Record the volume before it is set up: from now on it may have to be torn down."""
         volume = self._actual.get(key)
         if volume is None:
-            self._actual.remove(Key(key.uid, f"{plugin.name}/{spec.inner}"))
+            self._actual.remove(PodVolumeKey(key.uid, f"{plugin.name}/{spec.inner}"))
             volume = ActualVolume(plugin=plugin, inner=spec.inner, device=device, group=_group(spec))
             self._actual.put(key, volume)
         return volume
 
-    def _check_alone(self, key: Key, spec: Spec, device: Device) -> None:
+    def _check_single_pod(self, key: PodVolumeKey, spec: VolumeSpec, device: DeviceMount) -> None:
         others = [
-            user for user in self._actual.users(device.unique) if user.uid != key.uid and self._actual.ready(user)
+            user for user in self._actual.users(device.unique_name) if user.uid != key.uid and self._actual.ready(user)
         ]
         if others and spec.source.accessModes == _ONE_POD:
-            raise VolumeFault("volume uses the ReadWriteOncePod access mode and is already in use by another pod")
+            raise VolumeOperationError(
+                "volume uses the ReadWriteOncePod access mode and is already in use by another pod"
+            )
 
-    async def _mount_device(self, spec: Spec, plugin: Plugin, device: Device) -> None:
+    async def _mount_device(self, spec: VolumeSpec, plugin: NodeVolumePlugin, device: DeviceMount) -> None:
         """Mount the volume on the node, once for all of its pods. It is reported as in use before its attachment is
         checked, so that it is not detached in between.
         """
-        async with self._locks.held(device.unique):
+        async with self._locks.held(device.unique_name):
             self._actual.put_device(plugin, device)
             if device.is_attachable:
                 await self.report_in_use()
                 self._check_attached(device)
                 await plugin.wait_for_attach(spec)
-            if device.unique in self._mounted:
+            if device.unique_name in self._mounted:
                 return
             try:
                 await plugin.mount_device(spec, device)
             except OSError as error:
-                raise VolumeFault(_told(error), step="MountVolume.MountDevice failed") from error
-            self._mounted.add(device.unique)
+                raise VolumeOperationError(_os_error_text(error), step="MountVolume.MountDevice failed") from error
+            self._mounted.add(device.unique_name)
 
-    def _check_attached(self, device: Device) -> None:
+    def _check_attached(self, device: DeviceMount) -> None:
         """Raise NotAttached unless the node status lists the volume as attached. The attach/detach controller removes
         it from there before it detaches the volume.
         """
         node = self._node()
         if node is not None and not any(
-            attached_volume.name == device.unique for attached_volume in node.status.volumesAttached
+            attached_volume.name == device.unique_name for attached_volume in node.status.volumesAttached
         ):
             raise NotAttached("", step="Volume not attached according to node status")
 
-    async def _guarded(self, plugin: Plugin, spec: Spec) -> Ready:
+    async def _set_up(self, plugin: NodeVolumePlugin, spec: VolumeSpec) -> ReadyVolume:
         try:
             return await plugin.set_up(spec)
         except OSError as error:
-            raise VolumeFault(_told(error)) from error
+            raise VolumeOperationError(_os_error_text(error)) from error
 
     # -- teardown ----------------------------------------------------------------------------------------------------
 
-    async def tear_down(self, key: Key) -> None:
+    async def tear_down(self, key: PodVolumeKey) -> None:
         volume = self._actual.get(key)
         if volume is None:
             return
@@ -148,19 +158,19 @@ class Reconciler:
         await in_thread(subpaths.clean, self._host.mounter, layout.subpaths(key.uid) / volume.inner)
         await volume.plugin.tear_down(key.uid, volume.inner)
         self._actual.remove(key)
-        self._growth.forget(volume.inner)
+        self._expander.forget(volume.inner)
         remove_empty(layout.volume(key.uid, volume.plugin.name, volume.inner).parent, layout.pod(key.uid))
 
-    async def tear_down_device(self, unique: str) -> None:
+    async def tear_down_device(self, unique_name: str) -> None:
         """Unmount the shared mount unless a pod uses it."""
-        async with self._locks.held(unique):
-            entry = self._actual.device(unique)
-            if entry is None or self._actual.users(unique):
+        async with self._locks.held(unique_name):
+            entry = self._actual.device(unique_name)
+            if entry is None or self._actual.users(unique_name):
                 return
             plugin, device = entry
-            self._mounted.discard(unique)
+            self._mounted.discard(unique_name)
             await plugin.unmount_device(device)
-            self._actual.forget_device(unique)
+            self._actual.forget_device(unique_name)
         if device.is_attachable:
             with contextlib.suppress(errors.ApiError, ConnectionFailed):
                 await self.report_in_use()
@@ -193,12 +203,12 @@ def remove_empty(directory: Path, top: Path) -> None:
         directory = directory.parent
 
 
-def _group(spec: Spec) -> int | None:
+def _group(spec: VolumeSpec) -> int | None:
     text = spec.persistent.metadata.annotations.get(_GROUP, "") if spec.persistent is not None else ""
     group = parse_int64(text)
     return group if group is not None and group >= 0 else None
 
 
-def _told(fault: OSError) -> str:
-    where = f" {fault.filename}" if fault.filename else ""
-    return f"{fault.strerror or fault}{where}".strip()
+def _os_error_text(error: OSError) -> str:
+    where = f" {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}".strip()

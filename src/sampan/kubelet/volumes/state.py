@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodSpec, Volume
 from sampan.kubelet.objects import ObjectKey, references
-from sampan.kubelet.volumes.contract import Device, Plugin, Ready
+from sampan.kubelet.volumes.contract import DeviceMount, NodeVolumePlugin, ReadyVolume
 
 AnyContainer = Container | EphemeralContainer
 
 
-class Key(NamedTuple):
+class PodVolumeKey(NamedTuple):
     """A volume of a pod by its name in the pod. A volume reconstructed from disk, whose name in the pod is unknown, has
     a name with a slash: plug-in and name on disk. An empty UID means a shared mount with its unique name.
     """
@@ -32,81 +32,81 @@ class DesiredPod:
     devices: set[str]
     inner: dict[str, str] = field(default_factory=dict)
     """Names of the volumes on disk, as far as they are known."""
-    faults: dict[str, str] = field(default_factory=dict)
+    claim_errors: dict[str, str] = field(default_factory=dict)
     """Errors of claims at the last attempt, by volume."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ActualVolume:
-    plugin: Plugin
+    plugin: NodeVolumePlugin
     inner: str
-    device: Device | None = None
-    ready: Ready | None = None
+    device: DeviceMount | None = None
+    ready: ReadyVolume | None = None
     """None while the volume is being set up or after an incomplete setup, which may have to be torn down."""
     group: int | None = None
     """Supplemental group according to an annotation of the persistent volume."""
 
 
-class Actual:
+class ActualState:
     """Volumes that are or may be set up, indexed by pod and by shared mount."""
 
     def __init__(self) -> None:
-        self._volumes: dict[Key, ActualVolume] = {}
-        self._of_pod: dict[str, set[Key]] = {}
-        self._users: dict[str, set[Key]] = {}
-        self._devices: dict[str, tuple[Plugin, Device]] = {}
+        self._volumes: dict[PodVolumeKey, ActualVolume] = {}
+        self._of_pod: dict[str, set[PodVolumeKey]] = {}
+        self._users: dict[str, set[PodVolumeKey]] = {}
+        self._devices: dict[str, tuple[NodeVolumePlugin, DeviceMount]] = {}
         """Shared mounts that are or may be mounted."""
 
-    def get(self, key: Key) -> ActualVolume | None:
+    def get(self, key: PodVolumeKey) -> ActualVolume | None:
         return self._volumes.get(key)
 
-    def ready(self, key: Key) -> Ready | None:
+    def ready(self, key: PodVolumeKey) -> ReadyVolume | None:
         volume = self._volumes.get(key)
         return volume.ready if volume is not None else None
 
-    def put(self, key: Key, volume: ActualVolume) -> None:
+    def put(self, key: PodVolumeKey, volume: ActualVolume) -> None:
         self._volumes[key] = volume
         self._of_pod.setdefault(key.uid, set()).add(key)
         if volume.device is not None:
-            self._users.setdefault(volume.device.unique, set()).add(key)
+            self._users.setdefault(volume.device.unique_name, set()).add(key)
             self.put_device(volume.plugin, volume.device)
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: PodVolumeKey) -> None:
         volume = self._volumes.pop(key, None)
         keys = self._of_pod.get(key.uid, set())
         keys.discard(key)
         if not keys:
             self._of_pod.pop(key.uid, None)
         if volume is not None and volume.device is not None:
-            self._users.get(volume.device.unique, set()).discard(key)
+            self._users.get(volume.device.unique_name, set()).discard(key)
 
-    def users(self, unique: str) -> Sequence[Key]:
+    def users(self, unique_name: str) -> Sequence[PodVolumeKey]:
         """Return the volumes that use a shared mount."""
-        return sorted(self._users.get(unique, ()))
+        return sorted(self._users.get(unique_name, ()))
 
-    def put_device(self, plugin: Plugin, device: Device) -> None:
-        self._devices[device.unique] = plugin, device
+    def put_device(self, plugin: NodeVolumePlugin, device: DeviceMount) -> None:
+        self._devices[device.unique_name] = plugin, device
 
-    def device(self, unique: str) -> tuple[Plugin, Device] | None:
-        return self._devices.get(unique)
+    def device(self, unique_name: str) -> tuple[NodeVolumePlugin, DeviceMount] | None:
+        return self._devices.get(unique_name)
 
     def idle_devices(self) -> Sequence[str]:
         """Return the shared mounts that no pod uses."""
-        return [unique for unique in self._devices if not self._users.get(unique)]
+        return [unique_name for unique_name in self._devices if not self._users.get(unique_name)]
 
-    def forget_device(self, unique: str) -> None:
-        self._devices.pop(unique, None)
-        if not self._users.get(unique):
-            self._users.pop(unique, None)
+    def forget_device(self, unique_name: str) -> None:
+        self._devices.pop(unique_name, None)
+        if not self._users.get(unique_name):
+            self._users.pop(unique_name, None)
 
-    def of_pod(self, uid: str) -> Sequence[Key]:
+    def volumes_of_pod(self, uid: str) -> Sequence[PodVolumeKey]:
         return sorted(self._of_pod.get(uid, ()))
 
     def pods(self) -> Sequence[str]:
         return sorted(self._of_pod)
 
     def in_use(self) -> list[str]:
-        return sorted(device.unique for _, device in self._devices.values() if device.is_attachable)
+        return sorted(device.unique_name for _, device in self._devices.values() if device.is_attachable)
 
 
 def desired_pod(pod: Pod) -> DesiredPod:
@@ -120,7 +120,7 @@ def containers(pod: Pod) -> list[AnyContainer]:
     return [*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers]
 
 
-def made_of(desired: DesiredPod, key: ObjectKey) -> list[str]:
+def volumes_with_object(desired: DesiredPod, key: ObjectKey) -> list[str]:
     """Return the volumes that contain data of the object."""
     pod = desired.pod
     return [name for name, volume in desired.volumes.items() if key in set(references(_with_only(pod, volume)))]
@@ -130,7 +130,7 @@ def _with_only(pod: Pod, volume: Volume) -> Pod:
     return Pod(metadata=pod.metadata, spec=PodSpec(volumes=[volume]))
 
 
-def of_pod(desired: DesiredPod) -> list[str]:
+def volumes_of_pod(desired: DesiredPod) -> list[str]:
     """Return the volumes that contain downward API fields of the pod."""
     return [name for name, volume in desired.volumes.items() if _tells_of_pod(volume)]
 
@@ -155,7 +155,7 @@ def _all(pod: Pod) -> Iterable[Container]:
     return (*(pod.spec.containers or ()), *pod.spec.initContainers)
 
 
-class Changes:
+class ChangeNotifier:
     """Events by pod UID; `tell` wakes up all tasks that wait for a change of the pod."""
 
     def __init__(self) -> None:
@@ -164,11 +164,7 @@ class Changes:
     def of(self, uid: str) -> asyncio.Event:
         return self._events.setdefault(uid, asyncio.Event())
 
-    def tell(self, uid: str) -> None:
+    def notify(self, uid: str) -> None:
         event = self._events.pop(uid, None)
         if event is not None:
             event.set()
-
-
-__all__ = ["Actual", "ActualVolume", "AnyContainer", "Changes", "DesiredPod", "Key"]
-__all__ += ["containers", "desired_pod", "is_other", "made_of", "of_pod"]

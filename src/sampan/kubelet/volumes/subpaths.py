@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes.mounter import Mounter
 
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NOFOLLOW
 

@@ -16,19 +16,19 @@ from sampan.api.types.authentication_v1 import (
     TokenRequestStatus,
 )
 from sampan.api.types.core_v1 import Pod, ServiceAccount
-from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
 
 log = logging.getLogger(__name__)
 
-_LONGEST_S = 24 * 3600.0
+_MAX_LIFETIME_S = 24 * 3600.0
 _RETRY_S = 10.0
 """Retry interval after a failed renewal while the token is still valid."""
 
 
-class Token(NamedTuple):
+class ServiceAccountToken(NamedTuple):
     text: str
     expires_at: float
     renew_at: float
@@ -37,34 +37,36 @@ class Token(NamedTuple):
         return TokenRequestStatus(token=self.text, expirationTimestamp=times.format_time(self.expires_at))
 
 
-class _Key(NamedTuple):
+class TokenKey(NamedTuple):
     uid: str
     account: str
     audiences: tuple[str, ...]
     expiration_s: int | None
 
 
-class Tokens:
+class TokenManager:
     def __init__(self, *, client: Client, clock: Clock) -> None:
         self._accounts, self._clock = client.of(ServiceAccount), clock
-        self._kept: dict[_Key, Token] = {}
+        self._kept: dict[TokenKey, ServiceAccountToken] = {}
 
-    async def get(self, pod: Pod, audiences: Sequence[str], expiration_s: int | None) -> Token:
+    async def get(self, pod: Pod, audiences: Sequence[str], expiration_s: int | None) -> ServiceAccountToken:
         """Return a token, renewed if it is due. If the renewal fails, the old one is returned until it expires; after
-        that, or without one, raise VolumeFault.
+        that, or without one, raise VolumeOperationError.
         """
-        key = _Key(pod.metadata.uid, pod.spec.serviceAccountName, tuple(audiences), expiration_s)
+        key = TokenKey(pod.metadata.uid, pod.spec.serviceAccountName, tuple(audiences), expiration_s)
         kept, now = self._kept.get(key), self._clock.now()
         if kept is not None and now < kept.renew_at:
             return kept
         try:
-            token = await self._ask(pod, key)
+            token = await self._request_token(pod, key)
         except (errors.ApiError, ConnectionFailed) as error:
             if kept is None:
-                raise VolumeFault(f"failed to fetch token: {error}") from error
+                raise VolumeOperationError(f"failed to fetch token: {error}") from error
             if now > kept.expires_at:
-                raise VolumeFault(f"token {_told(pod, key)} expired and refresh failed: {error}") from error
-            log.warning("cannot renew service account token %s: %s", _told(pod, key), error)
+                raise VolumeOperationError(
+                    f"token {_description(pod, key)} expired and refresh failed: {error}"
+                ) from error
+            log.warning("cannot renew service account token %s: %s", _description(pod, key), error)
             token = kept._replace(renew_at=now + _RETRY_S)
         self._kept[key] = token
         return token
@@ -73,25 +75,25 @@ class Tokens:
         for key in [key for key in self._kept if key.uid == uid]:
             del self._kept[key]
 
-    async def _ask(self, pod: Pod, key: _Key) -> Token:
+    async def _request_token(self, pod: Pod, key: TokenKey) -> ServiceAccountToken:
         meta = pod.metadata
         spec = TokenRequestSpec(
             audiences=list(key.audiences) or None,
             expirationSeconds=key.expiration_s,
             boundObjectRef=BoundObjectReference(kind="Pod", apiVersion="v1", name=meta.name, uid=meta.uid),
         )
-        answer: TokenRequest = await self._accounts.create_subresource(
+        response: TokenRequest = await self._accounts.create_subresource(
             "token", key.account, TokenRequest(spec=spec), meta.namespace
         )
-        expires_at = times.parse_time(answer.status.expirationTimestamp or "")
-        life_s = float(answer.spec.expirationSeconds or key.expiration_s or 3600)
-        return Token(answer.status.token, expires_at, renewal(expires_at, life_s))
+        expires_at = times.parse_time(response.status.expirationTimestamp or "")
+        life_s = float(response.spec.expirationSeconds or key.expiration_s or 3600)
+        return ServiceAccountToken(response.status.token, expires_at, renewal(expires_at, life_s))
 
 
 def renewal(expires_at: float, life_s: float) -> float:
     """Return the time at which to renew a token. Pure."""
-    return min(expires_at - life_s * 0.2, expires_at - life_s + _LONGEST_S)
+    return min(expires_at - life_s * 0.2, expires_at - life_s + _MAX_LIFETIME_S)
 
 
-def _told(pod: Pod, key: _Key) -> str:
+def _description(pod: Pod, key: TokenKey) -> str:
     return f'"{key.account}"/"{pod.metadata.namespace}"/{list(key.audiences)}/{key.expiration_s}'

@@ -15,34 +15,32 @@ from sampan.api.types.storage_v1 import CSIDriver, VolumeAttachment
 from sampan.kubelet.volumes.contract import (
     MOUNT_DEVICE,
     WAIT_FOR_ATTACH,
-    CannotGrow,
-    Device,
-    MayHaveGrown,
+    DeviceMount,
+    DriverUsage,
+    ExpansionNotSupported,
+    ExpansionUnknown,
     NotAttached,
-    PluginBase,
-    Ready,
-    Spec,
-    Usage,
-    VolumeFault,
+    ReadyVolume,
+    VolumeOperationError,
+    VolumePluginBase,
+    VolumeSpec,
 )
-from sampan.kubelet.volumes.csi.client import EXPAND, MOUNT_GROUP, STAGE, STATS, Drivers, Use
-from sampan.kubelet.volumes.csi.facts import (
+from sampan.kubelet.volumes.csi.client import EXPAND, MOUNT_GROUP, STAGE, STATS, CsiDrivers, CsiRpcError, CsiVolume
+from sampan.kubelet.volumes.csi.conversions import (
     PERSISTENT,
     PREFIX,
+    applies_fs_group,
     attachment_name,
-    check_life,
-    growth_fault,
-    has_groups,
+    check_lifecycle_mode,
+    driver_usage,
+    expansion_error,
     inline_handle,
-    life_of,
+    lifecycle_mode,
     pod_info,
-    used,
 )
-from sampan.kubelet.volumes.csi.limits import period
-from sampan.kubelet.volumes.csi.wire import RpcFault
-from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.csi.registration import update_period_s
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.waiting import in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
 
@@ -55,29 +53,31 @@ _EXHAUSTED = 8
 """gRPC status code RESOURCE_EXHAUSTED."""
 
 
-class Csi(PluginBase):
+class CsiPlugin(VolumePluginBase):
     name = NAME
 
-    def __init__(self, host: Host, drivers: Drivers, refresh: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(self, host: VolumeHost, drivers: CsiDrivers, refresh: Callable[[str], Awaitable[None]]) -> None:
         """`refresh` publishes how many volumes of a driver this node supports."""
         self._host, self._drivers, self._refresh = host, drivers, refresh
 
-    def supports(self, spec: Spec) -> bool:
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.csi is not None or spec.source.csi is not None
 
     # -- staging -----------------------------------------------------------------------------------------------------
 
-    async def device(self, spec: Spec) -> Device | None:
+    async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         source = spec.source.csi
         if source is None:
             return None
         return self._device(source.driver, source.volumeHandle, is_attachable=await self._is_attached(source.driver))
 
-    def _device(self, driver: str, handle: str, *, is_attachable: bool) -> Device:
+    def _device(self, driver: str, handle: str, *, is_attachable: bool) -> DeviceMount:
         directory = self._host.layout.plugin(NAME) / driver / hashlib.sha256(handle.encode()).hexdigest()
-        return Device(unique=f"{NAME}/{driver}^{handle}", path=directory / "globalmount", is_attachable=is_attachable)
+        return DeviceMount(
+            unique_name=f"{NAME}/{driver}^{handle}", path=directory / "globalmount", is_attachable=is_attachable
+        )
 
-    async def wait_for_attach(self, spec: Spec) -> None:
+    async def wait_for_attach(self, spec: VolumeSpec) -> None:
         source = spec.source.csi or CSIPersistentVolumeSource()
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
         try:
@@ -92,9 +92,9 @@ class Csi(PluginBase):
             message = f"volume {source.volumeHandle} is not attached for volume attachment {name}"
             raise NotAttached(error.message if error is not None else message, step=WAIT_FOR_ATTACH)
 
-    async def is_exhausted(self, spec: Spec) -> bool:
+    async def is_exhausted(self, spec: VolumeSpec) -> bool:
         source = spec.source.csi
-        if source is None or period(await self._info(source.driver)) == 0:
+        if source is None or update_period_s(await self._info(source.driver)) == 0:
             return False
         name = attachment_name(source.volumeHandle, source.driver, self._host.config.node_name)
         try:
@@ -102,17 +102,17 @@ class Csi(PluginBase):
             if error is None or error.errorCode != _EXHAUSTED:
                 return False
             await self._refresh(source.driver)
-        except (VolumeFault, errors.ApiError, ConnectionFailed):
+        except (VolumeOperationError, errors.ApiError, ConnectionFailed):
             return False
         return True
 
-    async def mount_device(self, spec: Spec, device: Device) -> None:
+    async def mount_device(self, spec: VolumeSpec, device: DeviceMount) -> None:
         try:
             await self._stage(spec, device)
-        except (VolumeFault, errors.ApiError, ConnectionFailed) as error:
-            raise VolumeFault(str(error), step=MOUNT_DEVICE) from error
+        except (VolumeOperationError, errors.ApiError, ConnectionFailed) as error:
+            raise VolumeOperationError(str(error), step=MOUNT_DEVICE) from error
 
-    async def _stage(self, spec: Spec, device: Device) -> None:
+    async def _stage(self, spec: VolumeSpec, device: DeviceMount) -> None:
         source = spec.source.csi or CSIPersistentVolumeSource()
         driver = self._drivers.get(source.driver, "attacher.MountDevice failed to create newCsiDriverClient")
         device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
@@ -120,10 +120,10 @@ class Csi(PluginBase):
         if not await driver.can(STAGE):
             return
         secrets = await self._secrets(source.nodeStageSecretRef, "NodeStageSecretRef")
-        use = await self._use(spec, source, secrets, source.volumeAttributes)
-        await driver.stage(use, device.path)
+        volume = await self._csi_volume(spec, source, secrets, source.volumeAttributes)
+        await driver.stage(volume, device.path)
 
-    async def unmount_device(self, device: Device) -> None:
+    async def unmount_device(self, device: DeviceMount) -> None:
         data = load(device.path.parent / _DATA)
         if data is not None:
             driver = self._drivers.get(data["driverName"], "attacher.UnmountDevice failed to create newCsiDriverClient")
@@ -134,13 +134,13 @@ class Csi(PluginBase):
         with contextlib.suppress(OSError):
             device.path.parent.rmdir()
 
-    def device_on_disk(self, uid: str, inner: str) -> Device | None:
-        data = load(self._directory(uid, inner) / _DATA)
+    def device_on_disk(self, uid: str, inner: str) -> DeviceMount | None:
+        data = load(self._volume_directory(uid, inner) / _DATA)
         if data is None or data.get("volumeLifecycleMode") != PERSISTENT:
             return None
         return self._device(data["driverName"], data["volumeHandle"], is_attachable=True)
 
-    def devices_on_disk(self) -> Sequence[Device]:
+    def devices_on_disk(self) -> Sequence[DeviceMount]:
         volume_data = (load(path) for path in sorted(self._host.layout.plugin(NAME).glob(f"*/*/{_DATA}")))
         return [
             self._device(data["driverName"], data["volumeHandle"], is_attachable=True) for data in volume_data if data
@@ -148,37 +148,42 @@ class Csi(PluginBase):
 
     # -- publishing --------------------------------------------------------------------------------------------------
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         try:
             return await self._publish(spec)
         except (errors.ApiError, ConnectionFailed) as error:
-            raise VolumeFault(f"kubernetes.io/csi: mounter.SetUpAt failed: {error}") from error
+            raise VolumeOperationError(f"kubernetes.io/csi: mounter.SetUpAt failed: {error}") from error
 
-    async def _publish(self, spec: Spec) -> Ready:
+    async def _publish(self, spec: VolumeSpec) -> ReadyVolume:
         """Publish the volume. Its data file is written first, so that even a later kubelet knows what to unpublish."""
         source: CSIPersistentVolumeSource | CSIVolumeSource = spec.source.csi or spec.volume.csi or CSIVolumeSource()
         driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
         info = await self._info(source.driver)
-        check_life(info, source.driver, life_of(spec))
+        check_lifecycle_mode(info, source.driver, lifecycle_mode(spec))
         is_read_only = spec.is_read_only if spec.persistent is not None else bool(source.readOnly)
         device = await self.device(spec)
         staging = device.path if device is not None and await driver.can(STAGE) else None
         target = self._target(spec)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
         context, secrets = await self._context(spec, source, info)
-        use = await self._use(spec, source, secrets, context)
-        _save(self._directory(spec.pod.metadata.uid, spec.inner) / _DATA, self._data(spec, source.driver, use.handle))
-        await driver.publish(use, staging, target, is_read_only=is_read_only)
-        if not spec.is_block and not await driver.can(MOUNT_GROUP) and has_groups(spec, info, is_read_only):
+        volume = await self._csi_volume(spec, source, secrets, context)
+        _save(
+            self._volume_directory(spec.pod.metadata.uid, spec.inner) / _DATA,
+            self._data(spec, source.driver, volume.handle),
+        )
+        await driver.publish(volume, staging, target, is_read_only=is_read_only)
+        if not spec.is_block and not await driver.can(MOUNT_GROUP) and applies_fs_group(spec, info, is_read_only):
             security = spec.security
             await in_thread(
                 give_to_group, target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy
             )
         again_s = _REPUBLISH_S if info is not None and info.spec.requiresRepublish else None
-        return Ready(path=target, is_read_only=is_read_only, again_s=again_s, device=target if spec.is_block else None)
+        return ReadyVolume(
+            path=target, is_read_only=is_read_only, again_s=again_s, device=target if spec.is_block else None
+        )
 
     async def tear_down(self, uid: str, inner: str) -> None:
-        directory = self._directory(uid, inner)
+        directory = self._volume_directory(uid, inner)
         data = load(directory / _DATA)
         if data is None:
             self._host.mounter.remove(directory)
@@ -192,45 +197,45 @@ class Csi(PluginBase):
 
     # -- expansion and usage -----------------------------------------------------------------------------------------
 
-    def can_grow(self, spec: Spec) -> bool:
+    def supports_expansion(self, spec: VolumeSpec) -> bool:
         return spec.source.csi is not None
 
-    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
+    async def expand(self, spec: VolumeSpec, ready: ReadyVolume, device: DeviceMount | None, size: int) -> None:
         source = spec.source.csi or CSIPersistentVolumeSource()
         try:
             driver = self._drivers.get(source.driver, "Expander.NodeExpand failed")
-        except VolumeFault as error:
-            raise MayHaveGrown(error.text) from None
+        except VolumeOperationError as error:
+            raise ExpansionUnknown(error.text) from None
         if not await driver.can(EXPAND):
-            raise CannotGrow(f"NodeExpand is not supported by the CSI driver {source.driver}")
+            raise ExpansionNotSupported(f"NodeExpand is not supported by the CSI driver {source.driver}")
         secrets = await self._secrets(source.nodeExpandSecretRef, "NodeExpandSecretRef")
-        use = await self._use(spec, source, secrets, {})
+        volume = await self._csi_volume(spec, source, secrets, {})
         staging = device.path if device is not None and await driver.can(STAGE) else None
         try:
-            await driver.expand(use, staging, ready.path, size)
-        except RpcFault as error:
-            raise growth_fault(error.code, error.text) from None
+            await driver.expand(volume, staging, ready.path, size)
+        except CsiRpcError as error:
+            raise expansion_error(error.code, error.text) from None
 
-    async def usage(self, uid: str, inner: str, ready: Ready) -> Usage | None:
-        data = load(self._directory(uid, inner) / _DATA)
+    async def usage(self, uid: str, inner: str, ready: ReadyVolume) -> DriverUsage | None:
+        data = load(self._volume_directory(uid, inner) / _DATA)
         if data is None or data["driverName"] not in self._drivers:
             return None
         driver = self._drivers.get(data["driverName"], "metrics")
-        return used(await driver.stats(data["volumeHandle"], ready.path)) if await driver.can(STATS) else None
+        return driver_usage(await driver.stats(data["volumeHandle"], ready.path)) if await driver.can(STATS) else None
 
     # -- internals ---------------------------------------------------------------------------------------------------
 
-    def _directory(self, uid: str, inner: str) -> Path:
+    def _volume_directory(self, uid: str, inner: str) -> Path:
         return self._host.layout.volume(uid, NAME, inner)
 
-    def _target(self, spec: Spec) -> Path:
+    def _target(self, spec: VolumeSpec) -> Path:
         if spec.is_block:
             directory = self._host.layout.plugin(NAME) / "volumeDevices" / "publish" / spec.inner
-            self._directory(spec.pod.metadata.uid, spec.inner).mkdir(parents=True, exist_ok=True, mode=0o750)
+            self._volume_directory(spec.pod.metadata.uid, spec.inner).mkdir(parents=True, exist_ok=True, mode=0o750)
             return directory / spec.pod.metadata.uid
-        return self._directory(spec.pod.metadata.uid, spec.inner) / "mount"
+        return self._volume_directory(spec.pod.metadata.uid, spec.inner) / "mount"
 
-    def _data(self, spec: Spec, driver: str, handle: str) -> dict[str, str]:
+    def _data(self, spec: VolumeSpec, driver: str, handle: str) -> dict[str, str]:
         node = self._host.config.node_name
         data = {
             "specVolID": spec.inner,
@@ -238,21 +243,21 @@ class Csi(PluginBase):
             "driverName": driver,
             "nodeName": node,
             "attachmentID": attachment_name(handle, driver, node),
-            "volumeLifecycleMode": life_of(spec),
+            "volumeLifecycleMode": lifecycle_mode(spec),
         }
         return data | {"target": str(self._target(spec))} if spec.is_block else data
 
-    async def _use(
+    async def _csi_volume(
         self,
-        spec: Spec,
+        spec: VolumeSpec,
         source: CSIPersistentVolumeSource | CSIVolumeSource,
         secrets: Mapping[str, str],
         context: Mapping[str, str],
-    ) -> Use:
+    ) -> CsiVolume:
         handle = inline_handle(spec) if isinstance(source, CSIVolumeSource) else source.volumeHandle
         published = await self._published(source) if isinstance(source, CSIPersistentVolumeSource) else {}
         driver = self._drivers.get(source.driver, "mounter.SetUpAt failed to get CSI client")
-        return Use(
+        return CsiVolume(
             handle=handle,
             mode=(spec.source.accessModes or ["ReadWriteOnce"])[0],
             kind=source.fsType or "",
@@ -272,7 +277,7 @@ class Csi(PluginBase):
         return (await self._host.client.of(VolumeAttachment).get(name)).status.attachmentMetadata
 
     async def _context(
-        self, spec: Spec, source: CSIPersistentVolumeSource | CSIVolumeSource, info: CSIDriver | None
+        self, spec: VolumeSpec, source: CSIPersistentVolumeSource | CSIVolumeSource, info: CSIDriver | None
     ) -> tuple[dict[str, str], dict[str, str]]:
         """Return volume context and secrets, with the pod information and tokens that the driver requests."""
         context = dict(source.volumeAttributes)
@@ -284,7 +289,7 @@ class Csi(PluginBase):
             (secrets if info.spec.serviceAccountTokenInSecrets else context).update(tokens)
         return context, secrets
 
-    async def _tokens(self, spec: Spec, info: CSIDriver) -> str:
+    async def _tokens(self, spec: VolumeSpec, info: CSIDriver) -> str:
         tokens: dict[str, Any] = {}
         for token_request in info.spec.tokenRequests:
             audiences = [token_request.audience] if token_request.audience else []
@@ -292,7 +297,9 @@ class Csi(PluginBase):
             tokens[token_request.audience] = token.status()
         return json.encode(tokens).decode()
 
-    async def _publish_secrets(self, spec: Spec, source: CSIPersistentVolumeSource | CSIVolumeSource) -> dict[str, str]:
+    async def _publish_secrets(
+        self, spec: VolumeSpec, source: CSIPersistentVolumeSource | CSIVolumeSource
+    ) -> dict[str, str]:
         ref = source.nodePublishSecretRef
         namespace = getattr(ref, "namespace", "") or spec.pod.metadata.namespace
         return await self._secret_data(namespace, ref.name, "NodePublishSecretRef") if ref is not None else {}
@@ -307,7 +314,7 @@ class Csi(PluginBase):
             why = (
                 f"kubernetes.io/csi: failed to find the secret {name} in the namespace {namespace} with error: {error}"
             )
-            raise VolumeFault(f"fetching {what} {namespace}/{name} failed: {why}") from error
+            raise VolumeOperationError(f"fetching {what} {namespace}/{name} failed: {why}") from error
         return {key: value.decode("utf-8", "surrogateescape") for key, value in secret.data.items()}
 
     async def _info(self, driver: str) -> CSIDriver | None:

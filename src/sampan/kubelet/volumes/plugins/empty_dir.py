@@ -10,32 +10,31 @@ from pathlib import Path
 from sampan.api import quantity
 from sampan.api.pod_amounts import effective_limits
 from sampan.api.types.core_v1 import Container, EmptyDirVolumeSource, Pod
-from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
-from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.waiting import in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
 
 NAME = "kubernetes.io/empty-dir"
 DISK, MEMORY, HUGE_PAGES = "", "Memory", "HugePages"
 _MODE = 0o777
 
 
-class EmptyDir(PluginBase):
+class EmptyDirPlugin(VolumePluginBase):
     name = NAME
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: VolumeHost) -> None:
         self._host, self._directories = host, MediumDirectories(host)
 
-    def supports(self, spec: Spec) -> bool:
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.emptyDir is not None
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         source = spec.volume.emptyDir or EmptyDirVolumeSource()
         path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
         await in_thread(self._make, spec, source, path)
-        return Ready(path=path)
+        return ReadyVolume(path=path)
 
-    def _make(self, spec: Spec, source: EmptyDirVolumeSource, path: Path) -> None:
+    def _make(self, spec: VolumeSpec, source: EmptyDirVolumeSource, path: Path) -> None:
         size = memory_size(spec.pod, source, self._host.config.allocatable.get("memory", "0"))
         page = page_size(spec.pod, source.medium) if source.medium.startswith(HUGE_PAGES) else ""
         if self._directories.make(spec.pod.metadata.uid, spec.inner, path, source.medium, size=size, page=page):
@@ -49,7 +48,7 @@ class EmptyDir(PluginBase):
 class MediumDirectories:
     """Directories on a medium. A marker file outside the volume tells that one is complete."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: VolumeHost) -> None:
         self._layout, self._mounter = host.layout, host.mounter
 
     def make(self, uid: str, name: str, path: Path, medium: str, *, size: int = 0, page: str = "") -> bool:
@@ -70,7 +69,7 @@ class MediumDirectories:
 
     def _mount(self, path: Path, medium: str, size: int, page: str) -> None:
         if medium != MEMORY and not medium.startswith(HUGE_PAGES):
-            raise VolumeFault(f'unknown storage medium "{medium}"')
+            raise VolumeOperationError(f'unknown storage medium "{medium}"')
         if not self._mounter.can_mount or self._mounter.is_mounted(path):
             return
         if medium == MEMORY:
@@ -96,7 +95,9 @@ def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: str) -> int
 
 
 def page_size(pod: Pod, medium: str) -> str:
-    """Return the huge page size according to the pod's requests. Raise VolumeFault if it is not unique. Pure."""
+    """Return the huge page size according to the pod's requests. Raise VolumeOperationError if it is not
+    unique. Pure.
+    """
     wanted_size = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
     containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
     page_sizes = {
@@ -109,7 +110,7 @@ def page_size(pod: Pod, medium: str) -> str:
         page_sizes = {size for size in page_sizes if quantity.parse(size) == quantity.parse(wanted_size)}
     if not page_sizes:
         why = "hugePages storage requested, but there is no resource request for huge pages"
-        raise VolumeFault(f"medium {medium}: {why}")
+        raise VolumeOperationError(f"medium {medium}: {why}")
     if len(page_sizes) > 1:
-        raise VolumeFault(f"medium: {medium} can't be used if container requests multiple huge page sizes")
+        raise VolumeOperationError(f"medium: {medium} can't be used if container requests multiple huge page sizes")
     return page_sizes.pop()

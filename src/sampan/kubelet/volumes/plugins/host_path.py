@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 from sampan.api.types.core_v1 import HostPathVolumeSource
-from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
-from sampan.kubelet.volumes.waiting import in_thread
+from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
+from sampan.kubelet.volumes.volume_host import in_thread
 from sampan.machinery.volumes.words import LOCAL_PATH, PROVISIONED_BY
 
 NAME = "kubernetes.io/host-path"
@@ -23,25 +23,25 @@ _CHECKS = {
 }
 
 
-class HostPath(PluginBase):
+class HostPathPlugin(VolumePluginBase):
     name = NAME
 
-    def supports(self, spec: Spec) -> bool:
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.hostPath is not None or spec.source.hostPath is not None
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         source = spec.volume.hostPath or spec.source.hostPath or HostPathVolumeSource()
         if ".." in source.path.split("/"):
-            raise VolumeFault(f"invalid HostPath `{source.path}`: must not contain '..'")
+            raise VolumeOperationError(f"invalid HostPath `{source.path}`: must not contain '..'")
         path = Path(source.path)
         await in_thread(check, path, source.type or "", _mode(spec))
-        return Ready(path=path, is_read_only=spec.is_read_only)
+        return ReadyVolume(path=path, is_read_only=spec.is_read_only)
 
     async def tear_down(self, uid: str, inner: str) -> None:
         return None
 
 
-def _mode(spec: Spec) -> int:
+def _mode(spec: VolumeSpec) -> int:
     """Return the mode of a new directory. A provisioned one must be accessible to any user that its pods run as."""
     made_by = spec.persistent.metadata.annotations.get(PROVISIONED_BY) if spec.persistent is not None else None
     return 0o777 if made_by == LOCAL_PATH else 0o755
@@ -66,8 +66,8 @@ def _make_directory(path: Path, mode: int) -> None:
 
 
 def check(path: Path, type: str, mode: int = 0o755) -> None:
-    """Create the path if its type allows that. Raise VolumeFault if it has the wrong type. A path without a type
-    becomes a directory, as container engines would create it; doing so here makes all runtimes behave alike.
+    """Create the path if its type allows that. Raise VolumeOperationError if it has the wrong type. A path without a
+    type becomes a directory, as container engines would create it; doing so here makes all runtimes behave alike.
     """
     if not path.exists():
         if type in ("", "DirectoryOrCreate"):
@@ -77,7 +77,7 @@ def check(path: Path, type: str, mode: int = 0o755) -> None:
     if not type:
         return
     if type not in _CHECKS:
-        raise VolumeFault(f"{type} is an invalid volume type")
+        raise VolumeOperationError(f"{type} is an invalid volume type")
     is_right, word = _CHECKS[type]
     if not path.exists() or not is_right(path.stat().st_mode):
-        raise VolumeFault(f"hostPath type check failed: {path} is not {word}")
+        raise VolumeOperationError(f"hostPath type check failed: {path} is not {word}")

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from sampan.api.types.core_v1 import ImageVolumeSource
-from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec
+from sampan.kubelet.volumes.contract import ReadyVolume, VolumePluginBase, VolumeSpec
 
 NAME = "kubernetes.io/image"
 
 
-class Image(PluginBase):
+class ImagePlugin(VolumePluginBase):
     name = NAME
 
-    def supports(self, spec: Spec) -> bool:
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.image is not None
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         source = spec.volume.image or ImageVolumeSource()
-        return Ready(path=Path("/"), is_read_only=True, image=source.reference)
+        return ReadyVolume(path=Path("/"), is_read_only=True, image=source.reference)
 
     async def tear_down(self, uid: str, inner: str) -> None:
         return None

@@ -7,11 +7,17 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from sampan.api.types.core_v1 import ISCSIPersistentVolumeSource, ISCSIVolumeSource
-from sampan.kubelet.volumes.contract import MOUNT_DEVICE, Device, PluginBase, Ready, Spec, VolumeFault
-from sampan.kubelet.volumes.host import Host
-from sampan.kubelet.volumes.mounting import ProgramFault, run_program
+from sampan.kubelet.volumes.contract import (
+    MOUNT_DEVICE,
+    DeviceMount,
+    ReadyVolume,
+    VolumeOperationError,
+    VolumePluginBase,
+    VolumeSpec,
+)
+from sampan.kubelet.volumes.mounter import CommandError, run_program
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.waiting import in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
 from sampan.machinery.keyed_locks import KeyedLocks
 
 NAME = "kubernetes.io/iscsi"
@@ -26,30 +32,32 @@ _LOOKS = 10
 _DISCOVERY_KEYS = ("username", "password", "username_in", "password_in")
 
 
-class Iscsi(PluginBase):
+class IscsiPlugin(VolumePluginBase):
     name = NAME
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: VolumeHost) -> None:
         self._host = host
         self._sessions = KeyedLocks()
         """Locks by target, so that no logout happens during a login."""
 
-    def _session(self, device: Device) -> AbstractAsyncContextManager[None]:
+    def _session(self, device: DeviceMount) -> AbstractAsyncContextManager[None]:
         return self._sessions.held("-".join(_portal_and_iqn(device.path.name)))
 
-    def supports(self, spec: Spec) -> bool:
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.iscsi is not None or spec.source.iscsi is not None
 
-    async def device(self, spec: Spec) -> Device | None:
+    async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         source = _source(spec)
         portal = _portals(source)[0]
         if any("/" in part or "\0" in part for part in (portal, source.iqn, _interface(source))):
-            raise VolumeFault("iSCSI portal, iqn and interface must not contain slashes: they become parts of a path")
+            raise VolumeOperationError(
+                "iSCSI portal, iqn and interface must not contain slashes: they become parts of a path"
+            )
         name = f"{portal}-{source.iqn}-lun-{source.lun}"
         path = self._host.layout.plugin(NAME) / f"iface-{_interface(source)}" / name
-        return Device(unique=f"{NAME}/{portal}:{source.iqn}:{source.lun}", path=path)
+        return DeviceMount(unique_name=f"{NAME}/{portal}:{source.iqn}:{source.lun}", path=path)
 
-    async def mount_device(self, spec: Spec, device: Device) -> None:
+    async def mount_device(self, spec: VolumeSpec, device: DeviceMount) -> None:
         if self._host.mounter.is_mounted(device.path):
             return
         async with self._session(device):
@@ -58,21 +66,21 @@ class Iscsi(PluginBase):
                 device.path.mkdir(parents=True, exist_ok=True, mode=0o750)
                 options = [*spec.source.mountOptions, *(["ro"] if _is_read_only(spec) else [])]
                 await self._host.mounter.format_and_mount(disk, device.path, _source(spec).fsType or "ext4", options)
-            except VolumeFault as error:
-                raise VolumeFault(error.text, step=MOUNT_DEVICE) from None
+            except VolumeOperationError as error:
+                raise VolumeOperationError(error.text, step=MOUNT_DEVICE) from None
 
-    async def _attach(self, spec: Spec) -> str:
+    async def _attach(self, spec: VolumeSpec) -> str:
         """Return the path of the disk. Each portal is an alternative path to it; one suffices."""
         source, secret = _source(spec), await self._secret(spec)
-        last_error: VolumeFault | None = None
+        last_error: VolumeOperationError | None = None
         for portal in _portals(source):
             try:
                 for command in login(source, portal, secret):
                     await _tolerant(command, _LOGGED_IN)
                 return await self._disk(portal, source)
-            except VolumeFault as error:
+            except VolumeOperationError as error:
                 last_error = error
-        raise VolumeFault(
+        raise VolumeOperationError(
             f"failed to get any path for iscsi disk, last err seen:\n{last_error.text if last_error else ''}"
         )
 
@@ -82,32 +90,34 @@ class Iscsi(PluginBase):
             if path.exists():
                 return str(path)
             await self._host.clock.sleep(_WAIT_S)
-        raise VolumeFault(f"Timed out waiting for device at path {path} after {_LOOKS}s")
+        raise VolumeOperationError(f"Timed out waiting for device at path {path} after {_LOOKS}s")
 
-    async def _secret(self, spec: Spec) -> Mapping[str, str]:
+    async def _secret(self, spec: VolumeSpec) -> Mapping[str, str]:
         source = _source(spec)
         if source.secretRef is None or not (source.chapAuthDiscovery or source.chapAuthSession):
             return {}
         namespace = getattr(source.secretRef, "namespace", "") or spec.pod.metadata.namespace
         secret = await self._host.objects.secret(namespace, source.secretRef.name)
         if secret is None:
-            raise VolumeFault(f'couldn\'t get secret {namespace}/{source.secretRef.name} : secret "" not found')
+            raise VolumeOperationError(
+                f'couldn\'t get secret {namespace}/{source.secretRef.name} : secret "" not found'
+            )
         return {key: value.decode() for key, value in secret.data.items()}
 
-    async def unmount_device(self, device: Device) -> None:
+    async def unmount_device(self, device: DeviceMount) -> None:
         if not await in_thread(device.path.is_dir):
             return
         async with self._session(device):
             await self._leave(device)
 
-    async def _leave(self, device: Device) -> None:
+    async def _leave(self, device: DeviceMount) -> None:
         await in_thread(self._host.mounter.take_away, device.path)
         interface, (portal, iqn) = device.path.parent.name.removeprefix("iface-"), _portal_and_iqn(device.path.name)
         others = list(device.path.parent.glob(f"{portal}-{iqn}-lun-*"))
         for command in () if others else logout(portal, iqn, interface):
             await _tolerant(command, _NO_SESSION)
 
-    def device_on_disk(self, uid: str, inner: str) -> Device | None:
+    def device_on_disk(self, uid: str, inner: str) -> DeviceMount | None:
         """Return the shared mount according to the stored note, if that names a valid location."""
         try:
             path = Path(self._note(uid, inner).read_text())
@@ -116,7 +126,7 @@ class Iscsi(PluginBase):
         is_one = path.parent.parent == self._host.layout.plugin(NAME) and "-lun-" in path.name
         return _device_at(path) if is_one else None
 
-    def devices_on_disk(self) -> Sequence[Device]:
+    def devices_on_disk(self) -> Sequence[DeviceMount]:
         paths = self._host.layout.plugin(NAME).glob("iface-*/*-lun-*")
         return [_device_at(path) for path in sorted(paths)]
 
@@ -124,16 +134,16 @@ class Iscsi(PluginBase):
         """Return the file that stores the disk of a pod's volume, which its directory does not reveal."""
         return self._host.layout.notes(uid, NAME, inner) / "device"
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         device = await self.device(spec)
         target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
         assert device is not None
         note = self._note(spec.pod.metadata.uid, spec.inner)
         await in_thread(_write, note, str(device.path))
         await in_thread(self._bind, spec, device.path, target)
-        return Ready(path=target, is_read_only=_is_read_only(spec))
+        return ReadyVolume(path=target, is_read_only=_is_read_only(spec))
 
-    def _bind(self, spec: Spec, source: Path, target: Path) -> None:
+    def _bind(self, spec: VolumeSpec, source: Path, target: Path) -> None:
         if self._host.mounter.is_mounted(target):
             return
         is_read_only, security = _is_read_only(spec), spec.security
@@ -148,9 +158,9 @@ class Iscsi(PluginBase):
         await in_thread(self._host.mounter.remove, self._note(uid, inner).parent)
 
 
-def _device_at(path: Path) -> Device:
+def _device_at(path: Path) -> DeviceMount:
     portal, iqn = _portal_and_iqn(path.name)
-    return Device(unique=f"{NAME}/{portal}:{iqn}:{path.name.rpartition('-lun-')[2]}", path=path)
+    return DeviceMount(unique_name=f"{NAME}/{portal}:{iqn}:{path.name.rpartition('-lun-')[2]}", path=path)
 
 
 def _write(file: Path, text: str) -> None:
@@ -189,18 +199,18 @@ def logout(portal: str, iqn: str, interface: str) -> list[Command]:
 async def _tolerant(command: Command, code: int) -> None:
     try:
         await run_program("iscsiadm", *command)
-    except ProgramFault as error:
+    except CommandError as error:
         if error.code != code:
-            raise VolumeFault(
+            raise VolumeOperationError(
                 f"iscsi: failed to attach disk: Error: {error.output} (exit status {error.code})"
             ) from None
 
 
-def _source(spec: Spec) -> Source:
+def _source(spec: VolumeSpec) -> Source:
     return spec.volume.iscsi or spec.source.iscsi or ISCSIVolumeSource()
 
 
-def _is_read_only(spec: Spec) -> bool:
+def _is_read_only(spec: VolumeSpec) -> bool:
     return spec.is_read_only if spec.persistent is not None else _source(spec).readOnly
 
 

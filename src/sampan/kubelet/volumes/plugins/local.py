@@ -7,33 +7,39 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sampan.api.types.core_v1 import LocalVolumeSource
-from sampan.kubelet.volumes.contract import MOUNT_DEVICE, Device, PluginBase, Ready, Spec, VolumeFault
-from sampan.kubelet.volumes.file_systems import fill
-from sampan.kubelet.volumes.host import Host
+from sampan.kubelet.volumes.contract import (
+    MOUNT_DEVICE,
+    DeviceMount,
+    ReadyVolume,
+    VolumeOperationError,
+    VolumePluginBase,
+    VolumeSpec,
+)
+from sampan.kubelet.volumes.mounter import fill
 from sampan.kubelet.volumes.ownership import give_to_group
-from sampan.kubelet.volumes.waiting import in_thread
+from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
 
 NAME = "kubernetes.io/local-volume"
 _DEFAULT_KIND = "ext4"
 
 
-class Local(PluginBase):
+class LocalPlugin(VolumePluginBase):
     name = NAME
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: VolumeHost) -> None:
         self._host = host
 
-    def supports(self, spec: Spec) -> bool:
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.source.local is not None
 
-    async def device(self, spec: Spec) -> Device | None:
+    async def device(self, spec: VolumeSpec) -> DeviceMount | None:
         source = spec.source.local or LocalVolumeSource()
         if spec.is_block or not _is_disk(Path(source.path)):
             return None
         path = self._host.layout.plugin(NAME) / "mounts" / spec.inner
-        return Device(unique=f"{NAME}/{spec.inner}", path=path)
+        return DeviceMount(unique_name=f"{NAME}/{spec.inner}", path=path)
 
-    async def mount_device(self, spec: Spec, device: Device) -> None:
+    async def mount_device(self, spec: VolumeSpec, device: DeviceMount) -> None:
         source = spec.source.local or LocalVolumeSource()
         if self._host.mounter.is_mounted(device.path):
             return
@@ -42,43 +48,43 @@ class Local(PluginBase):
         kind = source.fsType or _DEFAULT_KIND
         try:
             await self._host.mounter.format_and_mount(source.path, device.path, kind, options)
-        except VolumeFault as error:
+        except VolumeOperationError as error:
             device.path.rmdir()
             message = f"local: failed to mount device {source.path} at {device.path} (fstype: {source.fsType or ''})"
-            raise VolumeFault(f"{message}, error {error.text}", step=MOUNT_DEVICE) from None
+            raise VolumeOperationError(f"{message}, error {error.text}", step=MOUNT_DEVICE) from None
 
-    async def unmount_device(self, device: Device) -> None:
+    async def unmount_device(self, device: DeviceMount) -> None:
         await in_thread(self._host.mounter.take_away, device.path)
 
-    def device_on_disk(self, uid: str, inner: str) -> Device | None:
+    def device_on_disk(self, uid: str, inner: str) -> DeviceMount | None:
         path = self._host.layout.plugin(NAME) / "mounts" / inner
-        return Device(unique=f"{NAME}/{inner}", path=path) if path.is_dir() else None
+        return DeviceMount(unique_name=f"{NAME}/{inner}", path=path) if path.is_dir() else None
 
-    def devices_on_disk(self) -> Sequence[Device]:
+    def devices_on_disk(self) -> Sequence[DeviceMount]:
         directory = self._host.layout.plugin(NAME) / "mounts"
         paths = sorted(directory.iterdir()) if directory.is_dir() else ()
-        return [Device(unique=f"{NAME}/{path.name}", path=path) for path in paths]
+        return [DeviceMount(unique_name=f"{NAME}/{path.name}", path=path) for path in paths]
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         source = spec.source.local or LocalVolumeSource()
         if ".." in source.path.split("/"):
-            raise VolumeFault(f"invalid path: {source.path} must not contain '..'")
+            raise VolumeOperationError(f"invalid path: {source.path} must not contain '..'")
         device = await self.device(spec)
         return await in_thread(self._make, spec, Path(source.path), device)
 
-    def _make(self, spec: Spec, path: Path, device: Device | None) -> Ready:
+    def _make(self, spec: VolumeSpec, path: Path, device: DeviceMount | None) -> ReadyVolume:
         if not path.exists():
-            raise VolumeFault(f'path "{path}" does not exist')
+            raise VolumeOperationError(f'path "{path}" does not exist')
         if spec.is_block:
-            return Ready(path=path, device=path, is_read_only=spec.is_read_only)
+            return ReadyVolume(path=path, device=path, is_read_only=spec.is_read_only)
         if device is None and not path.is_dir():
-            raise VolumeFault("only directory and block device are supported")
+            raise VolumeOperationError("only directory and block device are supported")
         return self._bind(spec, device.path if device is not None else path)
 
-    def _bind(self, spec: Spec, source: Path) -> Ready:
+    def _bind(self, spec: VolumeSpec, source: Path) -> ReadyVolume:
         mounter = self._host.mounter
         if not mounter.can_mount:
-            return Ready(path=source, is_read_only=spec.is_read_only)
+            return ReadyVolume(path=source, is_read_only=spec.is_read_only)
         target = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
         if not mounter.is_mounted(target):
             target.mkdir(parents=True, exist_ok=True, mode=0o750)
@@ -86,12 +92,12 @@ class Local(PluginBase):
             if not spec.is_read_only:
                 security = spec.security
                 give_to_group(target, security.fsGroup, is_read_only=False, policy=security.fsGroupChangePolicy)
-        return Ready(path=target, is_read_only=spec.is_read_only)
+        return ReadyVolume(path=target, is_read_only=spec.is_read_only)
 
-    def can_grow(self, spec: Spec) -> bool:
+    def supports_expansion(self, spec: VolumeSpec) -> bool:
         return True
 
-    async def grow(self, spec: Spec, ready: Ready, device: Device | None, size: int) -> None:
+    async def expand(self, spec: VolumeSpec, ready: ReadyVolume, device: DeviceMount | None, size: int) -> None:
         """Expand the file system of a disk. A directory or a raw block device needs nothing."""
         if device is not None:
             kind = await in_thread(self._host.mounter.kind, device.path)

@@ -7,23 +7,22 @@ import ipaddress
 from pathlib import Path
 
 from sampan.api.types.core_v1 import NFSVolumeSource
-from sampan.kubelet.volumes.contract import PluginBase, Ready, Spec, VolumeFault
-from sampan.kubelet.volumes.host import Host
-from sampan.kubelet.volumes.waiting import in_thread
+from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
+from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
 
 NAME = "kubernetes.io/nfs"
 
 
-class Nfs(PluginBase):
+class NfsPlugin(VolumePluginBase):
     name = NAME
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: VolumeHost) -> None:
         self._host = host
 
-    def supports(self, spec: Spec) -> bool:
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.nfs is not None or spec.source.nfs is not None
 
-    async def set_up(self, spec: Spec) -> Ready:
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
         source = spec.volume.nfs or spec.source.nfs or NFSVolumeSource()
         is_read_only = spec.is_read_only if spec.persistent is not None else source.readOnly
         path = self._host.layout.volume(spec.pod.metadata.uid, NAME, spec.inner)
@@ -31,11 +30,11 @@ class Nfs(PluginBase):
             path.mkdir(parents=True, exist_ok=True, mode=0o750)
             options = sorted({*spec.source.mountOptions, *(["ro"] if is_read_only else [])})
             await self._mount(f"{_server(source.server)}:{source.path}", path, options)
-        return Ready(path=path, is_read_only=is_read_only)
+        return ReadyVolume(path=path, is_read_only=is_read_only)
 
     async def _mount(self, source: str, path: Path, options: list[str]) -> None:
         if not self._host.mounter.can_mount:
-            raise VolumeFault("mounting needs root")
+            raise VolumeOperationError("mounting needs root")
         try:
             await self._host.mounter.by_program(source, path, "nfs", options)
         except BaseException:

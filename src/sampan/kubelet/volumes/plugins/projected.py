@@ -4,13 +4,25 @@ volume.
 
 from __future__ import annotations
 
-from sampan.api.types.core_v1 import Pod, ProjectedVolumeSource, VolumeProjection
-from sampan.kubelet.volumes import payloads
+from collections.abc import Iterable
+
+from sampan.api.label_selector import selector_of
+from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
+from sampan.api.types.core_v1 import ClusterTrustBundleProjection, Pod, ProjectedVolumeSource, VolumeProjection
 from sampan.kubelet.volumes.atomic import File, Payload
-from sampan.kubelet.volumes.contract import Spec, VolumeFault
-from sampan.kubelet.volumes.plugins.config_map import config_map_files
-from sampan.kubelet.volumes.plugins.files import FilesPlugin
-from sampan.kubelet.volumes.plugins.secret import secret_files
+from sampan.kubelet.volumes.contract import VolumeOperationError, VolumeSpec
+from sampan.kubelet.volumes.plugins.api_objects import (
+    FilesPlugin,
+    config_map_files,
+    default_mode,
+    files_of_downward_api,
+    raise_together,
+    secret_files,
+)
+from sampan.kubelet.volumes.volume_host import VolumeHost
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed, Selection
+from sampan.machinery.pem import read_blocks
 
 NAME = "kubernetes.io/projected"
 _OWNER_ONLY = 0o600
@@ -18,31 +30,35 @@ _BUNDLES_S = 60.0
 """Interval at which trust bundles are updated."""
 
 
-class Projected(FilesPlugin):
+class ProjectedPlugin(FilesPlugin):
     name = NAME
 
-    def supports(self, spec: Spec) -> bool:
+    def __init__(self, host: VolumeHost) -> None:
+        super().__init__(host)
+        self._trust_bundles = TrustBundles(client=host.client)
+
+    def supports(self, spec: VolumeSpec) -> bool:
         return spec.volume.projected is not None
 
-    async def payload(self, spec: Spec) -> tuple[Payload, float | None]:
+    async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
         source = spec.volume.projected or ProjectedVolumeSource()
-        mode = payloads.default_mode(source.defaultMode)
+        mode = default_mode(source.defaultMode)
         files: dict[str, File] = {}
         errors: list[str] = []
         again: list[float] = []
         for part in source.sources or ():
             try:
                 part_files, again_s = await self._part(spec, part, mode)
-            except VolumeFault as error:
+            except VolumeOperationError as error:
                 errors.append(error.text)
                 continue
             files |= part_files
             if again_s is not None:
                 again.append(again_s)
-        payloads.raise_together(errors)
+        raise_together(errors)
         return files, min(again, default=None)
 
-    async def _part(self, spec: Spec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
+    async def _part(self, spec: VolumeSpec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
         if part.secret is not None:
             projection = part.secret
             optional = bool(projection.optional)
@@ -50,17 +66,17 @@ class Projected(FilesPlugin):
         if part.configMap is not None:
             return await config_map_files(self.host, spec, part.configMap, mode), None
         if part.downwardAPI is not None:
-            return payloads.of_pod(spec.pod, part.downwardAPI.items, mode, self.host.config.allocatable), None
+            return files_of_downward_api(spec.pod, part.downwardAPI.items, mode, self.host.config.allocatable), None
         if part.serviceAccountToken is not None:
             return await self._token(spec, part, mode)
         if part.clusterTrustBundle is not None:
-            content = await self.host.bundles.anchors(part.clusterTrustBundle)
+            content = await self._trust_bundles.anchors(part.clusterTrustBundle)
             return {part.clusterTrustBundle.path: _owned(spec, content, mode)}, _BUNDLES_S
         if part.podCertificate is not None:
-            raise VolumeFault("unimplemented")  # As in a Kubernetes kubelet with default feature gates.
+            raise VolumeOperationError("unimplemented")  # As in a Kubernetes kubelet with default feature gates.
         return {}, None
 
-    async def _token(self, spec: Spec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
+    async def _token(self, spec: VolumeSpec, part: VolumeProjection, mode: int) -> tuple[dict[str, File], float | None]:
         projection = part.serviceAccountToken
         assert projection is not None
         audiences = [projection.audience] if projection.audience else []
@@ -69,7 +85,7 @@ class Projected(FilesPlugin):
         return {projection.path: _owned(spec, token.text.encode(), mode)}, again_s
 
 
-def _owned(spec: Spec, content: bytes, mode: int) -> File:
+def _owned(spec: VolumeSpec, content: bytes, mode: int) -> File:
     """Return the file. If a single user or fsGroup is known to need it, no other may read it."""
     user = pod_user(spec.pod)
     is_closed = user is not None or spec.security.fsGroup is not None
@@ -84,3 +100,39 @@ def pod_user(pod: Pod) -> int | None:
         own = container.securityContext.runAsUser if container.securityContext is not None else None
         users.add(own if own is not None else whole)
     return users.pop() if len(users) == 1 else None
+
+
+class TrustBundles:
+    """Trust anchors from ClusterTrustBundles as PEM without duplicates (`pkg/kubelet/clustertrustbundle`)."""
+
+    def __init__(self, *, client: Client) -> None:
+        self._bundles = client.of(ClusterTrustBundle)
+
+    async def anchors(self, projection: ClusterTrustBundleProjection) -> bytes:
+        try:
+            bundles = await self._matching(projection)
+        except (errors.ApiError, ConnectionFailed) as error:
+            raise VolumeOperationError(f"while getting ClusterTrustBundle: {error}") from error
+        return joined_certificates(bundle.spec.trustBundle for bundle in bundles)
+
+    async def _matching(self, projection: ClusterTrustBundleProjection) -> list[ClusterTrustBundle]:
+        if projection.name is not None:
+            try:
+                return [await self._bundles.get(projection.name)]
+            except errors.NotFound:
+                if projection.optional:
+                    return []
+                raise
+        if projection.signerName is None:
+            raise VolumeOperationError("ClusterTrustBundle projection requires either name or signerName to be set")
+        selector = selector_of(projection.labelSelector)
+        page = await self._bundles.list(Selection(fields=f"spec.signerName={projection.signerName}"))
+        bundles = [bundle for bundle in page.items if selector.matches(bundle.metadata.labels)]
+        if not bundles and not projection.optional:
+            raise VolumeOperationError("combination of signerName and labelSelector matched zero ClusterTrustBundles")
+        return bundles
+
+
+def joined_certificates(bundles: Iterable[str]) -> bytes:
+    """Return each certificate of the bundles once."""
+    return b"".join(sorted({block.encode() for text in bundles for block in read_blocks(text.encode())}))

@@ -1,52 +1,86 @@
-"""The list of all volume plug-ins."""
+"""The list of all volume plug-ins, and the errors for volumes that this kubelet does not support."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sampan.kubelet.volumes.contract import Plugin, Spec
-from sampan.kubelet.volumes.csi.plugin import Csi
-from sampan.kubelet.volumes.host import Host
-from sampan.kubelet.volumes.plugins.config_map import ConfigMaps
-from sampan.kubelet.volumes.plugins.downward_api import DownwardApi
-from sampan.kubelet.volumes.plugins.empty_dir import EmptyDir
-from sampan.kubelet.volumes.plugins.host_path import HostPath
-from sampan.kubelet.volumes.plugins.image import Image
-from sampan.kubelet.volumes.plugins.iscsi import Iscsi
-from sampan.kubelet.volumes.plugins.local import Local
-from sampan.kubelet.volumes.plugins.nfs import Nfs
-from sampan.kubelet.volumes.plugins.projected import Projected
-from sampan.kubelet.volumes.plugins.refused import GitRepo, unknown
-from sampan.kubelet.volumes.plugins.secret import Secrets
+from sampan.kubelet.volumes.contract import (
+    NodeVolumePlugin,
+    ReadyVolume,
+    VolumeOperationError,
+    VolumePluginBase,
+    VolumeSpec,
+)
+from sampan.kubelet.volumes.csi.plugin import CsiPlugin
+from sampan.kubelet.volumes.plugins.api_objects import ConfigMapPlugin, DownwardApiPlugin, SecretPlugin
+from sampan.kubelet.volumes.plugins.empty_dir import EmptyDirPlugin
+from sampan.kubelet.volumes.plugins.host_path import HostPathPlugin
+from sampan.kubelet.volumes.plugins.image import ImagePlugin
+from sampan.kubelet.volumes.plugins.iscsi import IscsiPlugin
+from sampan.kubelet.volumes.plugins.local import LocalPlugin
+from sampan.kubelet.volumes.plugins.nfs import NfsPlugin
+from sampan.kubelet.volumes.plugins.projected import ProjectedPlugin
+from sampan.kubelet.volumes.volume_host import VolumeHost
+
+_GIT = "git-repo volume plugin has been disabled; if necessary, it may be re-enabled by enabling the feature-gate"
 
 
-class Plugins:
-    def __init__(self, host: Host, csi: Csi) -> None:
-        self._all: tuple[Plugin, ...] = (
-            Projected(host),
-            EmptyDir(host),
-            ConfigMaps(host),
-            Secrets(host),
-            HostPath(),
-            DownwardApi(host),
+class GitRepoPlugin(VolumePluginBase):
+    name = "kubernetes.io/git-repo"
+
+    def supports(self, spec: VolumeSpec) -> bool:
+        return spec.volume.gitRepo is not None
+
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
+        raise VolumeOperationError(f"{_GIT} `GitRepoVolumeDriver`")
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        return None
+
+
+def unknown(spec: VolumeSpec) -> VolumeOperationError:
+    """Return the error for an unsupported source. In-tree vendor drivers were removed from Kubernetes in favor
+    of CSI.
+    """
+    source = spec.volume if spec.persistent is None else spec.source
+    names = [name for name in source.__struct_fields__ if name not in _NO_SOURCES and getattr(source, name) is not None]
+    what = f" for {names[0]}: use its CSI driver" if names else ""
+    return VolumeOperationError(f"no volume plugin matched{what}", step="MountVolume.FindPluginBySpec failed")
+
+
+_NO_SOURCES = {
+    *("name", "capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName"),
+    *("mountOptions", "volumeMode", "nodeAffinity", "volumeAttributesClassName"),
+}
+
+
+class VolumePlugins:
+    def __init__(self, host: VolumeHost, csi: CsiPlugin) -> None:
+        self._all: tuple[NodeVolumePlugin, ...] = (
+            ProjectedPlugin(host),
+            EmptyDirPlugin(host),
+            ConfigMapPlugin(host),
+            SecretPlugin(host),
+            HostPathPlugin(),
+            DownwardApiPlugin(host),
             csi,
-            Local(host),
-            Nfs(host),
-            Iscsi(host),
-            Image(),
-            GitRepo(),
+            LocalPlugin(host),
+            NfsPlugin(host),
+            IscsiPlugin(host),
+            ImagePlugin(),
+            GitRepoPlugin(),
         )
         self._by_name = {plugin.name: plugin for plugin in self._all}
 
-    def of(self, spec: Spec) -> Plugin:
-        """Return the plug-in for the volume. Raise VolumeFault if there is none."""
+    def of(self, spec: VolumeSpec) -> NodeVolumePlugin:
+        """Return the plug-in for the volume. Raise VolumeOperationError if there is none."""
         for plugin in self._all:
             if plugin.supports(spec):
                 return plugin
         raise unknown(spec)
 
-    def __iter__(self) -> Iterator[Plugin]:
+    def __iter__(self) -> Iterator[NodeVolumePlugin]:
         return iter(self._all)
 
-    def named(self, name: str) -> Plugin | None:
+    def named(self, name: str) -> NodeVolumePlugin | None:
         return self._by_name.get(name)

@@ -15,9 +15,9 @@ from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.request.call import User
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.plugin_registry import PluginRegistry
-from sampan.kubelet.volumes import VolumeConfig, VolumeManager
-from sampan.kubelet.volumes.csi.handler import TYPE
-from sampan.kubelet.volumes.mounting import Mounter
+from sampan.kubelet.volumes import VolumeCallbacks, VolumeConfig, VolumeManager
+from sampan.kubelet.volumes.csi.registration import TYPE
+from sampan.kubelet.volumes.mounter import Mounter
 from sampan.machinery.client import Client, Selection
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
@@ -35,7 +35,7 @@ class Scene:
     def __init__(self, cluster: Cluster, root: Path) -> None:
         self.cluster, self.root, self.client = cluster, root, cluster.client
         self.events: list[tuple[str, str, str]] = []
-        self.told_of: list[tuple[str, str, str, str]] = []
+        self.resize_events: list[tuple[str, str, str, str]] = []
         self.excesses: list[tuple[str, str]] = []
         self.told = asyncio.Event()
 
@@ -53,9 +53,11 @@ class Scene:
                 informers=informers,
                 objects=PodObjects(informers=informers),
                 clock=clock,
-                warn=self._warn,
-                tell=lambda about, *said: self.told_of.append((about.metadata.name, *said)),
-                on_excess=lambda pod, message: self.excesses.append((pod.metadata.name, message)),
+                callbacks=VolumeCallbacks(
+                    warn=self._warn,
+                    record_event=lambda about, *event: self.resize_events.append((about.metadata.name, *event)),
+                    on_excess=lambda pod, message: self.excesses.append((pod.metadata.name, message)),
+                ),
                 mounter=mounter,
             )
             registry = PluginRegistry(

@@ -6,30 +6,30 @@ import contextlib
 import logging
 
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.volumes import sizes, subpaths
-from sampan.kubelet.volumes.claims import claimed
-from sampan.kubelet.volumes.host import Host
-from sampan.kubelet.volumes.plugins.table import Plugins
+from sampan.kubelet.volumes import subpaths, usage
+from sampan.kubelet.volumes.claim_resolver import claimed
+from sampan.kubelet.volumes.plugins.table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import remove_empty
-from sampan.kubelet.volumes.sizes import VolumeUsage
-from sampan.kubelet.volumes.state import Actual, ActualVolume, Key
+from sampan.kubelet.volumes.state import ActualState, ActualVolume, PodVolumeKey
+from sampan.kubelet.volumes.usage import VolumeUsage
+from sampan.kubelet.volumes.volume_host import VolumeHost
 
 log = logging.getLogger(__name__)
 
 
-class Disk:
-    def __init__(self, *, host: Host, plugins: Plugins, actual: Actual) -> None:
+class VolumeDirectories:
+    def __init__(self, *, host: VolumeHost, plugins: VolumePlugins, actual: ActualState) -> None:
         self._host, self._plugins, self._actual = host, plugins, actual
 
     def restore(self) -> None:
-        """Record everything that is set up. Volumes that are wanted will be adopted, the others unmounted."""
+        """Record everything that is set up. Volumes that are desired will be adopted, the others unmounted."""
         for uid in self._host.layout.pods():
-            for _, name, inner in self._host.layout.of_pod(uid):
+            for _, name, inner in self._host.layout.volumes_of_pod(uid):
                 plugin = self._plugins.named(name)
                 if plugin is not None:
                     device = plugin.device_on_disk(uid, inner)
                     volume = ActualVolume(plugin=plugin, inner=inner, device=device)
-                    self._actual.put(Key(uid, f"{name}/{inner}"), volume)
+                    self._actual.put(PodVolumeKey(uid, f"{name}/{inner}"), volume)
         for plugin in self._plugins:
             for device in plugin.devices_on_disk():
                 self._actual.put_device(plugin, device)
@@ -46,12 +46,12 @@ class Disk:
     def excesses(self, pod: Pod) -> list[str]:
         """Return the eviction messages for volumes that exceed their size limit."""
         messages = []
-        for volume, limit in sizes.limited(pod):
-            ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
+        for volume, limit in usage.limited(pod):
+            ready = self._actual.ready(PodVolumeKey(pod.metadata.uid, volume.name))
             if ready is None:
                 continue
             with contextlib.suppress(OSError):  # The volume may be unmounted concurrently.
-                if message := sizes.excess(volume, limit, sizes.disk_usage(ready.path)[0]):
+                if message := usage.excess(volume, limit, usage.disk_usage(ready.path)[0]):
                     messages.append(message)
         return messages
 
@@ -59,13 +59,16 @@ class Disk:
         """Return the usage of those volumes that can be measured."""
         usages = []
         for volume in pod.spec.volumes:
-            ready = self._actual.ready(Key(pod.metadata.uid, volume.name))
+            ready = self._actual.ready(PodVolumeKey(pod.metadata.uid, volume.name))
             if ready is None or ready.image or ready.device is not None or volume.hostPath is not None:
                 continue
             source = claimed(pod, volume)
-            claim, is_whole = source.claimName if source is not None else "", self._host.mounter.is_mounted(ready.path)
+            claim, is_file_system = (
+                source.claimName if source is not None else "",
+                self._host.mounter.is_mounted(ready.path),
+            )
             try:
-                usages.append(sizes.measure(volume.name, ready.path, is_whole=is_whole, claim=claim))
+                usages.append(usage.measure(volume.name, ready.path, is_file_system=is_file_system, claim=claim))
             except OSError as error:
                 log.info("cannot measure the usage of volume %s of pod %s: %s", volume.name, pod.metadata.uid, error)
         return usages

@@ -7,12 +7,19 @@ from dataclasses import replace
 
 from sampan.api.types.storage_v1 import CSIDriver
 from sampan.kubelet.plugin_registry.calls import Message
-from sampan.kubelet.volumes.contract import IsInUse, MayHaveGrown, Spec, Usage, VolumeFault, WillNotGrow
+from sampan.kubelet.volumes.contract import (
+    DriverUsage,
+    ExpansionRefused,
+    ExpansionUnknown,
+    VolumeInUse,
+    VolumeOperationError,
+    VolumeSpec,
+)
 
 PERSISTENT, EPHEMERAL = "Persistent", "Ephemeral"
 PREFIX = "csi.storage.k8s.io"
-_PASSING = ("Canceled", "Cancelled", "DeadlineExceeded", "Unavailable", "ResourceExhausted", "Aborted")
-_HOPELESS = ("InvalidArgument", "OutOfRange", "NotFound")
+_TRANSIENT_CODES = ("Canceled", "Cancelled", "DeadlineExceeded", "Unavailable", "ResourceExhausted", "Aborted")
+_FINAL_CODES = ("InvalidArgument", "OutOfRange", "NotFound")
 _BYTES, _INODES = 1, 2
 
 
@@ -20,22 +27,22 @@ def attachment_name(handle: str, driver: str, node: str) -> str:
     return f"csi-{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
 
 
-def inline_handle(spec: Spec) -> str:
+def inline_handle(spec: VolumeSpec) -> str:
     return f"csi-{hashlib.sha256(f'{spec.pod.metadata.uid}{spec.outer}'.encode()).hexdigest()}"
 
 
-def pod_info(spec: Spec) -> dict[str, str]:
+def pod_info(spec: VolumeSpec) -> dict[str, str]:
     meta = spec.pod.metadata
     return {
         f"{PREFIX}/pod.name": meta.name,
         f"{PREFIX}/pod.namespace": meta.namespace,
         f"{PREFIX}/pod.uid": meta.uid,
         f"{PREFIX}/serviceAccount.name": spec.pod.spec.serviceAccountName,
-        f"{PREFIX}/ephemeral": "true" if life_of(spec) == EPHEMERAL else "false",
+        f"{PREFIX}/ephemeral": "true" if lifecycle_mode(spec) == EPHEMERAL else "false",
     }
 
 
-def has_groups(spec: Spec, info: CSIDriver | None, is_read_only: bool) -> bool:
+def applies_fs_group(spec: VolumeSpec, info: CSIDriver | None, is_read_only: bool) -> bool:
     """Whether the kubelet applies fsGroup to the volume. Pure."""
     policy = (info.spec.fsGroupPolicy if info is not None else None) or "ReadWriteOnceWithFSType"
     if spec.security.fsGroup is None or policy == "None" or is_read_only:
@@ -50,34 +57,34 @@ def has_groups(spec: Spec, info: CSIDriver | None, is_read_only: bool) -> bool:
     )
 
 
-def check_life(info: CSIDriver | None, driver: str, life: str) -> None:
-    if info is None and life == PERSISTENT:
+def check_lifecycle_mode(info: CSIDriver | None, driver: str, mode: str) -> None:
+    if info is None and mode == PERSISTENT:
         return
-    start = f'kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode "{life}"'
+    prefix = f'kubernetes.io/csi: mounter.SetupAt failed to check volume lifecycle mode: volume mode "{mode}"'
     if info is None:
-        raise VolumeFault(f"{start} not supported by driver {driver} (no CSIDriver object)")
+        raise VolumeOperationError(f"{prefix} not supported by driver {driver} (no CSIDriver object)")
     modes = info.spec.volumeLifecycleModes or [PERSISTENT]
-    if life not in modes:
+    if mode not in modes:
         quoted_modes = " ".join(f'"{mode}"' for mode in modes)
-        raise VolumeFault(f"{start} not supported by driver {driver} (only supports [{quoted_modes}])")
+        raise VolumeOperationError(f"{prefix} not supported by driver {driver} (only supports [{quoted_modes}])")
 
 
-def growth_fault(code: str, text: str) -> VolumeFault:
+def expansion_error(code: str, text: str) -> VolumeOperationError:
     """Return the error for a driver's failure to expand a volume. Pure."""
-    if code in _PASSING:
-        return MayHaveGrown(f"Expander.NodeExpand failed to expand the volume : {text}")
+    if code in _TRANSIENT_CODES:
+        return ExpansionUnknown(f"Expander.NodeExpand failed to expand the volume : {text}")
     if code == "FailedPrecondition":
-        return IsInUse(f"Expander.NodeExpand failed to expand the volume : {text}")
-    if code in _HOPELESS:
-        return WillNotGrow(f"Expander.NodeExpand failed to expand the volume {text}")
-    return VolumeFault(f"Expander.NodeExpand failed to expand the volume : {text}")
+        return VolumeInUse(f"Expander.NodeExpand failed to expand the volume : {text}")
+    if code in _FINAL_CODES:
+        return ExpansionRefused(f"Expander.NodeExpand failed to expand the volume {text}")
+    return VolumeOperationError(f"Expander.NodeExpand failed to expand the volume : {text}")
 
 
-def used(stats: Message) -> Usage:
+def driver_usage(stats: Message) -> DriverUsage:
     """Convert the volume statistics of a driver. Pure."""
     units = {item.unit: item for item in stats.usage}
     of_bytes, of_inodes = units.get(_BYTES), units.get(_INODES)
-    usage = Usage()
+    usage = DriverUsage()
     if of_bytes is not None:
         usage = replace(
             usage, used_bytes=of_bytes.used, capacity_bytes=of_bytes.total, available_bytes=of_bytes.available
@@ -87,9 +94,5 @@ def used(stats: Message) -> Usage:
     return usage
 
 
-def life_of(spec: Spec) -> str:
+def lifecycle_mode(spec: VolumeSpec) -> str:
     return PERSISTENT if spec.persistent is not None else EPHEMERAL
-
-
-__all__ = ["EPHEMERAL", "PERSISTENT", "PREFIX", "attachment_name", "check_life", "growth_fault", "has_groups"]
-__all__ += ["inline_handle", "life_of", "pod_info", "used"]

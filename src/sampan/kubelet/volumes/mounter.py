@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from sampan.kubelet.volumes.contract import VolumeFault
+from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.runtimes import kernel, trees
 
 _NOFOLLOW = 8
@@ -19,7 +19,7 @@ _MOUNTINFO = Path("/proc/self/mountinfo")
 _ESCAPES = {" ": r"\040", "\t": r"\011", "\n": r"\012", "\\": r"\134"}
 
 
-class ProgramFault(VolumeFault):
+class CommandError(VolumeOperationError):
     """A program of the machine has failed."""
 
     def __init__(self, program: str, code: int, output: str) -> None:
@@ -96,15 +96,17 @@ class Mounter:
         try:
             # The source may be chosen by a pod and begin with a dash, so it must not be parsed as an option.
             await run_program("mount", "-t", kind, *flags, "--", source, str(target))
-        except ProgramFault as error:
+        except CommandError as error:
             details = f"Mounting command: mount\nMounting arguments: {' '.join(arguments)}\nOutput: {error.output}\n"
-            raise VolumeFault(f"mount failed: exit status {error.code}\n{details}") from None
+            raise VolumeOperationError(f"mount failed: exit status {error.code}\n{details}") from None
 
     async def format_and_mount(self, device: str, target: Path, kind: str, options: Sequence[str]) -> None:
         """Mount the device, after creating a file system if it has none."""
         if not await _has_file_system(device):
             if "ro" in options:
-                raise VolumeFault(f"cannot mount unformatted disk {device} as we are manipulating it in read-only mode")
+                raise VolumeOperationError(
+                    f"cannot mount unformatted disk {device} as we are manipulating it in read-only mode"
+                )
             more = ("-F", "-m0") if kind.startswith("ext") else ()
             await run_program(f"mkfs.{kind}", *more, device)
         await self.by_program(device, target, kind, [*options, "defaults"])
@@ -116,19 +118,19 @@ async def _has_file_system(device: str) -> bool:
             "blkid", "-p", "-s", "TYPE", "-s", "PTTYPE", "-o", "export", device, stdout=subprocess.DEVNULL
         )
     except FileNotFoundError:
-        raise VolumeFault('exec: "blkid": executable file not found in $PATH') from None
+        raise VolumeOperationError('exec: "blkid": executable file not found in $PATH') from None
     return await process.wait() == 0
 
 
 async def run_program(*command: str) -> str:
-    """Return the output of the program. Raise ProgramFault if it fails."""
+    """Return the output of the program. Raise CommandError if it fails."""
     try:
         process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except FileNotFoundError:
-        raise VolumeFault(f'exec: "{command[0]}": executable file not found in $PATH') from None
+        raise VolumeOperationError(f'exec: "{command[0]}": executable file not found in $PATH') from None
     out = (await process.communicate())[0].decode("utf-8", "replace").strip()
     if process.returncode:
-        raise ProgramFault(command[0], process.returncode, out)
+        raise CommandError(command[0], process.returncode, out)
     return out
 
 
@@ -138,3 +140,27 @@ def _may_mount() -> bool:
 
 def _escaped(path: Path) -> str:
     return "".join(_ESCAPES.get(letter, letter) for letter in str(path))
+
+
+async def fill(disk: str, kind: str, mounted_at: Path) -> None:
+    """Expand the file system while it is mounted. Raise VolumeOperationError if that fails."""
+    command = growing(disk, kind, mounted_at)
+    if not command:
+        raise VolumeOperationError(
+            f"resize of format {kind} is not supported for device {disk} mounted at {mounted_at}"
+        )
+    try:
+        await run_program(*command)
+    except VolumeOperationError as error:
+        raise VolumeOperationError(f"resize of device {disk} failed: {error.text}") from None
+
+
+def growing(disk: str, kind: str, mounted_at: Path) -> list[str]:
+    """Return the command, empty if the file system is not supported. Pure."""
+    if kind in ("ext2", "ext3", "ext4"):
+        return ["resize2fs", disk]
+    if kind == "xfs":
+        return ["xfs_growfs", "-d", str(mounted_at)]
+    if kind == "btrfs":
+        return ["btrfs", "filesystem", "resize", "max", str(mounted_at)]
+    return []

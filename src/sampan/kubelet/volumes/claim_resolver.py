@@ -11,7 +11,7 @@ from sampan.api.types.core_v1 import (
     Volume,
 )
 from sampan.kubelet.admission import is_matched
-from sampan.kubelet.volumes.contract import BLOCK, ClaimFault, Spec, VolumeFault
+from sampan.kubelet.volumes.contract import BLOCK, ClaimError, VolumeOperationError, VolumeSpec
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 
@@ -19,31 +19,31 @@ _PROTECTED = "kubernetes.io/pvc-protection"
 _FILES = "Filesystem"
 
 
-class Claims:
+class ClaimResolver:
     def __init__(self, *, client: Client) -> None:
         self._claims, self._volumes = client.of(PersistentVolumeClaim), client.of(PersistentVolume)
 
-    async def spec(self, pod: Pod, volume: Volume, *, mounts: set[str], devices: set[str]) -> Spec:
+    async def spec(self, pod: Pod, volume: Volume, *, mounts: set[str], devices: set[str]) -> VolumeSpec:
         """Return the volume as plug-ins receive it. `mounts` and `devices` are the names of volumes that containers of
-        the pod mount or use as block devices. Raise ClaimFault if the claim cannot be used.
+        the pod mount or use as block devices. Raise ClaimError if the claim cannot be used.
         """
         source = claimed(pod, volume)
         if source is None:
-            return Spec(pod=pod, volume=volume)
+            return VolumeSpec(pod=pod, volume=volume)
         try:
             claim = await self._claim(pod.metadata.namespace, source.claimName)
             if volume.ephemeral is not None:
                 check_owner(pod, claim)
             persistent_volume = await self._volume(claim)
-        except ClaimFault as error:
+        except ClaimError as error:
             where = f"{pod.metadata.namespace}/{source.claimName}"
-            raise ClaimFault(f"error processing PVC {where}: {error.text}") from None
+            raise ClaimError(f"error processing PVC {where}: {error.text}") from None
         mode = persistent_volume.spec.volumeMode or _FILES
         check_mode(volume.name, mode, mounts=mounts, devices=devices)
         is_read_only = source.readOnly or (
             persistent_volume.spec.csi is not None and persistent_volume.spec.csi.readOnly
         )
-        return Spec(
+        return VolumeSpec(
             pod=pod,
             volume=volume,
             persistent=persistent_volume,
@@ -56,13 +56,13 @@ class Claims:
         try:
             claim = await self._claims.get(name, namespace)
         except (errors.ApiError, ConnectionFailed) as error:
-            raise ClaimFault(f"failed to fetch PVC from API server: {error}") from error
+            raise ClaimError(f"failed to fetch PVC from API server: {error}") from error
         if claim.metadata.deletionTimestamp is not None and _PROTECTED not in claim.metadata.finalizers:
-            raise ClaimFault("PVC is being deleted")
+            raise ClaimError("PVC is being deleted")
         if claim.status.phase != "Bound":
-            raise ClaimFault("PVC is not bound")
+            raise ClaimError("PVC is not bound")
         if not claim.spec.volumeName:
-            raise ClaimFault("PVC has empty pvc.Spec.VolumeName")
+            raise ClaimError("PVC has empty pvc.Spec.VolumeName")
         return claim
 
     async def _volume(self, claim: PersistentVolumeClaim) -> PersistentVolume:
@@ -70,14 +70,14 @@ class Claims:
         try:
             volume = await self._volumes.get(name)
         except (errors.ApiError, ConnectionFailed) as error:
-            raise ClaimFault(f"failed to fetch PV {name} from API server: {error}") from error
+            raise ClaimError(f"failed to fetch PV {name} from API server: {error}") from error
         ref, uid = volume.spec.claimRef, claim.metadata.uid
         if ref is None:
             message = "it has a nil pv.Spec.ClaimRef indicating it is not yet bound to the claim"
-            raise ClaimFault(f"found PV object {name} but {message}")
+            raise ClaimError(f"found PV object {name} but {message}")
         if ref.uid != uid:
             message = f"its pv.Spec.ClaimRef.UID {ref.uid} does not point to claim.UID {uid}"
-            raise ClaimFault(f"found PV object {name} but {message}")
+            raise ClaimError(f"found PV object {name} but {message}")
         return volume
 
 
@@ -94,20 +94,20 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
         owner.controller and owner.uid == pod.metadata.uid for owner in meta.ownerReferences
     ):
         where = f"{meta.namespace}/{meta.name} was not created for pod {pod.metadata.namespace}/{pod.metadata.name}"
-        raise ClaimFault(f"PVC {where} (pod is not owner)")
+        raise ClaimError(f"PVC {where} (pod is not owner)")
 
 
 def check_mode(name: str, mode: str, *, mounts: set[str], devices: set[str]) -> None:
     if name in mounts and mode != _FILES:
-        raise ClaimFault(f"volume {name} has volumeMode {mode}, but is specified in volumeMounts")
+        raise ClaimError(f"volume {name} has volumeMode {mode}, but is specified in volumeMounts")
     if name in devices and mode != BLOCK:
-        raise ClaimFault(f"volume {name} has volumeMode {mode}, but is specified in volumeDevices")
+        raise ClaimError(f"volume {name} has volumeMode {mode}, but is specified in volumeDevices")
 
 
 def check_node(volume: PersistentVolume, node: Node | None) -> None:
-    """Raise VolumeFault if the volume's node affinity does not match this node."""
+    """Raise VolumeOperationError if the volume's node affinity does not match this node."""
     affinity = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
     if affinity is None or node is None:
         return
     if not any(is_matched(term, node) for term in affinity.nodeSelectorTerms or ()):
-        raise VolumeFault("no matching NodeSelectorTerms", step="MountVolume.NodeAffinity check failed")
+        raise VolumeOperationError("no matching NodeSelectorTerms", step="MountVolume.NodeAffinity check failed")

@@ -11,7 +11,7 @@ from typing import Any
 import grpc.aio  # type: ignore[import-untyped]
 
 from sampan.kubelet.plugin_registry.registry import proto
-from sampan.kubelet.volumes.csi import wire
+from sampan.kubelet.volumes.csi.client import csi
 from sampan.machinery.proto import Message, Schema
 from sampan.runtimes import kernel
 
@@ -26,7 +26,7 @@ class DirectoryDriver:
     topology: dict[str, str] = field(default_factory=dict)
     most: int = 7
     calls: list[tuple[str, Message]] = field(default_factory=list)
-    faults: dict[str, str] = field(default_factory=dict)
+    claim_errors: dict[str, str] = field(default_factory=dict)
     """Calls that fail, and what they say."""
     code: str = "INTERNAL"
     """With which they do."""
@@ -39,7 +39,7 @@ class DirectoryDriver:
         server = grpc.aio.server()
         os.makedirs(registry, exist_ok=True)
         socket = registry / "d.sock"  # a socket's path must be short
-        for schema, service in ((wire.csi(), "Node"), (proto(), "Registration")):
+        for schema, service in ((csi(), "Node"), (proto(), "Registration")):
             server.add_generic_rpc_handlers((self._handlers(schema, service),))
         server.add_insecure_port(f"unix:{socket}")
         await server.start()
@@ -71,8 +71,8 @@ class DirectoryDriver:
     def _handler(self, name: str) -> Callable[[Message, Any], Awaitable[Message]]:
         async def handle(request: Message, context: Any) -> Message:
             self.calls.append((name, request))
-            if name in self.faults:
-                await context.abort(grpc.StatusCode[self.code], self.faults[name])
+            if name in self.claim_errors:
+                await context.abort(grpc.StatusCode[self.code], self.claim_errors[name])
             return getattr(self, name)(request)
 
         return handle
@@ -90,36 +90,36 @@ class DirectoryDriver:
     # -- the node ----------------------------------------------------------------------------------------------------
 
     def NodeGetInfo(self, request: Message) -> Message:
-        topology = wire.csi().Topology(segments=self.topology)
-        return wire.csi().NodeGetInfoResponse(
+        topology = csi().Topology(segments=self.topology)
+        return csi().NodeGetInfoResponse(
             node_id="node-of-driver", max_volumes_per_node=self.most, accessible_topology=topology
         )
 
     def NodeGetCapabilities(self, request: Message) -> Message:
-        schema = wire.csi()
+        schema = csi()
         found = [schema.NodeServiceCapability(rpc=schema.NodeRpc(type=ability)) for ability in self.abilities]
         return schema.NodeGetCapabilitiesResponse(capabilities=found)
 
     def NodeStageVolume(self, request: Message) -> Message:
         (self.data / request.volume_id).mkdir(parents=True, exist_ok=True)
         self._bind(self.data / request.volume_id, Path(request.staging_target_path))
-        return wire.csi().NodeStageVolumeResponse()
+        return csi().NodeStageVolumeResponse()
 
     def NodeUnstageVolume(self, request: Message) -> Message:
         kernel.unmount(request.staging_target_path)
-        return wire.csi().NodeUnstageVolumeResponse()
+        return csi().NodeUnstageVolumeResponse()
 
     def NodePublishVolume(self, request: Message) -> Message:
         target = Path(request.target_path)
         if request.volume_capability.HasField("block"):
             target.touch()
             self._bind(Path("/dev/null"), target)
-            return wire.csi().NodePublishVolumeResponse()
+            return csi().NodePublishVolumeResponse()
         source = Path(request.staging_target_path or self.data / request.volume_id)
         source.mkdir(parents=True, exist_ok=True)
         target.mkdir(exist_ok=True)
         self._bind(source, target)
-        return wire.csi().NodePublishVolumeResponse()
+        return csi().NodePublishVolumeResponse()
 
     def NodeUnpublishVolume(self, request: Message) -> Message:
         kernel.unmount(request.target_path)
@@ -127,7 +127,7 @@ class DirectoryDriver:
             os.rmdir(request.target_path)
         elif os.path.exists(request.target_path):
             os.unlink(request.target_path)
-        return wire.csi().NodeUnpublishVolumeResponse()
+        return csi().NodeUnpublishVolumeResponse()
 
     def _bind(self, source: Path, target: Path) -> None:
         if target not in kernel.mounts_below(target):
@@ -146,16 +146,16 @@ class GrowingDriver(DirectoryDriver):
         if target not in kernel.mounts_below(target):
             size = self.sizes.setdefault(request.volume_id, 1 << 20)
             kernel.mount("tmpfs", target, "tmpfs", 0, f"size={size}")
-        return wire.csi().NodeStageVolumeResponse()
+        return csi().NodeStageVolumeResponse()
 
     def NodeExpandVolume(self, request: Message) -> Message:
         size = self.sizes[request.volume_id] = request.capacity_range.required_bytes
         kernel.mount("tmpfs", request.staging_target_path, "tmpfs", kernel.MS_REMOUNT, f"size={size}")
-        return wire.csi().NodeExpandVolumeResponse(capacity_bytes=size)
+        return csi().NodeExpandVolumeResponse(capacity_bytes=size)
 
     def NodeGetVolumeStats(self, request: Message) -> Message:
         found = os.statvfs(request.volume_path)
         total, left = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
-        schema = wire.csi()
+        schema = csi()
         usage = schema.VolumeUsage(unit=1, total=total, available=left, used=total - left)
         return schema.NodeGetVolumeStatsResponse(usage=[usage])

@@ -8,11 +8,11 @@ import pytest
 
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
 from sampan.kubelet.volumes import VolumeManager
-from sampan.kubelet.volumes.file_systems import growing
+from sampan.kubelet.volumes.mounter import growing
 from sampan.machinery.client import PatchType
 from sampan.machinery.copies import copy_of
-from tests.kubelet.volumes.driver import GrowingDriver
-from tests.kubelet.volumes.made import Scene, eventually, needs_root, play
+from tests.kubelet.volumes.csi_driver import GrowingDriver
+from tests.kubelet.volumes.scene import Scene, eventually, needs_root, play
 from tests.kubelet.volumes.test_csi import CLAIM, driver_object, volume
 
 LARGE = 4 << 20
@@ -38,7 +38,7 @@ async def claim(scene: Scene) -> PersistentVolumeClaim:
     return await scene.client.of(PersistentVolumeClaim).get("c", "default")
 
 
-async def begun(scene: Scene, *, size: str = "1Mi", modes: tuple[str, ...] = ("ReadWriteOnce",)) -> Pod:
+async def claim_and_pod(scene: Scene, *, size: str = "1Mi", modes: tuple[str, ...] = ("ReadWriteOnce",)) -> Pod:
     await driver_object(scene, attachRequired=False)
     await volume(scene, pv={"capacity": {"storage": size}, "accessModes": list(modes)})
     await say(scene, {"capacity": {"storage": size}})
@@ -57,11 +57,11 @@ def scenario_of(
 ) -> Callable[[Path], None]:
     def test(tmp_path: Path) -> None:
         async def scenario(scene: Scene) -> None:
-            driver, pod = GrowingDriver(tmp_path / "data"), await begun(scene, **options)
+            driver, pod = GrowingDriver(tmp_path / "data"), await claim_and_pod(scene, **options)
             async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
                 await driver.registered.wait()
                 await work(scene, driver, manager, pod)
-                driver.faults = {}
+                driver.claim_errors = {}
                 await manager.unmount(pod)
 
         play(tmp_path, scenario)
@@ -74,7 +74,7 @@ async def while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeM
     [usage] = await manager.usage(pod)
     assert (usage.capacity_bytes, usage.claim) == (1 << 20, "c")
     await enlarge(scene)
-    manager.follow(touched(pod))
+    manager.update_pod(touched(pod))
     await scene.seen(PersistentVolumeClaim, "c", lambda found: found.status.capacity == {"storage": "4Mi"})
     found = await claim(scene)
     assert (found.status.conditions, found.status.allocatedResourceStatuses) == ([], {})
@@ -86,7 +86,7 @@ async def while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeM
     assert usage.capacity_bytes == LARGE
     assert len(driver.of("NodeGetVolumeStats")) == 2
     text = 'MountVolume.NodeExpandVolume succeeded for volume "v" n'
-    assert scene.told_of == [(name, "Normal", "FileSystemResizeSuccessful", text) for name in ("p", "c")]
+    assert scene.resize_events == [(name, "Normal", "FileSystemResizeSuccessful", text) for name in ("p", "c")]
     assert len(driver.of("NodeStageVolume")) == len(driver.of("NodePublishVolume")) == 1
 
 
@@ -127,17 +127,17 @@ test_not_yet_the_nodes_turn = scenario_of(not_yet_the_nodes_turn)
 async def never(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
     """A size that will never be is given up, so that another can be asked for."""
     await manager.mount(pod)
-    driver.faults, driver.code = {"NodeExpandVolume": "too much"}, "OUT_OF_RANGE"
+    driver.claim_errors, driver.code = {"NodeExpandVolume": "too much"}, "OUT_OF_RANGE"
     await enlarge(scene)
-    manager.follow(touched(pod))
+    manager.update_pod(touched(pod))
     infeasible = {"storage": "NodeResizeInfeasible"}
     await scene.seen(PersistentVolumeClaim, "c", lambda found: found.status.allocatedResourceStatuses == infeasible)
     why = "Expander.NodeExpand failed to expand the volume rpc error: code = OutOfRange desc = too much"
     conditions = {each.type: each.message for each in (await claim(scene)).status.conditions}
     assert conditions["NodeResizeError"] == f"failed to expand pvc with {why}"
-    await eventually(lambda: bool(scene.told_of))
+    await eventually(lambda: bool(scene.resize_events))
     text = f'NodeExpandVolume.NodeExpandVolume failed for volume "v" : {why}'
-    assert scene.told_of == [("p", "Warning", "VolumeResizeFailed", text)]
+    assert scene.resize_events == [("p", "Warning", "VolumeResizeFailed", text)]
 
 
 test_never = scenario_of(never)
@@ -146,14 +146,14 @@ test_never = scenario_of(never)
 async def not_while_it_is_used(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
     """Once it is told, this is not tried again until the volume is mounted anew; and nobody has to wait for it."""
     await manager.mount(pod)
-    driver.faults, driver.code = {"NodeExpandVolume": "in use"}, "FAILED_PRECONDITION"
+    driver.claim_errors, driver.code = {"NodeExpandVolume": "in use"}, "FAILED_PRECONDITION"
     await enlarge(scene)
     for number in (1, 2):
-        manager.follow(touched(pod, number))
+        manager.update_pod(touched(pod, number))
         await scene.seen(PersistentVolumeClaim, "c", _has_error)
     await manager.unmount(pod)
     assert len(driver.of("NodeExpandVolume")) == 1
-    driver.faults = {}
+    driver.claim_errors = {}
     await manager.mount(pod)
     found = await claim(scene)
     assert (found.status.capacity, found.status.conditions) == ({"storage": "4Mi"}, [])
@@ -167,12 +167,12 @@ test_not_while_it_is_used = scenario_of(not_while_it_is_used)
 
 
 async def trouble_keeps_a_pod_waiting(scene: Scene, driver: GrowingDriver, manager: VolumeManager, pod: Pod) -> None:
-    driver.faults = {"NodeExpandVolume": "not now"}
+    driver.claim_errors = {"NodeExpandVolume": "not now"}
     await enlarge(scene)
-    manager.follow(pod)
+    manager.update_pod(pod)
     start = 'MountVolume.Setup failed while expanding volume for volume "v" : Expander.NodeExpand failed to expand the'
     assert await scene.warned() == f"{start} volume : rpc error: code = Internal desc = not now"
-    driver.faults = {}
+    driver.claim_errors = {}
     await manager.mount(pod)
     assert (await claim(scene)).status.capacity == {"storage": "4Mi"}
 
@@ -185,16 +185,19 @@ def test_a_driver_that_cannot(tmp_path: Path) -> None:
     """On a volume of many nodes another may have done it, or nothing had to be done on nodes at all."""
 
     async def scenario(scene: Scene) -> None:
-        driver, pod = GrowingDriver(tmp_path / "data", abilities=(1,)), await begun(scene, modes=("ReadWriteMany",))
+        driver, pod = (
+            GrowingDriver(tmp_path / "data", abilities=(1,)),
+            await claim_and_pod(scene, modes=("ReadWriteMany",)),
+        )
         async with driver.serving(scene.root / "plugins_registry"), scene.managing() as manager:
             await driver.registered.wait()
             await manager.mount(pod)
             await enlarge(scene, status={"capacity": {"storage": "4Mi"}, "allocatedResources": {"storage": "4Mi"}})
-            manager.follow(touched(pod))
+            manager.update_pod(touched(pod))
             await eventually(lambda: driver.calls[-1][0] != "NodeExpandVolume")
             await manager.unmount(pod)
             assert driver.of("NodeExpandVolume") == []
-            assert scene.told_of == []
+            assert scene.resize_events == []
 
     play(tmp_path, scenario)
 

@@ -1,13 +1,15 @@
-"""Measures the usage of volumes and finds those that exceed their size limit."""
+"""Measures the usage of volumes, caches it, and finds volumes that exceed their size limit."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sampan.api import quantity
 from sampan.api.types.core_v1 import Pod, Volume
+from sampan.machinery.clock import Clock
 from sampan.runtimes import trees
 
 _BLOCK = 512
@@ -25,11 +27,13 @@ class VolumeUsage:
     claim: str = ""
 
 
-def measure(name: str, path: Path, *, is_whole: bool, claim: str = "") -> VolumeUsage:
-    """Measure the volume. `is_whole` tells that it is a file system of its own; otherwise its files are counted."""
+def measure(name: str, path: Path, *, is_file_system: bool, claim: str = "") -> VolumeUsage:
+    """Measure the volume. `is_file_system` tells that it is a file system of its own; otherwise its files are
+    counted.
+    """
     whole = os.statvfs(path)
     capacity, available = whole.f_blocks * whole.f_frsize, whole.f_bavail * whole.f_frsize
-    if is_whole:
+    if is_file_system:
         used, files = capacity - whole.f_bfree * whole.f_frsize, whole.f_files - whole.f_ffree
     else:
         used, files = disk_usage(path)
@@ -83,3 +87,24 @@ def excess(volume: Volume, limit: int, used: int) -> str:
         return ""
     text = str(quantity.parse(str(volume.emptyDir.sizeLimit)))
     return f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{text}". '
+
+
+_MAX_AGE_S = 60.0
+
+
+class VolumeUsageCache:
+    def __init__(self, *, usage: Callable[[Pod], Awaitable[Sequence[VolumeUsage]]], clock: Clock) -> None:
+        self._usage, self._clock = usage, clock
+        self._cached: dict[str, tuple[float, Sequence[VolumeUsage]]] = {}
+
+    async def of(self, pod: Pod) -> Sequence[VolumeUsage]:
+        uid, now = pod.metadata.uid, self._clock.monotonic()
+        at, usages = self._cached.get(uid, (-_MAX_AGE_S, ()))
+        if not 0 <= now - at < _MAX_AGE_S:
+            usages = await self._usage(pod)
+            self._cached[uid] = (now, usages)
+        return usages
+
+    def keep_only(self, uids: set[str]) -> None:
+        for uid in self._cached.keys() - uids:
+            del self._cached[uid]

@@ -1,0 +1,245 @@
+"""Volumes whose files are generated from API objects: configMap, secret and downwardAPI volumes, and the base class
+that projected volumes share with them (`pkg/volume/configmap`, `pkg/volume/secret`, `pkg/volume/downwardapi`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from sampan.api.types.core_v1 import (
+    ConfigMap,
+    ConfigMapProjection,
+    ConfigMapVolumeSource,
+    Container,
+    DownwardAPIVolumeFile,
+    DownwardAPIVolumeSource,
+    EphemeralContainer,
+    KeyToPath,
+    Pod,
+    Secret,
+    SecretVolumeSource,
+)
+from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
+from sampan.kubelet.objects import NotSynced
+from sampan.kubelet.volumes import atomic
+from sampan.kubelet.volumes.atomic import File, Payload
+from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
+from sampan.kubelet.volumes.ownership import give_to_group
+from sampan.kubelet.volumes.plugins.empty_dir import DISK, MEMORY, MediumDirectories
+from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
+
+_NOTHING = Surroundings()
+_WRAPPED = "wrapped_"
+
+
+def files_of_config_map(
+    config_map: ConfigMap, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
+) -> dict[str, File]:
+    data = {name: text.encode() for name, text in config_map.data.items()} | dict(config_map.binaryData)
+    return _selected_keys(data, items, mode, optional, "configmap references non-existent config key")
+
+
+def files_of_secret(secret: Secret, items: Sequence[KeyToPath], mode: int | None, *, optional: bool) -> dict[str, File]:
+    return _selected_keys(dict(secret.data), items, mode, optional, "references non-existent secret key")
+
+
+def _selected_keys(
+    data: Mapping[str, bytes], items: Sequence[KeyToPath], mode: int | None, optional: bool, missing: str
+) -> dict[str, File]:
+    mode = default_mode(mode)
+    if not items:
+        return {name: File(content, mode) for name, content in data.items()}
+    files = {}
+    for item in items:
+        if item.key in data:
+            files[item.path] = File(data[item.key], mode if item.mode is None else item.mode)
+        elif not optional:
+            raise VolumeOperationError(f"{missing}: {item.key}")
+    return files
+
+
+def files_of_downward_api(
+    pod: Pod, items: Sequence[DownwardAPIVolumeFile], mode: int | None, allocatable: Mapping[str, str]
+) -> dict[str, File]:
+    mode = default_mode(mode)
+    files, errors = {}, []
+    for item in items:
+        try:
+            text = _downward_api_value(pod, item, allocatable)
+        except (FieldUnknown, VolumeOperationError) as error:
+            errors.append(str(error))
+            continue
+        path = str(PurePosixPath(item.path))
+        files[path] = File(text.encode(), mode if item.mode is None else item.mode)
+    raise_together(errors)
+    return files
+
+
+def _downward_api_value(pod: Pod, item: DownwardAPIVolumeFile, allocatable: Mapping[str, str]) -> str:
+    if item.fieldRef is not None:
+        return field_value(pod, item.fieldRef.fieldPath, _NOTHING)
+    if item.resourceFieldRef is not None:
+        selector = item.resourceFieldRef
+        return resource_value(_container(pod, selector.containerName), selector, allocatable)
+    return ""
+
+
+def _container(pod: Pod, name: str) -> Container:
+    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    for container in containers:
+        if container.name == name:
+            return container
+    raise VolumeOperationError(f"container {name} not found")
+
+
+def default_mode(mode: int | None) -> int:
+    if mode is None:
+        raise VolumeOperationError("no defaultMode used, not even the default value for it")
+    return mode
+
+
+def raise_together(messages: Sequence[str]) -> None:
+    """Raise one VolumeOperationError for all errors, if there are any."""
+    distinct = list(dict.fromkeys(messages))
+    if distinct:
+        raise VolumeOperationError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+
+
+class FilesPlugin(VolumePluginBase):
+    """Subclasses provide a name and a payload. The files are replaced atomically and are read-only for the pod."""
+
+    name: str
+    medium = MEMORY
+
+    def __init__(self, host: VolumeHost) -> None:
+        self.host, self._directories = host, MediumDirectories(host)
+
+    async def set_up(self, spec: VolumeSpec) -> ReadyVolume:
+        payload, again_s = await self.payload(spec)
+        path = self.host.layout.volume(spec.pod.metadata.uid, self.name, spec.inner)
+        await in_thread(self._write, spec, path, payload)
+        return ReadyVolume(path=path, is_read_only=True, again_s=again_s)
+
+    async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
+        """Return the files, and the seconds until they have to be updated, or None."""
+        raise NotImplementedError
+
+    def _write(self, spec: VolumeSpec, path: Path, payload: Payload) -> None:
+        uid = spec.pod.metadata.uid
+        is_new = self._directories.make(uid, f"{_WRAPPED}{spec.inner}", path, self.medium)
+        try:
+            for nested in nested_mount_points(spec.pod, spec.outer):
+                (path / nested).mkdir(parents=True, exist_ok=True, mode=0o755)
+            atomic.write(path, payload, now=self.host.clock.now(), set_owner=lambda: self._own(spec, path))
+        except BaseException:
+            if is_new:
+                self._remove(uid, spec.inner)
+            raise
+
+    def _own(self, spec: VolumeSpec, path: Path) -> None:
+        give_to_group(path, spec.security.fsGroup, is_read_only=True)
+
+    async def tear_down(self, uid: str, inner: str) -> None:
+        await in_thread(self._remove, uid, inner)
+
+    def _remove(self, uid: str, inner: str) -> None:
+        self._directories.remove(uid, f"{_WRAPPED}{inner}", self.host.layout.volume(uid, self.name, inner))
+
+
+def nested_mount_points(pod: Pod, volume: str) -> list[str]:
+    """Return where other volumes are mounted inside this one, relative to it. The directories have to be created in
+    advance, because the volume is read-only. Pure.
+    """
+    paths: dict[str, None] = {}
+    for container in _containers(pod):
+        targets = sorted(str(PurePosixPath(mount.mountPath)) for mount in container.volumeMounts)
+        for mount in container.volumeMounts:
+            if mount.name == volume:
+                paths |= dict.fromkeys(_inside(str(PurePosixPath(mount.mountPath)), mount.subPath, targets))
+    return list(paths)
+
+
+def _inside(target: str, subpath: str, targets: list[str]) -> list[str]:
+    if subpath or target == "/":
+        return []
+    paths: list[str] = []
+    for other in targets:
+        if other.startswith(f"{target}/"):
+            inner = other.removeprefix(f"{target}/")
+            if not any(inner.startswith(f"{before}/") for before in paths):
+                paths.append(inner)
+    return paths
+
+
+def _containers(pod: Pod) -> list[Container | EphemeralContainer]:
+    return [*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers]
+
+
+class ConfigMapPlugin(FilesPlugin):
+    """configMap volumes: the keys of a config map as files on disk."""
+
+    name = "kubernetes.io/configmap"
+    medium = DISK
+
+    def supports(self, spec: VolumeSpec) -> bool:
+        return spec.volume.configMap is not None
+
+    async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
+        source = spec.volume.configMap or ConfigMapVolumeSource()
+        return await config_map_files(self.host, spec, source, source.defaultMode), None
+
+
+async def config_map_files(
+    host: VolumeHost, spec: VolumeSpec, source: ConfigMapVolumeSource | ConfigMapProjection, mode: int | None
+) -> dict[str, File]:
+    optional = bool(source.optional)
+    try:
+        config_map = await host.objects.config_map(spec.pod.metadata.namespace, source.name)
+    except NotSynced as error:
+        raise VolumeOperationError(str(error)) from None
+    if config_map is None and not optional:
+        raise VolumeOperationError(f'configmap "{source.name}" not found')
+    return files_of_config_map(config_map or ConfigMap(), source.items, mode, optional=optional)
+
+
+class SecretPlugin(FilesPlugin):
+    """secret volumes: the keys of a secret as files on tmpfs."""
+
+    name = "kubernetes.io/secret"
+
+    def supports(self, spec: VolumeSpec) -> bool:
+        return spec.volume.secret is not None
+
+    async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
+        source = spec.volume.secret or SecretVolumeSource()
+        files = await secret_files(
+            self.host, spec, source.secretName, source.items, source.defaultMode, optional=bool(source.optional)
+        )
+        return files, None
+
+
+async def secret_files(
+    host: VolumeHost, spec: VolumeSpec, name: str, items: Sequence[KeyToPath], mode: int | None, *, optional: bool
+) -> dict[str, File]:
+    try:
+        secret = await host.objects.secret(spec.pod.metadata.namespace, name)
+    except NotSynced as error:
+        raise VolumeOperationError(str(error)) from None
+    if secret is None and not optional:
+        raise VolumeOperationError(f'secret "{name}" not found')
+    return files_of_secret(secret or Secret(), items, mode, optional=optional)
+
+
+class DownwardApiPlugin(FilesPlugin):
+    """downwardAPI volumes: fields of the pod as files on tmpfs."""
+
+    name = "kubernetes.io/downward-api"
+
+    def supports(self, spec: VolumeSpec) -> bool:
+        return spec.volume.downwardAPI is not None
+
+    async def payload(self, spec: VolumeSpec) -> tuple[Payload, float | None]:
+        source = spec.volume.downwardAPI or DownwardAPIVolumeSource()
+        allocatable = self.host.config.allocatable
+        return files_of_downward_api(spec.pod, source.items, source.defaultMode, allocatable), None
