@@ -5,7 +5,7 @@ from typing import Any
 from sampan.api.codec import json as codec
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.registry.podspec.defaults import default_pod
-from sampan.apiserver.registry.podspec.pod import new_pod_faults
+from sampan.apiserver.registry.podspec.pod import validate_pod_create
 
 CONTAINER = {"name": "c", "image": "nginx:1"}
 
@@ -33,4 +33,4 @@ def container(**fields: Any) -> dict[str, Any]:
 
 
 def faults_of(spec: dict[str, Any], **metadata: Any) -> list[str]:
-    return [str(fault) for fault in new_pod_faults(defaulted(spec, **metadata))]
+    return [str(fault) for fault in validate_pod_create(defaulted(spec, **metadata))]

@@ -93,10 +93,10 @@ HOSTILE = {
 
 def readers() -> dict[str, Callable[[bytes], object]]:
     return {
-        "signing request": certificate_rules.request_fault,
-        "issued certificate": certificate_rules.certificate_fault,
-        "trust bundle": certificate_rules.anchor_faults,
-        "TLS secret": lambda text: key_pairs.fault_of(text, text),
+        "signing request": certificate_rules.find_request_error,
+        "issued certificate": certificate_rules.find_certificate_error,
+        "trust bundle": certificate_rules.find_trust_anchor_errors,
+        "TLS secret": lambda text: key_pairs.find_key_pair_error(text, text),
     }
 
 

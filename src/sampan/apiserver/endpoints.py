@@ -19,7 +19,7 @@ from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.registry import Registry
-from sampan.apiserver.registry.store import TOO_LARGE, Check, Store, Written
+from sampan.apiserver.registry.store import TOO_LARGE, AdmissionCheck, Store, WriteResult
 from sampan.apiserver.registry.stored_object import StoredObject
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options, patches
@@ -124,7 +124,7 @@ class Endpoints:
             wanted,
             strategy=strategy,
             check=self._check("UPDATE", call, ctx),
-            create=create if strategy.create_on_update else None,
+            create=create if strategy.allow_create_on_update else None,
             check_new=self._check("CREATE", call, ctx),
             uid=sent.first.metadata.uid,
         )
@@ -204,7 +204,7 @@ class Endpoints:
         written = await self.registry.store(resource).delete(
             ctx, call.name, opts, strategy=strategy, check=self._check("DELETE", call, ctx)
         )
-        if written.deleted and not strategy.returns_deleted:
+        if written.deleted and not strategy.return_deleted_object:
             return success(resource, call.name, written.obj.metadata.uid)
         is_asynchronous = not written.deleted and opts.orphan_dependents is False
         return self.written(resource, written, 202 if is_asynchronous else 200)
@@ -300,7 +300,7 @@ class Endpoints:
             annotate=call.trail.annotate if call.trail is not None else _unaudited,
         )
 
-    def written(self, resource: Resource, written: Written, code: int) -> ObjectAnswer:
+    def written(self, resource: Resource, written: WriteResult, code: int) -> ObjectAnswer:
         return ObjectAnswer(resource, self.versions.show(resource, written.raw), code, written.obj)
 
     async def _admitted(self, operation: Operation, call: Call, ctx: Context, obj: Any, old: Any) -> Any:
@@ -369,7 +369,7 @@ class Endpoints:
                 raise errors.unexpected(TOO_LARGE)
         return stored
 
-    def _check(self, operation: Operation, call: Call, ctx: Context) -> Check:
+    def _check(self, operation: Operation, call: Call, ctx: Context) -> AdmissionCheck:
         """Return the validating admission check. A delete also runs mutating admission here, whose plugins may reject
         it."""
 
@@ -383,7 +383,7 @@ class Endpoints:
         return check
 
     async def authorize_create(self, call: Call) -> None:
-        """Check the permission to create, for a PUT or apply that creates an object and for connections into a
+        """AdmissionCheck the permission to create, for a PUT or apply that creates an object and for connections into a
         container."""
         if self._authorizer is not None:
             await self._authorizer.check(call, "create")

@@ -40,7 +40,7 @@ class Rules:
         obj.metadata.uid, obj.metadata.creationTimestamp = UID, self._ctx.now
         if self._strategy.counts_generation:
             obj.metadata.generation = 1
-        self._strategy.prepare_create(self._ctx, obj)
+        self._strategy.prepare_for_create(self._ctx, obj)
         return obj
 
     def faults(self, spec: dict[str, Any] | None = None, **meta: Any) -> list[str]:
@@ -73,7 +73,7 @@ class Rules:
     def _change(self, strategy: Strategy, old: Any, obj: Any) -> tuple[Any, list[str]]:
         meta = obj.metadata
         meta.uid, meta.generation = old.metadata.uid, old.metadata.generation
-        strategy.prepare_update(self._ctx, obj, old)
+        strategy.prepare_for_update(self._ctx, obj, old)
         metadata.keep_system_fields(meta, old.metadata)
         if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
             meta.generation = old.metadata.generation + 1

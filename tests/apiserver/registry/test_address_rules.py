@@ -2,7 +2,7 @@
 
 import pytest
 
-from sampan.apiserver.registry.address_rules import cidr_warnings, endpoint_ip_faults, ip_warnings
+from sampan.apiserver.registry.address_rules import cidr_warnings, ip_warnings, validate_endpoint_ip
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from sampan.apiserver.registry.address_rules import cidr_warnings, endpoint_ip_f
     ],
 )
 def test_addresses_that_no_endpoint_has(text: str, fault: str) -> None:
-    assert [found.detail for found in endpoint_ip_faults(text, "ip")] == ([fault] if fault else [])
+    assert [found.detail for found in validate_endpoint_ip(text, "ip")] == ([fault] if fault else [])
 
 
 @pytest.mark.parametrize(

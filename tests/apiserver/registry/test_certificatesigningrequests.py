@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from sampan.apiserver.registry.certificate_rules import certificate_fault, request_fault, signer_faults
+from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
 from tests.apiserver.cluster import Cluster, in_cluster
 from tests.apiserver.every_kind import CSR
 from tests.apiserver.faults import named, told
@@ -37,20 +37,23 @@ def test_a_request_that_was_changed_is_not_signed() -> None:
     body = bytearray(base64.b64decode("".join(lines[1:-1])))
     body[-1] ^= 1
     forged = f"{lines[0]}\n{encoded(bytes(body))}\n{lines[-1]}\n"
-    assert request_fault(base64.b64decode(CSR)) == ""
-    assert request_fault(forged.encode()) == "x509: ECDSA verification failure"
-    assert request_fault(b"-----BEGIN CERTIFICATE REQUEST-----\naGk=\n-----END CERTIFICATE REQUEST-----\n").startswith(
-        "asn1:"
-    )
+    assert find_request_error(base64.b64decode(CSR)) == ""
+    assert find_request_error(forged.encode()) == "x509: ECDSA verification failure"
+    assert find_request_error(
+        b"-----BEGIN CERTIFICATE REQUEST-----\naGk=\n-----END CERTIFICATE REQUEST-----\n"
+    ).startswith("asn1:")
 
 
 def test_certificates() -> None:
     pem = certificate()
-    assert certificate_fault(pem + pem) == ""
-    assert certificate_fault(b"x") == "must contain at least one CERTIFICATE PEM block"
-    assert certificate_fault(pem.replace(b"CERTIFICATE", b"X")) == 'only CERTIFICATE PEM blocks are allowed, found "X"'
+    assert find_certificate_error(pem + pem) == ""
+    assert find_certificate_error(b"x") == "must contain at least one CERTIFICATE PEM block"
+    assert (
+        find_certificate_error(pem.replace(b"CERTIFICATE", b"X"))
+        == 'only CERTIFICATE PEM blocks are allowed, found "X"'
+    )
     with_header = pem.replace(b"-----\n", b"-----\na: b\n\n", 1)
-    assert certificate_fault(with_header) == "no PEM block headers are permitted"
+    assert find_certificate_error(with_header) == "no PEM block headers are permitted"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +66,7 @@ def test_certificates() -> None:
     ],
 )
 def test_names_of_signers(name: str, start: str) -> None:
-    assert [str(fault)[: len(start)] for fault in signer_faults(name, "s")] == [start]
+    assert [str(fault)[: len(start)] for fault in validate_signer_name(name, "s")] == [start]
 
 
 def test_each_path_writes_its_own_part() -> None:

@@ -13,7 +13,7 @@ from sampan.apiserver.authz.authorizer import Decision, Verdict
 from sampan.apiserver.authz.rbac import RbacAuthorizer
 from sampan.apiserver.authz.rbac.bootstrap_policy import default_objects
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.registry.devices.status_rights import needs_of, node_of, refusals
+from sampan.apiserver.registry.devices.status_rights import needs_of, node_of, validate_status_permissions
 from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
@@ -109,7 +109,7 @@ def request(user: User, verb: str = "update") -> Attributes:
 
 def refused(chain: Chain, asked: Attributes, change: str) -> list[str]:
     old, new = (codec.from_value(value, ResourceClaimStatus) for value in CHANGES[change])
-    return [str(fault) for fault in asyncio.run(refusals(chain, needs_of(asked, new, old)))]
+    return [str(fault) for fault in asyncio.run(validate_status_permissions(chain, needs_of(asked, new, old)))]
 
 
 def unbound(user: User, verb: str = "update") -> str:

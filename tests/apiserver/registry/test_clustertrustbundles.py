@@ -11,7 +11,7 @@ from sampan.api.scheme import builtin_scheme
 from sampan.apiserver.admission.plugins import default_plugins
 from sampan.apiserver.authz import Attributes
 from sampan.apiserver.config.server_config import ServerConfig
-from sampan.apiserver.registry.certificate_rules import anchor_faults
+from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors
 from sampan.apiserver.request.call import AUTHENTICATED, User
 from sampan.apiserver.server import ApiServer
 from sampan.machinery import errors
@@ -134,7 +134,7 @@ def test_what_is_refused(value: dict[str, Any], fault: str) -> None:
     ],
 )
 def test_anchors(text: str, faults: list[str]) -> None:
-    assert anchor_faults(text.encode()) == faults
+    assert find_trust_anchor_errors(text.encode()) == faults
 
 
 def test_who_may_publish_for_a_signer() -> None:

@@ -6,7 +6,7 @@ from sampan.api import times
 from sampan.api.types.core_v1 import ConfigMap
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry import deletion
-from sampan.apiserver.registry.deletion import DeleteOptions, Fate, Policy
+from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction, Policy
 
 NOW = 1_000_000.5
 WAIT = "example.com/wait"
@@ -20,8 +20,10 @@ def _object(*, finalizers: list[str] | None = None, ends_in_s: float | None = No
     return ConfigMap(metadata=meta)
 
 
-def _mark(obj: ConfigMap, *, grace_s: int | None = None, asked_s: int | None = None, policy: Policy = "") -> Fate:
-    return deletion.mark(obj, grace_s=grace_s, asked_s=asked_s, policy=policy, now=NOW)
+def _mark(
+    obj: ConfigMap, *, grace_s: int | None = None, requested_s: int | None = None, policy: Policy = ""
+) -> DeletionAction:
+    return deletion.mark(obj, grace_s=grace_s, requested_s=requested_s, policy=policy, now=NOW)
 
 
 def _ends_in_s(obj: ConfigMap) -> float:
@@ -31,13 +33,13 @@ def _ends_in_s(obj: ConfigMap) -> float:
 
 def test_without_grace_and_finalizers_it_goes_at_once() -> None:
     obj = _object()
-    assert _mark(obj) is Fate.GONE
+    assert _mark(obj) is DeletionAction.REMOVE
     assert obj == _object(), "and is not touched"
 
 
 def test_finalizers_keep_it_from_now_on() -> None:
     obj = _object(finalizers=[WAIT])
-    assert _mark(obj) is Fate.MARKED
+    assert _mark(obj) is DeletionAction.MARK
     assert (_ends_in_s(obj), obj.metadata.deletionGracePeriodSeconds, obj.metadata.generation) == (0, 0, 2)
 
 
@@ -45,7 +47,7 @@ def test_a_second_deletion_changes_nothing() -> None:
     obj = _object(finalizers=[WAIT])
     _mark(obj)
     before = obj.metadata.generation, obj.metadata.deletionTimestamp
-    assert deletion.mark(obj, grace_s=None, asked_s=None, policy="", now=NOW + 60) is Fate.MARKED
+    assert deletion.mark(obj, grace_s=None, requested_s=None, policy="", now=NOW + 60) is DeletionAction.MARK
     assert (obj.metadata.generation, obj.metadata.deletionTimestamp) == before
 
 
@@ -57,43 +59,43 @@ def test_a_generation_of_none_stays_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grace_s", "finalizers", "fate"),
+    ("grace_s", "finalizers", "action"),
     [
-        (30, [], Fate.MARKED),
-        (30, [WAIT], Fate.MARKED),
-        (0, [], Fate.MARKED_AND_GONE),
-        (0, [WAIT], Fate.MARKED),
+        (30, [], DeletionAction.MARK),
+        (30, [WAIT], DeletionAction.MARK),
+        (0, [], DeletionAction.MARK_AND_REMOVE),
+        (0, [WAIT], DeletionAction.MARK),
     ],
 )
-def test_a_first_deletion_with_a_grace(grace_s: int, finalizers: list[str], fate: Fate) -> None:
+def test_a_first_deletion_with_a_grace(grace_s: int, finalizers: list[str], action: DeletionAction) -> None:
     obj = _object(finalizers=finalizers)
-    assert _mark(obj, grace_s=grace_s) is fate
+    assert _mark(obj, grace_s=grace_s) is action
     meta = obj.metadata
     assert (_ends_in_s(obj), meta.deletionGracePeriodSeconds, meta.generation) == (grace_s, grace_s, 2)
 
 
-@pytest.mark.parametrize("asked_s", [None, 30, 31, 600])
-def test_a_grace_that_runs_is_not_prolonged(asked_s: int | None) -> None:
+@pytest.mark.parametrize("requested_s", [None, 30, 31, 600])
+def test_a_grace_that_runs_is_not_prolonged(requested_s: int | None) -> None:
     obj = _object(ends_in_s=20, grace_s=30)
-    assert _mark(obj, grace_s=30, asked_s=asked_s) is Fate.PENDING
+    assert _mark(obj, grace_s=30, requested_s=requested_s) is DeletionAction.NONE
     assert obj == _object(ends_in_s=20, grace_s=30)
 
 
 @pytest.mark.parametrize(
-    ("asked_s", "ends_in_s", "grace_s", "fate"),
+    ("requested_s", "ends_in_s", "grace_s", "action"),
     [
-        (25, 15, 25, Fate.MARKED),
-        (11, 1, 11, Fate.MARKED),
-        (5, 0, 1, Fate.MARKED),
-        (0, 0, 0, Fate.MARKED_AND_GONE),
-        (-7, 0, 1, Fate.MARKED),
+        (25, 15, 25, DeletionAction.MARK),
+        (11, 1, 11, DeletionAction.MARK),
+        (5, 0, 1, DeletionAction.MARK),
+        (0, 0, 0, DeletionAction.MARK_AND_REMOVE),
+        (-7, 0, 1, DeletionAction.MARK),
     ],
     ids=["shorter", "much shorter", "over already", "none", "negative"],
 )
-def test_a_grace_that_runs_is_shortened(asked_s: int, ends_in_s: int, grace_s: int, fate: Fate) -> None:
+def test_a_grace_that_runs_is_shortened(requested_s: int, ends_in_s: int, grace_s: int, action: DeletionAction) -> None:
     """It began ten seconds ago and ends in twenty; it never ends in the past."""
     obj = _object(ends_in_s=20, grace_s=30)
-    assert _mark(obj, grace_s=30, asked_s=asked_s) is fate
+    assert _mark(obj, grace_s=30, requested_s=requested_s) is action
     assert (_ends_in_s(obj), obj.metadata.deletionGracePeriodSeconds, obj.metadata.generation) == (
         ends_in_s,
         grace_s,
@@ -103,13 +105,13 @@ def test_a_grace_that_runs_is_shortened(asked_s: int, ends_in_s: int, grace_s: i
 
 def test_a_pending_deletion_takes_no_policy() -> None:
     obj = _object(ends_in_s=20, grace_s=30)
-    assert _mark(obj, grace_s=30, policy="Orphan") is Fate.PENDING
+    assert _mark(obj, grace_s=30, policy="Orphan") is DeletionAction.NONE
     assert obj.metadata.finalizers == []
 
 
 def test_an_end_that_lies_ahead_comes_when_only_finalizers_are_left() -> None:
     obj = _object(finalizers=[WAIT], ends_in_s=20, grace_s=0)
-    assert _mark(obj) is Fate.MARKED
+    assert _mark(obj) is DeletionAction.MARK
     assert _ends_in_s(obj) == 0
 
 

@@ -35,11 +35,17 @@ def _context() -> Context:
 
 
 def test_traits_become_a_strategy() -> None:
-    traits = Traits(create_on_update=True, unconditional_update=False, returns_deleted=True, names="segment")
+    traits = Traits(
+        allow_create_on_update=True, allow_unconditional_update=False, return_deleted_object=True, names="segment"
+    )
     strategy = GenericStrategy(traits, has_status=False)
-    assert (strategy.create_on_update, strategy.unconditional_update, strategy.returns_deleted) == (True, False, True)
-    assert strategy.name_faults("Any:Name", False) == []
-    assert GenericStrategy(Traits(), has_status=False).name_faults("Any:Name", False) != []
+    assert (strategy.allow_create_on_update, strategy.allow_unconditional_update, strategy.return_deleted_object) == (
+        True,
+        False,
+        True,
+    )
+    assert strategy.validate_name("Any:Name", False) == []
+    assert GenericStrategy(Traits(), has_status=False).validate_name("Any:Name", False) != []
 
 
 def test_the_generation_counts_the_fields_that_are_named() -> None:
@@ -52,10 +58,10 @@ def test_the_generation_counts_the_fields_that_are_named() -> None:
 
 def test_the_main_path_does_not_write_the_status() -> None:
     strategy, sent = GenericStrategy(Traits(), has_status=True), _deployment(1, ready=1)
-    strategy.prepare_create(_context(), sent)
+    strategy.prepare_for_create(_context(), sent)
     assert sent.status == DeploymentStatus()
     changed = _deployment(2, ready=5)
-    strategy.prepare_update(_context(), changed, _deployment(1, ready=3))
+    strategy.prepare_for_update(_context(), changed, _deployment(1, ready=3))
     assert (changed.spec.replicas, changed.status.readyReplicas) == (2, 3)
 
 
@@ -64,7 +70,7 @@ def test_the_path_of_the_status_writes_nothing_else(keeps: bool, label: str) -> 
     traits = Traits(status_keeps_metadata=keeps)
     strategy = GenericStatusStrategy(GenericStrategy(traits, has_status=True), traits)
     sent = _deployment(2, ready=5, label="new")
-    strategy.prepare_update(_context(), sent, _deployment(1, ready=3, label="old"))
+    strategy.prepare_for_update(_context(), sent, _deployment(1, ready=3, label="old"))
     assert (sent.spec.replicas, sent.status.readyReplicas, sent.metadata.labels) == (1, 5, {"l": label})
 
 

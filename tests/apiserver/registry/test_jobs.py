@@ -363,7 +363,7 @@ def test_warnings() -> None:
     ctx: Any = None
     assert [text[:26] for text in strategy.delete_warnings(ctx, DeleteOptions())] == ["child pods are preserved b"]
     assert list(strategy.delete_warnings(ctx, DeleteOptions(propagation_policy="Orphan"))) == []
-    assert strategy.default_policy == "Orphan"
+    assert strategy.default_garbage_collection_policy == "Orphan"
 
 
 @pytest.mark.parametrize(

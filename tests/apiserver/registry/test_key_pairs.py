@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from sampan.apiserver.registry.key_pairs import fault_of
+from sampan.apiserver.registry.key_pairs import find_key_pair_error
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -29,9 +29,9 @@ def _pem(key: Key) -> bytes:
 def test_a_pair_and_pairs_that_are_none() -> None:
     one, other, alien = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _rsa()
     certificate = _certificate(one)
-    assert fault_of(certificate, _pem(one)) == ""
-    assert fault_of(certificate, _pem(other)) == "tls: private key does not match public key"
-    assert fault_of(certificate, _pem(alien)) == "tls: private key type does not match public key type"
+    assert find_key_pair_error(certificate, _pem(one)) == ""
+    assert find_key_pair_error(certificate, _pem(other)) == "tls: private key does not match public key"
+    assert find_key_pair_error(certificate, _pem(alien)) == "tls: private key type does not match public key type"
 
 
 def _rsa() -> rsa.RSAPrivateKey:
@@ -41,21 +41,24 @@ def _rsa() -> rsa.RSAPrivateKey:
 def test_what_is_no_certificate_or_no_key() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     certificate, pem = _certificate(key), _pem(key)
-    assert fault_of(b"x", b"") == "tls: failed to find any PEM data in certificate input"
-    assert fault_of(pem, certificate).endswith("PEM inputs may have been switched")
-    assert fault_of(certificate, b"") == "tls: failed to find any PEM data in key input"
+    assert find_key_pair_error(b"x", b"") == "tls: failed to find any PEM data in certificate input"
+    assert find_key_pair_error(pem, certificate).endswith("PEM inputs may have been switched")
+    assert find_key_pair_error(certificate, b"") == "tls: failed to find any PEM data in key input"
     expected = "tls: found a certificate rather than a key in the PEM for the private key"
-    assert fault_of(certificate, certificate) == expected
+    assert find_key_pair_error(certificate, certificate) == expected
     broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
-    assert fault_of(broken, pem) == "x509: malformed certificate"
-    assert fault_of(certificate, broken.replace(b"CERTIFICATE", b"PRIVATE KEY")) == "tls: failed to parse private key"
+    assert find_key_pair_error(broken, pem) == "x509: malformed certificate"
+    assert (
+        find_key_pair_error(certificate, broken.replace(b"CERTIFICATE", b"PRIVATE KEY"))
+        == "tls: failed to parse private key"
+    )
 
 
 def test_a_large_rsa_key_is_not_searched_for_primes() -> None:
     """That held the event loop for 0.29 s with a key of this size, and longer with larger ones."""
     key = rsa.generate_private_key(65537, 4096)
     certificate, text = _certificate(key), _pem(key)
-    assert fault_of(certificate, text) == ""
+    assert find_key_pair_error(certificate, text) == ""
 
     def cpu_s(work: Callable[[], object]) -> float:
         began = time.process_time()
@@ -63,4 +66,4 @@ def test_a_large_rsa_key_is_not_searched_for_primes() -> None:
         return time.process_time() - began
 
     whole_check_s = cpu_s(lambda: load_pem_private_key(text, password=None))
-    assert cpu_s(lambda: fault_of(certificate, text)) < whole_check_s / 4
+    assert cpu_s(lambda: find_key_pair_error(certificate, text)) < whole_check_s / 4

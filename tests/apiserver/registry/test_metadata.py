@@ -17,12 +17,12 @@ def _subdomain(name: str, is_prefix: bool) -> list[str]:
 
 def _new(*, is_namespaced: bool = True, is_custom: bool = False, **fields: Any) -> list[str]:
     meta = ObjectMeta(**{"name": "a", "namespace": "n", **fields})
-    return [str(fault) for fault in metadata.faults_of_new(meta, is_namespaced, _subdomain, is_custom=is_custom)]
+    return [str(fault) for fault in metadata.validate_object_meta(meta, is_namespaced, _subdomain, is_custom=is_custom)]
 
 
 def _change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     made = [ObjectMeta(**{"name": "a", "namespace": "n", "uid": "u", **fields}) for fields in (old, new)]
-    return [str(fault) for fault in metadata.faults_of_update(made[1], made[0])]
+    return [str(fault) for fault in metadata.validate_object_meta_update(made[1], made[0])]
 
 
 def test_sound_metadata_has_no_faults() -> None:

@@ -39,7 +39,7 @@ def test_generations_and_versions() -> None:
     old = RULES.new()
     new, _ = RULES.changed(old, {"minAvailable": "50%"})
     assert (old.metadata.generation, new.metadata.generation) == (1, 2)
-    assert not poddisruptionbudgets.BEHAVIOUR.strategy.unconditional_update
+    assert not poddisruptionbudgets.BEHAVIOUR.strategy.allow_unconditional_update
 
 
 @pytest.mark.parametrize(

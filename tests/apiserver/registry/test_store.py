@@ -14,7 +14,7 @@ pytest.register_assert_rewrite("sampan.testing.registry_conformance")
 from sampan.apiserver.pipeline import Pipeline  # noqa: E402
 from sampan.apiserver.registry import store as store_module  # noqa: E402
 from sampan.apiserver.registry.behaviour import ResourceBehaviour  # noqa: E402
-from sampan.apiserver.registry.strategy import Context, Finish, Strategy  # noqa: E402
+from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy  # noqa: E402
 from sampan.machinery import errors  # noqa: E402
 from sampan.storage.cacher import Selection, WatchQuery  # noqa: E402
 from sampan.testing.registry_conformance import Api, Subject  # noqa: E402
@@ -97,7 +97,7 @@ class _Taking(Strategy):
         self.released: list[str] = []
         self.taken = 0
 
-    async def begin(self, ctx: Context, obj: Any, old: Any | None) -> Finish | None:
+    async def begin_write(self, ctx: Context, obj: Any, old: Any | None) -> FinishFunc | None:
         self.taken += 1
 
         async def finish(is_done: bool) -> None:
@@ -105,7 +105,7 @@ class _Taking(Strategy):
 
         return finish
 
-    async def release(self, ctx: Context, obj: Any) -> None:
+    async def after_delete(self, ctx: Context, obj: Any) -> None:
         self.released.append(obj.metadata.name)
 
 

@@ -14,7 +14,7 @@ _LONGEST = 64
 """Longer strings cannot be valid addresses and are kept out of the caches of parsed results."""
 
 
-def endpoint_ip_faults(text: str, at: str) -> Iterator[FieldError]:
+def validate_endpoint_ip(text: str, at: str) -> Iterator[FieldError]:
     """Yield an error if the text is not an IP address that an endpoint can have."""
     for detail in _endpoint_details(text) if len(text) <= _LONGEST else ("must be a valid IP address",):
         yield FieldError.invalid(at, text, detail)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.machinery.pem import CERTIFICATE, PemBlock, read_blocks
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _LONGEST_PATH = names.SUBDOMAIN_MAX + names.LABEL_MAX + 1
 _LONGEST_SIGNER = names.SUBDOMAIN_MAX + _LONGEST_PATH + 1
 
 
-def signer_faults(signer: str, at: str) -> Faults:
+def validate_signer_name(signer: str, at: str) -> FieldErrors:
     if not signer:
         yield FieldError.required(at)
         return
@@ -31,21 +31,21 @@ def signer_faults(signer: str, at: str) -> Faults:
     domain, path = signer.split("/")
     if names.size(domain) > names.SUBDOMAIN_MAX:
         yield FieldError.too_long(at, names.SUBDOMAIN_MAX)
-    yield from _label_faults(domain, names.dns1123_label, at)
+    yield from _validate_signer_part(domain, names.dns1123_label, at)
     if "." not in domain:
         yield FieldError.invalid(at, domain, "should be a domain with at least two segments separated by dots")
-    yield from _label_faults(path, names.dns1123_subdomain, at)
+    yield from _validate_signer_part(path, names.dns1123_subdomain, at)
     if names.size(signer) > _LONGEST_SIGNER:
         yield FieldError.too_long(at, _LONGEST_SIGNER)
 
 
-def _label_faults(text: str, check: names.NameCheck, at: str) -> Faults:
+def _validate_signer_part(text: str, check: names.NameCheck, at: str) -> FieldErrors:
     """Yield the errors of the first invalid label."""
     for label in text.split("."):
-        faults = check(label)
-        for message in faults:
+        errors = check(label)
+        for message in errors:
             yield FieldError.invalid(at, text, f"validating label {quote(label)}: {message}")
-        if faults:
+        if errors:
             return
 
 
@@ -56,7 +56,7 @@ def parse_request(text: bytes) -> CertificateSigningRequest:
     return parse_signing_request(text)
 
 
-def request_fault(text: bytes) -> str:
+def find_request_error(text: bytes) -> str:
     """Return what is wrong with `spec.request`, "" if it is valid."""
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -82,7 +82,7 @@ def _unsigned(request: CertificateSigningRequest) -> str:
     return f"x509: {kind} verification failure"
 
 
-def certificate_fault(text: bytes) -> str:
+def find_certificate_error(text: bytes) -> str:
     """Return what is wrong with the PEM-encoded issued certificates, "" if they are valid."""
     is_empty = True
     for block in read_blocks(text):
@@ -105,10 +105,12 @@ def _certificate(block: PemBlock) -> Certificate | None:
         return None
 
 
-def anchor_faults(text: bytes) -> list[str]:
+def find_trust_anchor_errors(text: bytes) -> list[str]:
     """Return the errors of a bundle of trust anchors: each must be a CA certificate, without duplicates."""
     blocks = list(read_blocks(text))
-    messages = [f"entry {index} {message}" for index, block in enumerate(blocks) if (message := _anchor_fault(block))]
+    messages = [
+        f"entry {index} {message}" for index, block in enumerate(blocks) if (message := _find_trust_anchor_error(block))
+    ]
     if messages:
         return messages
     if not blocks:
@@ -120,7 +122,7 @@ def anchor_faults(text: bytes) -> list[str]:
     return [f"duplicate trust anchor (indices [{indices}])" for indices in repeated]
 
 
-def _anchor_fault(block: PemBlock) -> str:
+def _find_trust_anchor_error(block: PemBlock) -> str:
     if block.type != CERTIFICATE:
         return f"has bad block type: {block.type}"
     if block.headers:

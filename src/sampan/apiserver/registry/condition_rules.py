@@ -5,7 +5,12 @@ from collections.abc import Sequence
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.meta_v1 import Condition
-from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, qualified, repeated
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_optional_one_of,
+    validate_qualified_name,
+    validate_unique,
+)
 
 _STATUSES = ("False", "True", "Unknown")
 _REASON_MOST, _MESSAGE_MOST = 1024, 32 * 1024
@@ -17,27 +22,27 @@ _reason = names.Form(
 )
 
 
-def condition_faults(conditions: Sequence[Condition], at: str) -> Faults:
+def validate_conditions(conditions: Sequence[Condition], at: str) -> FieldErrors:
     types: set[str] = set()
     for index, condition in enumerate(conditions):
-        yield from repeated(condition.type, types, f"{at}[{index}].type")
-        yield from _one(condition, f"{at}[{index}]")
+        yield from validate_unique(condition.type, types, f"{at}[{index}].type")
+        yield from _validate_condition(condition, f"{at}[{index}]")
 
 
-def _one(condition: Condition, at: str) -> Faults:
-    yield from qualified(condition.type, f"{at}.type")
-    yield from optional_one_of(condition.status, _STATUSES, f"{at}.status")
+def _validate_condition(condition: Condition, at: str) -> FieldErrors:
+    yield from validate_qualified_name(condition.type, f"{at}.type")
+    yield from validate_optional_one_of(condition.status, _STATUSES, f"{at}.status")
     if condition.observedGeneration < 0:
         text = "must be greater than or equal to zero"
         yield FieldError.invalid(f"{at}.observedGeneration", condition.observedGeneration, text)
     if condition.lastTransitionTime is None:
         yield FieldError.required(f"{at}.lastTransitionTime")
-    yield from _reason_faults(condition.reason, f"{at}.reason")
+    yield from _validate_reason(condition.reason, f"{at}.reason")
     if names.size(condition.message) > _MESSAGE_MOST:
         yield FieldError.too_long(f"{at}.message", _MESSAGE_MOST)
 
 
-def _reason_faults(reason: str, at: str) -> Faults:
+def _validate_reason(reason: str, at: str) -> FieldErrors:
     if not reason:
         yield FieldError.required(at)
         return

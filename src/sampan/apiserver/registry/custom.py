@@ -11,17 +11,17 @@ _STATUS = "status"
 
 
 class CustomStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
     counts_generation = True
 
     def __init__(self, *, has_status: bool) -> None:
         self._has_status = has_status
 
-    def prepare_create(self, ctx: Context, obj: Any) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Any) -> None:
         if self._has_status:
             obj.content.pop(_STATUS, None)
 
-    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         if self._has_status:
             _take_status(obj, old)
 
@@ -33,9 +33,9 @@ class CustomStrategy(Strategy):
 
 
 class CustomStatusStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
 
-    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         content = dict(old.content)
         if _STATUS in obj.content:
             content[_STATUS] = obj.content[_STATUS]

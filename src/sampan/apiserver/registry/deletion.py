@@ -30,13 +30,13 @@ class DeleteOptions:
         return self.orphan_dependents is not None or self.propagation_policy != ""
 
 
-class Fate(Enum):
+class DeletionAction(Enum):
     """What happens to an object that is to be deleted. Marked means that its deletionTimestamp is set."""
 
-    PENDING = "is being deleted already, and nothing changes"
-    MARKED = "stays for now, marked"
-    MARKED_AND_GONE = "is stored with its mark first, so that watchers see that, and then removed"
-    GONE = "is removed as it is, and not marked"
+    NONE = "is being deleted already, and nothing changes"
+    MARK = "stays for now, marked"
+    MARK_AND_REMOVE = "is stored with its mark first, so that watchers see that, and then removed"
+    REMOVE = "is removed as it is, and not marked"
 
 
 def policy_of(options: DeleteOptions, default: Policy, finalizers: list[str]) -> Policy:
@@ -63,10 +63,10 @@ def finalizers_for(policy: Policy, finalizers: list[str]) -> list[str]:
     return finalizers if set(desired) == set(finalizers) else desired
 
 
-def mark(obj: Any, *, grace_s: int | None, asked_s: int | None, policy: Policy, now: float) -> Fate:
+def mark(obj: Any, *, grace_s: int | None, requested_s: int | None, policy: Policy, now: float) -> DeletionAction:
     """Set the deletionTimestamp, grace period and finalizers of the object (in place), and return what happens to it.
 
-    `grace_s` is the grace period of a first deletion, None for a kind without graceful deletion. `asked_s` is the
+    `grace_s` is the grace period of a first deletion, None for a kind without graceful deletion. `requested_s` is the
     client's (a negative number means 1), which can only shorten the grace period of a deletion that is in progress.
     """
     meta: ObjectMeta = obj.metadata
@@ -74,19 +74,19 @@ def mark(obj: Any, *, grace_s: int | None, asked_s: int | None, policy: Policy, 
     if grace_s is not None and meta.deletionTimestamp is None:
         _begin(meta, grace_s, now)
     elif is_graceful and meta.deletionGracePeriodSeconds:
-        wanted_s = 1 if asked_s is not None and asked_s < 0 else asked_s
-        if wanted_s is None or wanted_s >= meta.deletionGracePeriodSeconds:
-            return Fate.PENDING
-        _shorten(meta, wanted_s, now)
+        shorter_s = 1 if requested_s is not None and requested_s < 0 else requested_s
+        if shorter_s is None or shorter_s >= meta.deletionGracePeriodSeconds:
+            return DeletionAction.NONE
+        _shorten(meta, shorter_s, now)
     else:
         is_graceful = False
     finalizers = finalizers_for(policy, meta.finalizers)
     if not is_graceful:
         if not finalizers:
-            return Fate.GONE
+            return DeletionAction.REMOVE
         _end_grace(meta, now)
     meta.finalizers = finalizers
-    return Fate.MARKED if finalizers or meta.deletionGracePeriodSeconds else Fate.MARKED_AND_GONE
+    return DeletionAction.MARK if finalizers or meta.deletionGracePeriodSeconds else DeletionAction.MARK_AND_REMOVE
 
 
 def _begin(meta: ObjectMeta, grace_s: int, now: float) -> None:

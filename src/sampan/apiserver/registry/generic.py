@@ -29,21 +29,21 @@ def _shown_lists(kind: Any) -> tuple[str, ...]:
 class GenericStrategy(Strategy):
     def __init__(self, traits: Traits, *, has_status: bool) -> None:
         self._traits, self._has_status = traits, has_status
-        self.create_on_update = traits.create_on_update
-        self.unconditional_update = traits.unconditional_update
-        self.returns_deleted = traits.returns_deleted
+        self.allow_create_on_update = traits.allow_create_on_update
+        self.allow_unconditional_update = traits.allow_unconditional_update
+        self.return_deleted_object = traits.return_deleted_object
         self.counts_generation = bool(traits.generation)
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         check = names.path_segment if self._traits.names == "segment" else names.dns1123_subdomain
         return check(name, prefix=is_prefix)
 
-    def prepare_create(self, ctx: Context, obj: Any) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Any) -> None:
         _forget_empty_lists(obj)
         if self._has_status:
             obj.status = type(obj)().status
 
-    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         _forget_empty_lists(obj)
         if self._has_status:
             obj.status = old.status
@@ -57,8 +57,8 @@ class GenericStatusStrategy(StatusStrategy):
         super().__init__(main)
         self._keeps_metadata = traits.status_keeps_metadata
 
-    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
+        super().prepare_for_update(ctx, obj, old)
         if self._keeps_metadata:
             metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
 

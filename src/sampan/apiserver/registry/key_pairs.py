@@ -3,7 +3,7 @@
 from sampan.machinery.pem import CERTIFICATE, PRIVATE_KEY_SUFFIX, PemBlock, read_blocks
 
 
-def fault_of(certificate: bytes, key: bytes) -> str:
+def find_key_pair_error(certificate: bytes, key: bytes) -> str:
     """Return what is wrong with the pair, in the words of Go's `tls.X509KeyPair`; "" if nothing is."""
     certificates = list(read_blocks(certificate))
     leaf = next((block for block in certificates if block.type == CERTIFICATE), None)
@@ -16,24 +16,24 @@ def fault_of(certificate: bytes, key: bytes) -> str:
     return _mismatch(leaf, private)
 
 
-def _no_certificate(found: list[str]) -> str:
-    if not found:
+def _no_certificate(block_types: list[str]) -> str:
+    if not block_types:
         return "tls: failed to find any PEM data in certificate input"
-    if len(found) == 1 and found[0].endswith("PRIVATE KEY"):
+    if len(block_types) == 1 and block_types[0].endswith("PRIVATE KEY"):
         return (
             "tls: failed to find certificate PEM data in certificate input, but did find a private key; "
             "PEM inputs may have been switched"
         )
-    skipped = f"after skipping PEM blocks of the following types: [{' '.join(found)}]"
+    skipped = f"after skipping PEM blocks of the following types: [{' '.join(block_types)}]"
     return f'tls: failed to find "CERTIFICATE" PEM block in certificate input {skipped}'
 
 
-def _no_key(found: list[str]) -> str:
-    if not found:
+def _no_key(block_types: list[str]) -> str:
+    if not block_types:
         return "tls: failed to find any PEM data in key input"
-    if found == ["CERTIFICATE"]:
+    if block_types == ["CERTIFICATE"]:
         return "tls: found a certificate rather than a key in the PEM for the private key"
-    skipped = f"after skipping PEM blocks of the following types: [{' '.join(found)}]"
+    skipped = f"after skipping PEM blocks of the following types: [{' '.join(block_types)}]"
     return f'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input {skipped}'
 
 

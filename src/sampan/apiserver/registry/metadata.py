@@ -8,7 +8,7 @@ from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.machinery import errors
 from sampan.machinery.errors import FieldError, Path
 
-NameFaults = Callable[[str, bool], list[str]]
+ValidateName = Callable[[str, bool], list[str]]
 """A function that returns the errors of a name or, if its second argument is true, of a generateName prefix."""
 
 METADATA = Path("metadata")
@@ -19,68 +19,68 @@ _DESCRIPTIVE = ("deletionTimestamp", "generation", "labels", "annotations", "fin
 _STANDARD_FINALIZERS = frozenset({_FOREGROUND, _ORPHAN, "kubernetes"})
 
 
-def faults_of_new(
-    meta: ObjectMeta, is_namespaced: bool, name_faults: NameFaults, *, is_custom: bool = False
+def validate_object_meta(
+    meta: ObjectMeta, is_namespaced: bool, validate_name: ValidateName, *, is_custom: bool = False
 ) -> list[FieldError]:
     """Return all errors in the metadata of an object that is to be created.
 
     The finalizers of a custom resource need not be standard or fully qualified names.
     """
-    faults = _name_faults(meta, name_faults)
-    faults += _namespace_faults(meta.namespace, is_namespaced)
+    field_errors = _validate_name(meta, validate_name)
+    field_errors += _validate_namespace(meta.namespace, is_namespaced)
     if meta.generation < 0:
         text = "must be greater than or equal to 0"
-        faults.append(FieldError.invalid(METADATA / "generation", meta.generation, text))
-    faults += _body_faults(meta)
+        field_errors.append(FieldError.invalid(METADATA / "generation", meta.generation, text))
+    field_errors += _validate_labels_and_references(meta)
     if meta.finalizers:
-        faults += _finalizer_faults(meta.finalizers)
-        faults += [] if is_custom else _finalizer_name_faults(meta.finalizers)
-    return faults
+        field_errors += _validate_finalizers(meta.finalizers)
+        field_errors += [] if is_custom else _validate_finalizer_names(meta.finalizers)
+    return field_errors
 
 
-def faults_of_update(meta: ObjectMeta, old: ObjectMeta, *, is_custom: bool = False) -> list[FieldError]:
+def validate_object_meta_update(meta: ObjectMeta, old: ObjectMeta, *, is_custom: bool = False) -> list[FieldError]:
     """Return all errors in the metadata of an updated object, as often as kube-apiserver repeats them.
 
     It validates the new metadata, then the update, then the update again as a part of the kind's own validation.
     """
-    change, body = _change_faults(meta, old), _body_faults(meta)
-    whole = [*_generate_name_faults(meta.generateName, _path_segment), *body]
+    change, body = _validate_immutable_fields(meta, old), _validate_labels_and_references(meta)
+    whole = [*_validate_generate_name(meta.generateName, _path_segment), *body]
     if meta.finalizers:
-        whole += _finalizer_faults(meta.finalizers)
-        own = [] if is_custom else _finalizer_name_faults(meta.finalizers)
+        whole += _validate_finalizers(meta.finalizers)
+        own = [] if is_custom else _validate_finalizer_names(meta.finalizers)
     else:
         own = []
     return [*whole, *change, *body, *change, *body, *own]
 
 
-def _change_faults(meta: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
-    faults: list[FieldError] = []
+def _validate_immutable_fields(meta: ObjectMeta, old: ObjectMeta) -> list[FieldError]:
+    field_errors: list[FieldError] = []
     if old.deletionTimestamp is not None and (new := set(meta.finalizers).difference(old.finalizers)):
         added = ", ".join(gotext.quote(finalizer) for finalizer in sorted(new))
         text = (
             f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{added}}}"
         )
-        faults.append(FieldError.forbidden(METADATA / "finalizers", text))
-    faults += [
+        field_errors.append(FieldError.forbidden(METADATA / "finalizers", text))
+    field_errors += [
         FieldError.invalid(METADATA / field, getattr(meta, field), "field is immutable")
         for field in _IMMUTABLE
         if getattr(meta, field) != getattr(old, field)
     ]
-    return faults
+    return field_errors
 
 
-def _name_faults(meta: ObjectMeta, name_faults: NameFaults) -> list[FieldError]:
-    faults = _generate_name_faults(meta.generateName, name_faults)
+def _validate_name(meta: ObjectMeta, validate_name: ValidateName) -> list[FieldError]:
+    field_errors = _validate_generate_name(meta.generateName, validate_name)
     if not meta.name:
-        return [*faults, FieldError.required(METADATA / "name", "name or generateName is required")]
-    faults += [FieldError.invalid(METADATA / "name", meta.name, text) for text in name_faults(meta.name, False)]
-    return faults
+        return [*field_errors, FieldError.required(METADATA / "name", "name or generateName is required")]
+    field_errors += [FieldError.invalid(METADATA / "name", meta.name, text) for text in validate_name(meta.name, False)]
+    return field_errors
 
 
-def _generate_name_faults(prefix: str, name_faults: NameFaults) -> list[FieldError]:
+def _validate_generate_name(prefix: str, validate_name: ValidateName) -> list[FieldError]:
     if not prefix:
         return []
-    return [FieldError.invalid(METADATA / "generateName", prefix, text) for text in name_faults(prefix, True)]
+    return [FieldError.invalid(METADATA / "generateName", prefix, text) for text in validate_name(prefix, True)]
 
 
 def _path_segment(name: str, is_prefix: bool) -> list[str]:
@@ -95,8 +95,8 @@ def wipe_system_fields(meta: ObjectMeta) -> None:
 
 def check_name_in_path(name: str) -> None:
     """Raise BadRequest for a name in a URL path that cannot be a part of a storage key."""
-    if ("%" in name or "/" in name or name in (".", "..")) and (faults := names.path_segment(name)):
-        raise errors.bad_request(f"Name parameter invalid: {gotext.quote(name)}: {';'.join(faults)}")
+    if ("%" in name or "/" in name or name in (".", "..")) and (messages := names.path_segment(name)):
+        raise errors.bad_request(f"Name parameter invalid: {gotext.quote(name)}: {';'.join(messages)}")
 
 
 def keep_system_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
@@ -121,7 +121,7 @@ def keep_all_but_managed_fields(meta: ObjectMeta, old: ObjectMeta) -> None:
         setattr(meta, field, getattr(old, field))
 
 
-def _namespace_faults(namespace: str, is_namespaced: bool) -> list[FieldError]:
+def _validate_namespace(namespace: str, is_namespaced: bool) -> list[FieldError]:
     at = METADATA / "namespace"
     if not is_namespaced:
         return [FieldError.forbidden(at, "not allowed on this type")] if namespace else []
@@ -130,34 +130,34 @@ def _namespace_faults(namespace: str, is_namespaced: bool) -> list[FieldError]:
     return [FieldError.invalid(at, namespace, text) for text in names.dns1123_label(namespace)]
 
 
-def _body_faults(meta: ObjectMeta) -> list[FieldError]:
-    faults: list[FieldError] = []
+def _validate_labels_and_references(meta: ObjectMeta) -> list[FieldError]:
+    field_errors: list[FieldError] = []
     if meta.labels:
-        faults += label_faults(meta.labels, "metadata.labels")
+        field_errors += label_faults(meta.labels, "metadata.labels")
     if meta.annotations:
-        faults += annotation_faults(meta.annotations, "metadata.annotations")
+        field_errors += validate_annotations(meta.annotations, "metadata.annotations")
     if meta.ownerReferences:
-        faults += _owner_faults(meta.ownerReferences)
-    return faults
+        field_errors += _validate_owner_references(meta.ownerReferences)
+    return field_errors
 
 
-def annotation_faults(annotations: Mapping[str, str], at: Path | str) -> list[FieldError]:
-    faults: list[FieldError] = []
+def validate_annotations(annotations: Mapping[str, str], at: Path | str) -> list[FieldError]:
+    field_errors: list[FieldError] = []
     size = 0
     for key, value in sorted(annotations.items()):
-        faults += [FieldError.invalid(at, key, text) for text in names.qualified_name(key.lower())]
+        field_errors += [FieldError.invalid(at, key, text) for text in names.qualified_name(key.lower())]
         size += len(key.encode()) + len(value.encode())
     if size > _ANNOTATIONS_MOST:
-        faults.append(FieldError.too_long(at, _ANNOTATIONS_MOST))
-    return faults
+        field_errors.append(FieldError.too_long(at, _ANNOTATIONS_MOST))
+    return field_errors
 
 
-def _owner_faults(owners: Sequence[OwnerReference]) -> list[FieldError]:
-    faults: list[FieldError] = []
+def _validate_owner_references(owners: Sequence[OwnerReference]) -> list[FieldError]:
+    field_errors: list[FieldError] = []
     at = METADATA / "ownerReferences"
     controller: OwnerReference | None = None
     for owner in owners:
-        faults += _one_owner_faults(owner, at)
+        field_errors += _validate_owner_reference(owner, at)
         if not owner.controller:
             continue
         if controller is not None:
@@ -165,39 +165,39 @@ def _owner_faults(owners: Sequence[OwnerReference]) -> list[FieldError]:
                 'Only one reference can have Controller set to true. Found "true" in references for '
                 f"{controller.kind}/{controller.name} and {owner.kind}/{owner.name}"
             )
-            faults.append(FieldError.invalid(at, list(owners), text))
+            field_errors.append(FieldError.invalid(at, list(owners), text))
         else:
             controller = owner
-    return faults
+    return field_errors
 
 
-def _one_owner_faults(owner: OwnerReference, at: Path) -> list[FieldError]:
-    faults: list[FieldError] = []
+def _validate_owner_reference(owner: OwnerReference, at: Path) -> list[FieldError]:
+    field_errors: list[FieldError] = []
     version = owner.apiVersion.rpartition("/")[2]
     if not version:
-        faults.append(FieldError.invalid(at / "apiVersion", owner.apiVersion, "version must not be empty"))
-    faults += [
+        field_errors.append(FieldError.invalid(at / "apiVersion", owner.apiVersion, "version must not be empty"))
+    field_errors += [
         FieldError.invalid(at / field, "", "must not be empty")
         for field in ("kind", "name", "uid")
         if not getattr(owner, field)
     ]
     if (owner.kind, owner.apiVersion) == ("Event", "v1"):
-        faults.append(FieldError.invalid(at, owner, "/v1, Kind=Event is disallowed from being an owner"))
-    return faults
+        field_errors.append(FieldError.invalid(at, owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return field_errors
 
 
-def _finalizer_faults(finalizers: Sequence[str]) -> list[FieldError]:
+def _validate_finalizers(finalizers: Sequence[str]) -> list[FieldError]:
     at = METADATA / "finalizers"
-    faults: list[FieldError] = []
+    field_errors: list[FieldError] = []
     for finalizer in finalizers:
-        faults += [FieldError.invalid(at, finalizer, text) for text in names.qualified_name(finalizer)]
+        field_errors += [FieldError.invalid(at, finalizer, text) for text in names.qualified_name(finalizer)]
     if _FOREGROUND in finalizers and _ORPHAN in finalizers:
         text = f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"
-        faults.append(FieldError.invalid(at, list(finalizers), text))
-    return faults
+        field_errors.append(FieldError.invalid(at, list(finalizers), text))
+    return field_errors
 
 
-def _finalizer_name_faults(finalizers: Sequence[str]) -> list[FieldError]:
+def _validate_finalizer_names(finalizers: Sequence[str]) -> list[FieldError]:
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         FieldError.invalid((METADATA / "finalizers")[index], finalizer, text)

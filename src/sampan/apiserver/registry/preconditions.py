@@ -39,12 +39,12 @@ def check_version(resource: Resource, obj: Any, revision: int, *, may_be_missing
         raise errors.conflict(resource.plural, obj.metadata.name, group=resource.group)
 
 
-def check_stored(resource: Resource, key: str, found: Any | None, *, uid: str = "", resource_version: str = "") -> None:
+def check_stored(resource: Resource, key: str, obj: Any | None, *, uid: str = "", resource_version: str = "") -> None:
     """Raise Conflict, with the message of kube-apiserver's storage layer, if a precondition fails.
 
-    `found` is the stored object, None if there is none.
+    `obj` is the stored object, None if there is none.
     """
-    meta = found.metadata if found is not None else None
+    meta = obj.metadata if obj is not None else None
     for word, expected, present in (
         ("UID", uid, meta.uid if meta else ""),
         ("ResourceVersion", resource_version, meta.resourceVersion if meta else ""),

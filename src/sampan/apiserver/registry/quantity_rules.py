@@ -3,10 +3,10 @@
 from sampan.api import quantity
 from sampan.api.faults import FieldError
 from sampan.apiserver.registry.podspec import amounts
-from sampan.apiserver.registry.podspec.formats import NEGATIVE, Faults
+from sampan.apiserver.registry.podspec.formats import NEGATIVE, FieldErrors
 
 
-def amount_faults(name: str, text: str, at: str) -> Faults:
+def validate_resource_quantity(name: str, text: str, at: str) -> FieldErrors:
     """Yield errors for a quantity that is negative, or fractional although its resource is counted in integers."""
     if text.isdigit():
         return

@@ -7,9 +7,9 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.rbac_v1 import ClusterRoleBinding, PolicyRule, RoleBinding, RoleRef, Subject
 from sampan.apiserver.authz.rbac import escalation
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain, validate_required
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.strategy import Column, Context, Finish, Strategy
+from sampan.apiserver.registry.strategy import Column, Context, FinishFunc, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 GROUP = "rbac.authorization.k8s.io"
@@ -19,23 +19,23 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 class RbacStrategy(Strategy):
     """Common behavior of RBAC kinds: any path segment is a name, and privilege escalation is checked before a write."""
 
-    create_on_update = True
+    allow_create_on_update = True
     validates_whole = True
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name)
 
-    async def begin(self, ctx: Context, obj: Any, old: Any | None) -> Finish | None:
+    async def begin_write(self, ctx: Context, obj: Any, old: Any | None) -> FinishFunc | None:
         await escalation.check(ctx, obj, old)
         return None
 
 
-def rules_faults(rules: Sequence[PolicyRule] | None, *, is_namespaced: bool) -> Faults:
+def validate_policy_rules(rules: Sequence[PolicyRule] | None, *, is_namespaced: bool) -> FieldErrors:
     for index, rule in enumerate(rules or ()):
-        yield from _rule_faults(rule, f"rules[{index}]", is_namespaced)
+        yield from _validate_policy_rule(rule, f"rules[{index}]", is_namespaced)
 
 
-def _rule_faults(rule: PolicyRule, at: str, is_namespaced: bool) -> Faults:
+def _validate_policy_rule(rule: PolicyRule, at: str, is_namespaced: bool) -> FieldErrors:
     if not rule.verbs:
         yield FieldError.required(f"{at}.verbs", "verbs must contain at least one value")
     if not rule.nonResourceURLs:
@@ -71,9 +71,9 @@ class BindingStrategy(RbacStrategy):
                 subject.apiGroup = subject.apiGroup or GROUP
 
     def validate_create(self, ctx: Context, obj: Binding) -> Iterable[FieldError]:
-        yield from _reference_faults(obj.roleRef, self._roles)
+        yield from _validate_role_ref(obj.roleRef, self._roles)
         for index, subject in enumerate(obj.subjects):
-            yield from _subject_faults(subject, f"subjects[{index}]", self._is_namespaced)
+            yield from _validate_subject(subject, f"subjects[{index}]", self._is_namespaced)
 
     def validate_update(self, ctx: Context, obj: Binding, old: Binding) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)
@@ -81,29 +81,29 @@ class BindingStrategy(RbacStrategy):
             yield FieldError.invalid("roleRef", shown(obj.roleRef), "cannot change roleRef")
 
 
-def _reference_faults(reference: RoleRef, roles: Sequence[str]) -> Faults:
+def _validate_role_ref(reference: RoleRef, roles: Sequence[str]) -> FieldErrors:
     if reference.apiGroup != GROUP:
         yield FieldError.not_supported("roleRef.apiGroup", reference.apiGroup, [GROUP])
     if reference.kind not in roles:
         yield FieldError.not_supported("roleRef.kind", reference.kind, roles)
-    yield from given(reference.name, "roleRef.name")
+    yield from validate_required(reference.name, "roleRef.name")
     for text in names.path_segment(reference.name):
         yield FieldError.invalid("roleRef.name", reference.name, text)
 
 
-def _subject_faults(subject: Subject, at: str, is_namespaced: bool) -> Faults:
-    yield from given(subject.name, f"{at}.name")
+def _validate_subject(subject: Subject, at: str, is_namespaced: bool) -> FieldErrors:
+    yield from validate_required(subject.name, f"{at}.name")
     if subject.kind not in _SUBJECTS:
         yield FieldError.not_supported(f"{at}.kind", subject.kind, _SUBJECTS)
         return
     is_account = subject.kind == "ServiceAccount"
     if is_account and subject.name:
-        yield from dns_subdomain(subject.name, f"{at}.name")
+        yield from validate_dns_subdomain(subject.name, f"{at}.name")
     group = "" if is_account else GROUP
     if subject.apiGroup != group:
         yield FieldError.not_supported(f"{at}.apiGroup", subject.apiGroup, [group])
     if is_account and not is_namespaced:
-        yield from given(subject.namespace, f"{at}.namespace")
+        yield from validate_required(subject.namespace, f"{at}.namespace")
 
 
 def _names(binding: Any, kind: str) -> str:

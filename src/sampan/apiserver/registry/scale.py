@@ -13,7 +13,7 @@ from sampan.api.types.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from sampan.apiserver.fieldmanager import manager_name
 from sampan.apiserver.fieldmanager.scale_handler import KIND
 from sampan.apiserver.registry import metadata, preconditions
-from sampan.apiserver.registry.podspec.formats import non_negative
+from sampan.apiserver.registry.podspec.formats import validate_non_negative
 from sampan.apiserver.request import bodies, options, patches, server_side_apply
 from sampan.apiserver.request.options import WriteOptions
 from sampan.apiserver.response.responses import ValueAnswer
@@ -137,21 +137,21 @@ def _changed(
     opts: WriteOptions,
     managers: Entries,
     current: Scale,
-    wanted: Scale,
+    scale: Scale,
 ) -> Entries:
     assert call.resource is not None
     manager = manager_name(opts.field_manager, call.user_agent)
-    return endpoints.scales.changed(call.resource, managers, current, wanted, manager=manager, now=ctx.now)
+    return endpoints.scales.changed(call.resource, managers, current, scale, manager=manager, now=ctx.now)
 
 
 def _check(scale: Scale, name: str) -> None:
-    faults = metadata.faults_of_new(scale.metadata, True, _name_faults)
-    faults.extend(non_negative(scale.spec.replicas, "spec.replicas"))
-    if faults:
-        raise errors.invalid("Scale", name, faults, group=KIND.group)
+    field_errors = metadata.validate_object_meta(scale.metadata, True, _validate_name)
+    field_errors.extend(validate_non_negative(scale.spec.replicas, "spec.replicas"))
+    if field_errors:
+        raise errors.invalid("Scale", name, field_errors, group=KIND.group)
 
 
-def _name_faults(name: str, is_prefix: bool) -> list[str]:
+def _validate_name(name: str, is_prefix: bool) -> list[str]:
     return names.dns1123_subdomain(name, prefix=is_prefix)
 
 

@@ -16,11 +16,11 @@ from sampan.api.faults import collected
 from sampan.api.resource import Resource
 from sampan.apiserver.registry import deletion, metadata, preconditions
 from sampan.apiserver.registry.codec import ResourceCodec
-from sampan.apiserver.registry.deletion import DeleteOptions, Fate
+from sampan.apiserver.registry.deletion import DeleteOptions, DeletionAction
 from sampan.apiserver.registry.generated_names import ATTEMPTS, generated_name
 from sampan.apiserver.registry.objects import Unstructured
 from sampan.apiserver.registry.stored_object import StoredObject, StoredObjects
-from sampan.apiserver.registry.strategy import Context, Finish, Strategy
+from sampan.apiserver.registry.strategy import Context, FinishFunc, Strategy
 from sampan.machinery import errors
 from sampan.machinery.apply.managed import differ_in_time_only
 from sampan.machinery.clock import Clock
@@ -32,19 +32,19 @@ TOO_LARGE = "etcdserver: request is too large"
 """The message for an object that is too large to store. kube-apiserver returns this error of etcd as a Status with code
 500 and without a reason.
 """
-Check = Callable[[Any, Any | None], Awaitable[None]]
+AdmissionCheck = Callable[[Any, Any | None], Awaitable[None]]
 """Validating admission of a new object and the old one, which is None for a create."""
-Change = Callable[[Any], Awaitable[Any]]
-"""A function from a private copy of the current object to the wanted one."""
-Wanted = Callable[[StoredObject], Awaitable[Any]]
-"""A function from the stored state to the wanted object, which it does not keep; called again after a conflict."""
-Make = Callable[[], Awaitable[Any]]
+UpdateFunc = Callable[[Any], Awaitable[Any]]
+"""A function from a private copy of the current object to the updated one."""
+MakeUpdated = Callable[[StoredObject], Awaitable[Any]]
+"""A function from the stored state to the updated object, which it does not keep; called again after a conflict."""
+MakeNew = Callable[[], Awaitable[Any]]
 IsStale = Callable[[str], Awaitable[bool]]
 """Whether the value of a key must be rewritten even if the object is unchanged, because its encryption is outdated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """The result of a write: the object, its bytes as clients see them, and whether it was created or deleted."""
 
     obj: Any
@@ -97,8 +97,8 @@ class Store:
     # -- create ------------------------------------------------------------------------------------------------------
 
     async def create(
-        self, ctx: Context, obj: Any, *, strategy: Strategy | None = None, check: Check = _no_check
-    ) -> Written:
+        self, ctx: Context, obj: Any, *, strategy: Strategy | None = None, check: AdmissionCheck = _no_check
+    ) -> WriteResult:
         rules = strategy or self.strategy
         if obj.metadata.name or not obj.metadata.generateName:
             return await self._create(ctx, obj, rules, check)
@@ -110,17 +110,17 @@ class Store:
                 obj = self.codec.decode(pristine)
         return await self._create(ctx, obj, rules, check)
 
-    async def _create(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
+    async def _create(self, ctx: Context, obj: Any, strategy: Strategy, check: AdmissionCheck) -> WriteResult:
         try:
             return await self._make(ctx, obj, strategy, check)
         except Conflict as conflict:
             raise self._already_exists(obj.metadata, conflict.current) from None
 
-    async def _make(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
+    async def _make(self, ctx: Context, obj: Any, strategy: Strategy, check: AdmissionCheck) -> WriteResult:
         """Prepare, validate and store a new object. Raise `Conflict` if the name is taken."""
         self._fill_system_fields(ctx, obj.metadata)
-        async with _Finished(await strategy.begin(ctx, obj, None)):
-            strategy.prepare_create(ctx, obj)
+        async with _FinishGuard(await strategy.begin_write(ctx, obj, None)):
+            strategy.prepare_for_create(ctx, obj)
             await ctx.compute(self._check_new, ctx, obj, strategy)
             await check(obj, None)
             return await self._put_new(ctx, obj)
@@ -135,21 +135,21 @@ class Store:
             meta.generation = 1
 
     def _check_new(self, ctx: Context, obj: Any, strategy: Strategy) -> None:
-        faults = metadata.faults_of_new(
-            obj.metadata, self.resource.namespaced, strategy.name_faults, is_custom=self.resource.is_custom
+        field_errors = metadata.validate_object_meta(
+            obj.metadata, self.resource.namespaced, strategy.validate_name, is_custom=self.resource.is_custom
         )
         own = collected(strategy.validate_create(ctx, obj))
-        if faults or own:
-            raise self._invalid(obj, own if own and strategy.metadata_last else faults + own)
+        if field_errors or own:
+            raise self._invalid(obj, own if own and strategy.metadata_last else field_errors + own)
         ctx.warn_all(strategy.warnings(ctx, obj, None))
 
-    async def _put_new(self, ctx: Context, obj: Any) -> Written:
+    async def _put_new(self, ctx: Context, obj: Any) -> WriteResult:
         meta = obj.metadata
         key = self.key(meta.namespace, meta.name)
         if ctx.dry_run:
             if (entry := (await self.backend.get(key))[0]) is not None:
                 raise Conflict(key, entry)
-            return Written(obj, self.codec.encode(obj), created=True)
+            return WriteResult(obj, self.codec.encode(obj), created=True)
         preconditions.refuse_version_of_new(meta.resourceVersion)
         meta.resourceVersion = ""
         raw = await ctx.compute(self.codec.encode, obj)
@@ -158,8 +158,8 @@ class Store:
         return self._written(obj, raw, revision, created=True)
 
     def _already_exists(self, meta: Any, entry: Entry | None) -> errors.ApiError:
-        answer = errors.name_not_generated if meta.generateName else errors.already_exists
-        error = answer(self.resource.plural, meta.name, group=self.resource.group)
+        make_error = errors.name_not_generated if meta.generateName else errors.already_exists
+        error = make_error(self.resource.plural, meta.name, group=self.resource.group)
         stored = self.stored_objects.from_entry(entry)
         if stored is not None and stored.obj.metadata.deletionTimestamp is not None:
             error.status["message"] = f"object is being deleted: {error.message}"
@@ -168,62 +168,70 @@ class Store:
     # -- update ------------------------------------------------------------------------------------------------------
 
     async def update(
-        self, ctx: Context, name: str, change: Change, *, strategy: Strategy | None = None, check: Check = _no_check
-    ) -> Written:
+        self,
+        ctx: Context,
+        name: str,
+        change: UpdateFunc,
+        *,
+        strategy: Strategy | None = None,
+        check: AdmissionCheck = _no_check,
+    ) -> WriteResult:
         """Change the object, and retry from the newer state after a conflict."""
 
-        async def wanted(stored: StoredObject) -> Any:
+        async def make_updated(stored: StoredObject) -> Any:
             return await change(stored.copy())
 
-        return await self.replace(ctx, name, wanted, strategy=strategy, check=check)
+        return await self.replace(ctx, name, make_updated, strategy=strategy, check=check)
 
     async def replace(
         self,
         ctx: Context,
         name: str,
-        wanted: Wanted,
+        make_updated: MakeUpdated,
         *,
         strategy: Strategy | None = None,
-        check: Check = _no_check,
-        create: Make | None = None,
-        check_new: Check = _no_check,
+        check: AdmissionCheck = _no_check,
+        create: MakeNew | None = None,
+        check_new: AdmissionCheck = _no_check,
         uid: str = "",
-    ) -> Written:
-        """Replace the current object with the result of `wanted`.
+    ) -> WriteResult:
+        """Replace the current object with the result of `make_updated`.
 
         The result's `metadata.resourceVersion` is the version it must replace ("" for any); `uid` is the UID that the
         current object must have. With `create`, a missing object is created from the result of that function.
         """
         rules = strategy or self.strategy
 
-        async def act(stored: StoredObject | None) -> Written:
+        async def act(stored: StoredObject | None) -> WriteResult:
             if stored is None and create is None:
                 raise self.not_found(name)
             if uid:
                 obj = stored.obj if stored is not None else None
                 preconditions.check_stored(self.resource, self.key(ctx.namespace, name), obj, uid=uid)
             if stored is not None:
-                return await self._change(ctx, stored, await wanted(stored), rules, check)
+                return await self._change(ctx, stored, await make_updated(stored), rules, check)
             assert create is not None
             return await self._make_by_update(ctx, await create(), rules, check_new)
 
         metadata.check_name_in_path(name)
         return await self.stored_objects.guaranteed_update(ctx.namespace, name, act, from_store=ctx.dry_run)
 
-    async def _make_by_update(self, ctx: Context, obj: Any, strategy: Strategy, check: Check) -> Written:
+    async def _make_by_update(self, ctx: Context, obj: Any, strategy: Strategy, check: AdmissionCheck) -> WriteResult:
         """Create an object that an update did not find. Its resourceVersion is ignored, but must be well-formed."""
         preconditions.version_number(obj.metadata.resourceVersion)
         obj.metadata.resourceVersion = ""
         return await self._make(ctx, obj, strategy, check)
 
-    async def _change(self, ctx: Context, stored: StoredObject, obj: Any, strategy: Strategy, check: Check) -> Written:
-        may_be_missing = strategy.unconditional_update
+    async def _change(
+        self, ctx: Context, stored: StoredObject, obj: Any, strategy: Strategy, check: AdmissionCheck
+    ) -> WriteResult:
+        may_be_missing = strategy.allow_unconditional_update
         preconditions.check_version(self.resource, obj, stored.revision, may_be_missing=may_be_missing)
         old = stored.obj
-        async with _Finished(await strategy.begin(ctx, obj, old)):
+        async with _FinishGuard(await strategy.begin_write(ctx, obj, old)):
             self._prepare_change(ctx, obj, old, strategy)
-            refusals = await strategy.refusals(ctx, obj, old)
-            await ctx.compute(self._check_change, ctx, obj, old, strategy, refusals)
+            permission_errors = await strategy.validate_permissions(ctx, obj, old)
+            await ctx.compute(self._check_change, ctx, obj, old, strategy, permission_errors)
             _keep_times(obj, old)
             await check(obj, old)
             if self.strategy.is_finished(obj):
@@ -232,25 +240,27 @@ class Store:
 
     def _prepare_change(self, ctx: Context, obj: Any, old: Any, strategy: Strategy) -> None:
         obj.metadata.generation = old.metadata.generation
-        strategy.prepare_update(ctx, obj, old)
+        strategy.prepare_for_update(ctx, obj, old)
         metadata.keep_system_fields(obj.metadata, old.metadata)
         if strategy.counts_generation and strategy.spec_of(obj) != strategy.spec_of(old):
             obj.metadata.generation = old.metadata.generation + 1
 
     def _check_change(
-        self, ctx: Context, obj: Any, old: Any, strategy: Strategy, refusals: Sequence[errors.FieldError]
+        self, ctx: Context, obj: Any, old: Any, strategy: Strategy, permission_errors: Sequence[errors.FieldError]
     ) -> None:
         is_custom = self.resource.is_custom
-        faults = metadata.faults_of_update(obj.metadata, old.metadata, is_custom=is_custom)
-        faults.extend(refusals)
-        faults.extend(collected(strategy.validate_update(ctx, obj, old)))
-        if faults:
+        field_errors = metadata.validate_object_meta_update(obj.metadata, old.metadata, is_custom=is_custom)
+        field_errors.extend(permission_errors)
+        field_errors.extend(collected(strategy.validate_update(ctx, obj, old)))
+        if field_errors:
             if strategy.validates_whole:
-                faults += metadata.faults_of_new(obj.metadata, self.resource.namespaced, strategy.name_faults)
-            raise self._invalid(obj, faults)
+                field_errors += metadata.validate_object_meta(
+                    obj.metadata, self.resource.namespaced, strategy.validate_name
+                )
+            raise self._invalid(obj, field_errors)
         ctx.warn_all(strategy.warnings(ctx, obj, old))
 
-    async def _put_changed(self, ctx: Context, obj: Any, stored: StoredObject) -> Written:
+    async def _put_changed(self, ctx: Context, obj: Any, stored: StoredObject) -> WriteResult:
         """Store the object, unless nothing has changed."""
         meta = obj.metadata
         meta.resourceVersion = ""
@@ -259,7 +269,7 @@ class Store:
         if ctx.dry_run or (unchanged == stored.raw and not await self._is_to_be_rewritten(stored)):
             await self.stored_objects.check_current(stored)
             meta.resourceVersion = str(stored.revision)
-            return Written(obj, unchanged)
+            return WriteResult(obj, unchanged)
         if meta.deletionTimestamp is None:  # the deletion of an object that is stored already must remain possible
             _check_size(raw)
         key = stored.item.key
@@ -269,13 +279,13 @@ class Store:
     async def _is_to_be_rewritten(self, stored: StoredObject) -> bool:
         return self._is_stale is not None and await self._is_stale(stored.item.key)
 
-    async def _remove_by_update(self, ctx: Context, obj: Any, stored: StoredObject) -> Written:
+    async def _remove_by_update(self, ctx: Context, obj: Any, stored: StoredObject) -> WriteResult:
         """Remove an object whose last finalizer was removed. That last state of it is returned but never stored."""
         await self._remove(ctx, obj, stored)
         obj.metadata.resourceVersion = ""
         raw = self._spliced(self.codec.encode(obj), stored.revision)
         obj.metadata.resourceVersion = str(stored.revision)
-        return Written(obj, raw, deleted=True)
+        return WriteResult(obj, raw, deleted=True)
 
     # -- delete ------------------------------------------------------------------------------------------------------
 
@@ -286,13 +296,13 @@ class Store:
         options: DeleteOptions,
         *,
         strategy: Strategy | None = None,
-        check: Check = _no_check,
-    ) -> Written:
+        check: AdmissionCheck = _no_check,
+    ) -> WriteResult:
         rules = strategy or self.strategy
         for text in rules.delete_warnings(ctx, options):
             ctx.warn(text)
 
-        async def act(stored: StoredObject | None) -> Written:
+        async def act(stored: StoredObject | None) -> WriteResult:
             if stored is None:
                 raise self.not_found(name)
             obj = stored.copy()
@@ -305,28 +315,28 @@ class Store:
 
     async def _delete(
         self, ctx: Context, obj: Any, stored: StoredObject, options: DeleteOptions, strategy: Strategy
-    ) -> Written:
-        policy = deletion.policy_of(options, strategy.default_policy, obj.metadata.finalizers)
-        asked_s, now = options.grace_period_seconds, self.clock.now()
-        fate = strategy.mark_deleted(ctx, obj, asked_s=asked_s, policy=policy, now=now)
-        if fate is Fate.PENDING:
+    ) -> WriteResult:
+        policy = deletion.policy_of(options, strategy.default_garbage_collection_policy, obj.metadata.finalizers)
+        requested_s, now = options.grace_period_seconds, self.clock.now()
+        action = strategy.mark_deleted(ctx, obj, requested_s=requested_s, policy=policy, now=now)
+        if action is DeletionAction.NONE:
             await self.stored_objects.check_current(stored)
-            return Written(obj, stored.raw)
-        if fate is Fate.GONE:
+            return WriteResult(obj, stored.raw)
+        if action is DeletionAction.REMOVE:
             revision = await self._remove(ctx, obj, stored)
             obj.metadata.resourceVersion = str(revision)
-            return Written(obj, stored.item.at(revision).raw, deleted=True)
+            return WriteResult(obj, stored.item.at(revision).raw, deleted=True)
         marked = await self._put_changed(ctx, obj, stored)
-        return await self._remove_marked(ctx, marked) if fate is Fate.MARKED_AND_GONE else marked
+        return await self._remove_marked(ctx, marked) if action is DeletionAction.MARK_AND_REMOVE else marked
 
-    async def _remove_marked(self, ctx: Context, marked: Written) -> Written:
+    async def _remove_marked(self, ctx: Context, marked: WriteResult) -> WriteResult:
         """Remove an object that was marked as deleted just now, and return its last state.
 
         If it was updated in the meantime, the newer state is removed. If it was removed, or another object has its name
         now, there is nothing left to do.
         """
         if ctx.dry_run:
-            return Written(marked.obj, marked.raw, deleted=True)
+            return WriteResult(marked.obj, marked.raw, deleted=True)
         meta = marked.obj.metadata
         stored = revision = int(meta.resourceVersion)
         expected: int | None = stored
@@ -337,16 +347,16 @@ class Store:
             except Conflict as conflict:
                 current = self.stored_objects.from_entry(conflict.current)
                 expected = current.revision if current is not None and current.obj.metadata.uid == meta.uid else None
-        await self.strategy.release(ctx, marked.obj)
+        await self.strategy.after_delete(ctx, marked.obj)
         meta.resourceVersion = str(revision)
-        return Written(marked.obj, self._respliced(marked.raw, stored, revision), deleted=True)
+        return WriteResult(marked.obj, self._respliced(marked.raw, stored, revision), deleted=True)
 
     async def _remove(self, ctx: Context, obj: Any, stored: StoredObject) -> int:
         """Remove the stored object and return the revision of its removal."""
         if ctx.dry_run:
             return stored.revision
         revision = await self.backend.delete(stored.item.key, expected=stored.revision)
-        await self.strategy.release(ctx, obj)
+        await self.strategy.after_delete(ctx, obj)
         return revision
 
     # -- parts -------------------------------------------------------------------------------------------------------
@@ -359,12 +369,12 @@ class Store:
                 raise errors.unexpected(TOO_LARGE) from error
             raise
 
-    def _invalid(self, obj: Any, faults: list[errors.FieldError]) -> errors.ApiError:
-        return errors.invalid(self.resource.kind, obj.metadata.name, faults, group=self.resource.group)
+    def _invalid(self, obj: Any, field_errors: list[errors.FieldError]) -> errors.ApiError:
+        return errors.invalid(self.resource.kind, obj.metadata.name, field_errors, group=self.resource.group)
 
-    def _written(self, obj: Any, raw: bytes, revision: int, *, created: bool = False) -> Written:
+    def _written(self, obj: Any, raw: bytes, revision: int, *, created: bool = False) -> WriteResult:
         obj.metadata.resourceVersion = str(revision)
-        return Written(obj, self._spliced(raw, revision), created=created)
+        return WriteResult(obj, self._spliced(raw, revision), created=created)
 
     def _spliced(self, raw: bytes, revision: int) -> bytes:
         head, body = splice(raw, revision, self.cacher.shape.head)
@@ -406,12 +416,12 @@ def _is_same(obj: Any, old: Any) -> bool:
     return bool(obj == old)
 
 
-class _Finished:
+class _FinishGuard:
     """Reports to the strategy whether the write inside the block succeeded."""
 
     __slots__ = ("_finish",)
 
-    def __init__(self, finish: Finish | None) -> None:
+    def __init__(self, finish: FinishFunc | None) -> None:
         self._finish = finish
 
     async def __aenter__(self) -> None:

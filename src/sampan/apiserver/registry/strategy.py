@@ -1,8 +1,9 @@
 """The strategy of a kind; the base class is a kind without special behavior.
 
-`Store` fixes the order of a write: default, (mutating admission), begin, prepare, refusals (updates only), validate,
-(validating admission), store. `default`, `begin` and `prepare_*` may change the object; `refusals` and `validate*` must
-not, and return all errors in field order.
+`Store` fixes the order of a write: default, (mutating admission), begin_write, prepare_for_*, validate_permissions
+(updates only), validate_*, (validating admission), store. `default`, `begin_write` and `prepare_for_*` may change the
+object; `validate_*` must not, and returns all errors in field order. The counterparts are `RESTCreateStrategy`,
+`RESTUpdateStrategy` and `RESTDeleteStrategy` of `k8s.io/apiserver/pkg/registry/rest`.
 """
 
 from __future__ import annotations
@@ -71,18 +72,18 @@ class Column:
     """The end of the published description that kube-apiserver omits, as it prints the text of an older version."""
 
 
-Finish = Callable[[bool], Awaitable[None]]
+FinishFunc = Callable[[bool], Awaitable[None]]
 """Called at the end of a write with whether it succeeded."""
 
 
 class Strategy:
-    create_on_update = False
+    allow_create_on_update = False
     """Whether a PUT to a name that does not exist creates the object."""
-    unconditional_update = True
+    allow_unconditional_update = True
     """Whether a PUT without a resourceVersion overwrites the object; otherwise it is rejected."""
-    returns_deleted = False
+    return_deleted_object = False
     """Whether DELETE returns the object instead of a Status."""
-    default_policy: deletion.Policy = "Background"
+    default_garbage_collection_policy: deletion.Policy = "Background"
     """What happens to the dependents if a DELETE has no propagation policy."""
     validates_whole = False
     """Whether an update is validated like a create as well, so that errors in the metadata are repeated."""
@@ -94,23 +95,23 @@ class Strategy:
     """Whether objects of the kind contain CEL expressions, which validation compiles."""
     columns: Sequence[Column] = ()
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         """Return the errors of a name or, if `is_prefix`, of a generateName."""
         return names.dns1123_subdomain(name, prefix=is_prefix)
 
     def default(self, obj: Any) -> None:
         """Set the default values of fields that the client left out."""
 
-    def prepare_create(self, ctx: Context, obj: Any) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Any) -> None:
         """Reset the fields that a client may not set."""
 
     def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
         return ()
 
-    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         """Restore from `old` the fields that this endpoint may not change."""
 
-    async def refusals(self, ctx: Context, obj: Any, old: Any) -> Sequence[FieldError]:
+    async def validate_permissions(self, ctx: Context, obj: Any, old: Any) -> Sequence[FieldError]:
         """Return errors that depend on who makes the update; this may ask the authorizers.
 
         They are reported before those of `validate_update`.
@@ -141,22 +142,24 @@ class Strategy:
     def check_delete(self, name: str) -> None:
         """Raise Forbidden for an object that may not be deleted by name. Collection deletes skip this check."""
 
-    def grace_s(self, ctx: Context, obj: Any, asked: int | None) -> int | None:
-        """Return the grace period of a first deletion, None without graceful deletion; `asked` is the client's."""
+    def grace_s(self, ctx: Context, obj: Any, requested_s: int | None) -> int | None:
+        """Return the grace period of a first deletion, None for a kind without graceful deletion.
+
+        `requested_s` is the grace period in the client's request."""
         return None
 
     def mark_deleted(
-        self, ctx: Context, obj: Any, *, asked_s: int | None, policy: deletion.Policy, now: float
-    ) -> deletion.Fate:
+        self, ctx: Context, obj: Any, *, requested_s: int | None, policy: deletion.Policy, now: float
+    ) -> deletion.DeletionAction:
         """Mark the object (in place) as deleted, and return what happens to it."""
-        grace_s = self.grace_s(ctx, obj, asked_s)
-        return deletion.mark(obj, grace_s=grace_s, asked_s=asked_s, policy=policy, now=now)
+        grace_s = self.grace_s(ctx, obj, requested_s)
+        return deletion.mark(obj, grace_s=grace_s, requested_s=requested_s, policy=policy, now=now)
 
     def is_finished(self, obj: Any) -> bool:
         """Whether an update may remove an object that is marked as deleted, because nothing delays it any more."""
         return deletion.is_finished(obj)
 
-    async def begin(self, ctx: Context, obj: Any, old: Any | None) -> Finish | None:
+    async def begin_write(self, ctx: Context, obj: Any, old: Any | None) -> FinishFunc | None:
         """Allocate what the object needs from the cluster (addresses, ports) and write it into the object.
 
         This runs before preparation and validation. The returned function is called at the end of the write: it
@@ -165,7 +168,7 @@ class Strategy:
         """
         return None
 
-    async def release(self, ctx: Context, obj: Any) -> None:
+    async def after_delete(self, ctx: Context, obj: Any) -> None:
         """Release the allocations of an object that was removed."""
 
 
@@ -175,11 +178,11 @@ class StatusStrategy(Strategy):
     def __init__(self, main: Strategy) -> None:
         self._main = main
         self.counts_generation = False
-        self.unconditional_update = main.unconditional_update
+        self.allow_unconditional_update = main.allow_unconditional_update
 
     def default(self, obj: Any) -> None:
         self._main.default(obj)
 
-    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         if hasattr(old, "spec"):
             obj.spec = old.spec

@@ -8,9 +8,9 @@ from typing import Final, Literal
 class Traits:
     """The traits of a kind, with the defaults that fit most kinds; `Strategy` documents the common ones."""
 
-    create_on_update: bool = False
-    unconditional_update: bool = True
-    returns_deleted: bool = False
+    allow_create_on_update: bool = False
+    allow_unconditional_update: bool = True
+    return_deleted_object: bool = False
     names: Literal["subdomain", "segment"] = "subdomain"
     """Whether a name is a DNS subdomain or any path segment."""
     generation: tuple[str, ...] = ()
@@ -19,17 +19,17 @@ class Traits:
     """Whether an update of the status leaves the metadata unchanged."""
 
 
-_VERSIONED = Traits(unconditional_update=False, status_keeps_metadata=True)
+_VERSIONED = Traits(allow_unconditional_update=False, status_keeps_metadata=True)
 
 TRAITS: Final[dict[tuple[str, str], Traits]] = {
     ("certificates.k8s.io", "podcertificaterequests"): _VERSIONED,
-    ("coordination.k8s.io", "leasecandidates"): Traits(create_on_update=True, unconditional_update=False),
+    ("coordination.k8s.io", "leasecandidates"): Traits(allow_create_on_update=True, allow_unconditional_update=False),
     ("internal.apiserver.k8s.io", "storageversions"): _VERSIONED,
     ("resource.k8s.io", "devicetaintrules"): Traits(
-        returns_deleted=True, generation=("spec",), status_keeps_metadata=True
+        return_deleted_object=True, generation=("spec",), status_keeps_metadata=True
     ),
     ("resource.k8s.io", "resourcepoolstatusrequests"): Traits(
-        unconditional_update=False, returns_deleted=True, status_keeps_metadata=True
+        allow_unconditional_update=False, return_deleted_object=True, status_keeps_metadata=True
     ),
     ("scheduling.k8s.io", "podgroups"): Traits(status_keeps_metadata=True),
     ("storagemigration.k8s.io", "storageversionmigrations"): _VERSIONED,

@@ -16,15 +16,17 @@ from sampan.api.types.core_v1 import (
     PodSchedulingGate,
     Toleration,
 )
-from sampan.apiserver.registry.podspec.changes import change_faults, ephemeral_change_faults
-from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.changes import validate_ephemeral_container_update, validate_pod_update
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import container, defaulted
 
 
-def faults(old: Pod, change: Callable[[Pod], Any], *, check: Any = change_faults) -> list[str]:
+def faults(old: Pod, change: Callable[[Pod], Any], *, check: Any = validate_pod_update) -> list[str]:
     new = deepcopy(old)
     change(new)
-    return [str(fault) for fault in check(new, old, Leniency(old.spec, old.metadata.annotations, is_pod=True))]
+    return [
+        str(fault) for fault in check(new, old, PodValidationOptions(old.spec, old.metadata.annotations, is_pod=True))
+    ]
 
 
 def first(pod: Pod) -> Container:
@@ -180,7 +182,7 @@ def ephemeral(name: str) -> EphemeralContainer:
 def test_ephemeral_containers_may_be_added_and_nothing_else() -> None:
     old = defaulted()
     old.spec.ephemeralContainers = [ephemeral("e")]
-    check = ephemeral_change_faults
+    check = validate_ephemeral_container_update
     assert faults(old, lambda pod: pod.spec.ephemeralContainers.append(ephemeral("f")), check=check) == []
     assert faults(old, lambda pod: pod.spec.ephemeralContainers.clear(), check=check) == [
         'spec.ephemeralContainers: Forbidden: existing ephemeral containers "e" may not be removed\n'
@@ -194,4 +196,4 @@ def test_ephemeral_containers_may_be_added_and_nothing_else() -> None:
 def test_pods_of_a_nodes_own_files_have_no_ephemeral_containers() -> None:
     old = defaulted({"nodeName": "n"}, annotations={"kubernetes.io/config.mirror": "x"})
     text = "static pods do not support ephemeral containers"
-    assert faults(old, lambda pod: None, check=ephemeral_change_faults) == [f"[]: Forbidden: {text}"]
+    assert faults(old, lambda pod: None, check=validate_ephemeral_container_update) == [f"[]: Forbidden: {text}"]

@@ -7,8 +7,8 @@ import pytest
 
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE
-from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE
 from tests.apiserver.pods import CONTAINER, container, faults_of
 
 C0 = "spec.containers[0]"
@@ -483,7 +483,7 @@ def test_a_template_is_checked_like_a_pod_but_for_what_only_pods_have() -> None:
     }
     template = msgspec.convert(value, PodTemplateSpec)
     default_template(template)
-    found = [str(fault).partition(": ")[0] for fault in template_faults(template, NEW_TEMPLATE, "template")]
+    found = [str(fault).partition(": ")[0] for fault in validate_pod_template_spec(template, NEW_TEMPLATE, "template")]
     assert found == [
         "template.labels",
         "template.spec.ephemeralContainers[0].name",

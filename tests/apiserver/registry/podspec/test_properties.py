@@ -13,8 +13,8 @@ from sampan.api.codec import json as codec
 from sampan.api.scheme import builtin_scheme
 from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
 from sampan.apiserver.registry.kinds.pods import PodStatusStrategy, PodStrategy
-from sampan.apiserver.registry.podspec.leniency import Leniency
-from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, resize_faults
+from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, validate_pod_resize
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.strategy import Context
 from sampan.apiserver.request.call import User
 from tests.api.schema_values import values
@@ -70,14 +70,14 @@ def made(spec: dict[str, Any], labels: dict[str, str] | None = None) -> Pod:
 
 def create(pod: Pod) -> list[str]:
     STRATEGY.default(pod)
-    STRATEGY.prepare_create(CTX, pod)
+    STRATEGY.prepare_for_create(CTX, pod)
     list(STRATEGY.warnings(CTX, pod, None))
     return [str(fault) for fault in STRATEGY.validate_create(CTX, pod)]
 
 
 def update(pod: Pod, old: Pod) -> list[str]:
     STRATEGY.default(pod)
-    STRATEGY.prepare_update(CTX, pod, old)
+    STRATEGY.prepare_for_update(CTX, pod, old)
     return [str(fault) for fault in STRATEGY.validate_update(CTX, pod, old)]
 
 
@@ -89,7 +89,7 @@ def test_no_spec_of_the_right_types_makes_a_check_fail(spec: dict[str, Any], oth
     update(made(other), pod)
     resized = made(other)
     keep_all_but_resources(resized, pod)
-    list(resize_faults(resized, pod, Leniency(pod.spec, {}, is_pod=True)))
+    list(validate_pod_resize(resized, pod, PodValidationOptions(pod.spec, {}, is_pod=True)))
 
 
 @settings(max_examples=100)
@@ -108,7 +108,7 @@ def test_no_status_of_the_right_types_makes_a_check_fail(status: dict[str, Any],
         new = deepcopy(old)
         new.status = codec.from_value(value, PodStatus)
         ON_STATUS.default(new)
-        ON_STATUS.prepare_update(CTX, new, old)
+        ON_STATUS.prepare_for_update(CTX, new, old)
         list(ON_STATUS.validate_update(CTX, new, old))
         list(ON_STATUS.warnings(CTX, new, old))
         old = new

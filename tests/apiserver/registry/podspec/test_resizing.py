@@ -5,8 +5,8 @@ import pytest
 
 from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import Pod
-from sampan.apiserver.registry.podspec.leniency import Leniency
-from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, resize_faults
+from sampan.apiserver.registry.podspec.resizing import keep_all_but_resources, validate_pod_resize
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import container, defaulted
 
 OLD = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m", "memory": "1Gi"}}
@@ -16,7 +16,7 @@ def resized(old: Pod, resources: dict[str, Any], **more: Any) -> tuple[Pod, list
     new = defaulted({**container(resources=resources), **more})
     new.metadata, new.status = deepcopy(old.metadata), deepcopy(old.status)
     keep_all_but_resources(new, old)
-    return new, [str(fault) for fault in resize_faults(new, old, Leniency(old.spec, {}, is_pod=True))]
+    return new, [str(fault) for fault in validate_pod_resize(new, old, PodValidationOptions(old.spec, {}, is_pod=True))]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_containers_stay_what_and_where_they_are(old: Pod) -> None:
     new = defaulted({"containers": [{"name": "d", "image": "x", "resources": OLD}]})
     new.status = deepcopy(old.status)
     keep_all_but_resources(new, old)
-    assert [str(fault) for fault in resize_faults(new, old, Leniency(old.spec, {}, is_pod=True))] == [
+    assert [str(fault) for fault in validate_pod_resize(new, old, PodValidationOptions(old.spec, {}, is_pod=True))] == [
         "spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize"
     ]
 
@@ -71,10 +71,10 @@ def test_a_pod_as_a_whole_may_be_resized() -> None:
     new = deepcopy(old)
     assert new.spec.resources is not None
     new.spec.resources.limits["cpu"] = new.spec.resources.requests["cpu"] = "2"
-    lenient = Leniency(old.spec, {}, is_pod=True)
-    assert list(resize_faults(new, old, lenient)) == []
+    options = PodValidationOptions(old.spec, {}, is_pod=True)
+    assert list(validate_pod_resize(new, old, options)) == []
     new.spec.resources = None
-    assert [str(fault) for fault in resize_faults(new, old, lenient)][1:] == [
+    assert [str(fault) for fault in validate_pod_resize(new, old, options)][1:] == [
         "spec.resources: Forbidden: pod-level resources cannot be removed",
         "spec: Forbidden: only cpu and memory resources are mutable",
     ][:1]
@@ -89,5 +89,7 @@ def test_a_pod_as_a_whole_may_be_resized() -> None:
 )
 def test_pods_that_cannot_be_resized(spec: dict[str, Any], annotations: dict[str, str], text: str) -> None:
     old = defaulted(spec, annotations=annotations)
-    found = [str(fault) for fault in resize_faults(deepcopy(old), old, Leniency(old.spec, {}, is_pod=True))]
+    found = [
+        str(fault) for fault in validate_pod_resize(deepcopy(old), old, PodValidationOptions(old.spec, {}, is_pod=True))
+    ]
     assert found == [f"[]: Forbidden: {text}"]

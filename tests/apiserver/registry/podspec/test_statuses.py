@@ -6,8 +6,8 @@ import pytest
 
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.apiserver.registry.podspec.conditions import is_true, set_condition
-from sampan.apiserver.registry.podspec.leniency import Leniency
-from sampan.apiserver.registry.podspec.statuses import status_faults
+from sampan.apiserver.registry.podspec.statuses import validate_pod_status_update
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import CONTAINER, defaulted
 
 ENDED = {"name": "c", "state": {"terminated": {"exitCode": 1}}}
@@ -17,7 +17,9 @@ RUNNING: dict[str, Any] = {"name": "c", "state": {"running": {}}}
 def faults(old: Pod, **status: Any) -> list[str]:
     new = deepcopy(old)
     new.status = msgspec.convert({"qosClass": old.status.qosClass, **status}, PodStatus)
-    return [str(fault) for fault in status_faults(new, old, Leniency(old.spec, {}, is_pod=True))]
+    return [
+        str(fault) for fault in validate_pod_status_update(new, old, PodValidationOptions(old.spec, {}, is_pod=True))
+    ]
 
 
 @pytest.mark.parametrize(

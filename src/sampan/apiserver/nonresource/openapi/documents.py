@@ -73,7 +73,9 @@ class Contents:
             yield _resource_list(group, version)
         for resource in resources:
             strategy = self._registry.behaviour(resource).strategy
-            operations = Operations(resource=resource, names=self.definitions, is_returned=strategy.returns_deleted)
+            operations = Operations(
+                resource=resource, names=self.definitions, is_returned=strategy.return_deleted_object
+            )
             yield from operations.paths()
 
     def _is_custom(self, group: str) -> bool:

@@ -10,8 +10,13 @@ from sampan.api.types.admissionregistration_v1 import (
     ValidatingAdmissionPolicyBinding,
     ValidatingAdmissionPolicyBindingSpec,
 )
-from sampan.apiserver.registry.admission_configs.matching import default_resources, resources_faults
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given, one_of
+from sampan.apiserver.registry.admission_configs.matching import default_resources, validate_match_resources
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_one_of,
+    validate_required,
+)
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -46,14 +51,14 @@ def _go_selector(reference: ParamRef) -> str:
 
 
 class BindingStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
     counts_generation = True
     validates_whole = True
     columns = (
         NAME,
         Column(
             "PolicyName",
-            lambda found, now: found.spec.policyName,
+            lambda binding, now: binding.spec.policyName,
             description="PolicyName indicates the policy definition which the policy binding binded to",
         ),
         Column(
@@ -69,15 +74,19 @@ class BindingStrategy(Strategy):
             default_resources(obj.spec.matchResources)
 
 
-def binding_faults(spec: Spec) -> Faults:
-    yield from dns_subdomain(spec.policyName, "spec.policyName") if spec.policyName else given("", "spec.policyName")
+def validate_binding_spec(spec: Spec) -> FieldErrors:
+    yield from (
+        validate_dns_subdomain(spec.policyName, "spec.policyName")
+        if spec.policyName
+        else validate_required("", "spec.policyName")
+    )
     if spec.paramRef is not None:
-        yield from _reference_faults(spec.paramRef, "spec.paramRef")
+        yield from _validate_param_ref(spec.paramRef, "spec.paramRef")
     if spec.matchResources is not None:
-        yield from resources_faults(spec.matchResources, "spec.matchResources")
+        yield from validate_match_resources(spec.matchResources, "spec.matchResources")
 
 
-def _reference_faults(reference: ParamRef, at: str) -> Faults:
+def _validate_param_ref(reference: ParamRef, at: str) -> FieldErrors:
     name, selector = reference.name, reference.selector
     for text in names.path_segment(name):
         yield FieldError.invalid(f"{at}.name", name, text)
@@ -88,4 +97,4 @@ def _reference_faults(reference: ParamRef, at: str) -> Faults:
         yield FieldError.forbidden(f"{at}.selector", _EITHER)
     if not name and selector is None:
         yield FieldError.required(at, "one of name or selector must be specified")
-    yield from one_of(reference.parameterNotFoundAction or "", _ACTIONS, f"{at}.parameterNotFoundAction")
+    yield from validate_one_of(reference.parameterNotFoundAction or "", _ACTIONS, f"{at}.parameterNotFoundAction")

@@ -5,7 +5,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from sampan.api import names
 from sampan.api.faults import FieldError
-from sampan.apiserver.registry.podspec.formats import Faults, given
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_required
 
 DEFAULT_PORT = 443
 _FORM = "; desired format: https://host[/path]"
@@ -29,16 +29,16 @@ class ClientConfig(Protocol):
     def service(self) -> Service | None: ...
 
 
-def client_faults(config: ClientConfig, at: str) -> Faults:
+def validate_client_config(config: ClientConfig, at: str) -> FieldErrors:
     if (config.url is None) == (config.service is None):
         yield FieldError.required(at, "exactly one of url or service is required")
     elif config.url is not None:
-        yield from _url_faults(config.url, f"{at}.url")
+        yield from _validate_url(config.url, f"{at}.url")
     elif config.service is not None:
-        yield from service_faults(config.service, f"{at}.service")
+        yield from validate_service_reference(config.service, f"{at}.service")
 
 
-def _url_faults(text: str, at: str) -> Faults:
+def _validate_url(text: str, at: str) -> FieldErrors:
     try:
         url = urlsplit(text)
         host = url.netloc.rpartition("@")[2]
@@ -50,10 +50,10 @@ def _url_faults(text: str, at: str) -> Faults:
         yield FieldError.invalid(at, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
     if not host:
         yield FieldError.invalid(at, "", f"host must be specified{_FORM}")
-    yield from _excess_faults(url, at)
+    yield from _validate_url_parts(url, at)
 
 
-def _excess_faults(url: SplitResult, at: str) -> Faults:
+def _validate_url_parts(url: SplitResult, at: str) -> FieldErrors:
     user, mark, _ = url.netloc.rpartition("@")
     if mark:
         yield FieldError.invalid(at, user, "user information is not permitted in the URL")
@@ -63,18 +63,18 @@ def _excess_faults(url: SplitResult, at: str) -> Faults:
         yield FieldError.invalid(at, url.query, "query parameters are not permitted in the URL")
 
 
-def service_faults(service: Service, at: str) -> Faults:
+def validate_service_reference(service: Service, at: str) -> FieldErrors:
     """Yield the errors of a service. As in kube-apiserver, missing name and namespace are reported for each other."""
-    yield from given(service.namespace, f"{at}.name")
-    yield from given(service.name, f"{at}.namespace")
+    yield from validate_required(service.namespace, f"{at}.name")
+    yield from validate_required(service.name, f"{at}.namespace")
     port = service.port if service.port is not None else DEFAULT_PORT
-    if faults := names.port_number(port):
-        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(faults)}")
+    if messages := names.port_number(port):
+        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(messages)}")
     if service.path not in (None, "", "/"):
-        yield from _path_faults(service.path or "", f"{at}.path")
+        yield from _validate_path(service.path or "", f"{at}.path")
 
 
-def _path_faults(path: str, at: str) -> Faults:
+def _validate_path(path: str, at: str) -> FieldErrors:
     if path == "//":
         yield FieldError.invalid(at, path, "segment[0] may not be empty")
         return

@@ -12,7 +12,13 @@ from sampan.api.types.admissionregistration_v1 import (
     RuleWithOperations,
 )
 from sampan.api.types.meta_v1 import LabelSelector
-from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of, qualified, repeated
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_optional_one_of,
+    validate_qualified_name,
+    validate_required,
+    validate_unique,
+)
 
 FAILURE_POLICIES, MATCH_POLICIES, REINVOCATION_POLICIES = (
     ("Fail", "Ignore"),
@@ -34,66 +40,66 @@ def default_rules(rules: Sequence[Rule]) -> None:
             rule.scope = "*"
 
 
-def default_resources(found: MatchResources) -> None:
-    if found.matchPolicy is None:
-        found.matchPolicy = "Equivalent"
-    if found.namespaceSelector is None:
-        found.namespaceSelector = LabelSelector()
-    if found.objectSelector is None:
-        found.objectSelector = LabelSelector()
-    default_rules(found.resourceRules)
-    default_rules(found.excludeResourceRules)
+def default_resources(match_resources: MatchResources) -> None:
+    if match_resources.matchPolicy is None:
+        match_resources.matchPolicy = "Equivalent"
+    if match_resources.namespaceSelector is None:
+        match_resources.namespaceSelector = LabelSelector()
+    if match_resources.objectSelector is None:
+        match_resources.objectSelector = LabelSelector()
+    default_rules(match_resources.resourceRules)
+    default_rules(match_resources.excludeResourceRules)
 
 
-def resources_faults(found: MatchResources, at: str) -> Faults:
-    yield from optional_one_of(found.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
-    yield from selector_faults(found.namespaceSelector, f"{at}.namespaceSelector")
-    yield from selector_faults(found.objectSelector, f"{at}.objectSelector")
+def validate_match_resources(match_resources: MatchResources, at: str) -> FieldErrors:
+    yield from validate_optional_one_of(match_resources.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
+    yield from selector_faults(match_resources.namespaceSelector, f"{at}.namespaceSelector")
+    yield from selector_faults(match_resources.objectSelector, f"{at}.objectSelector")
     for name in ("resourceRules", "excludeResourceRules"):
-        for index, rule in enumerate(getattr(found, name)):
-            yield from _named_rule_faults(rule, f"{at}.{name}[{index}]")
+        for index, rule in enumerate(getattr(match_resources, name)):
+            yield from _validate_named_rule(rule, f"{at}.{name}[{index}]")
 
 
-def change_only_faults(found: MatchResources, at: str) -> Faults:
+def validate_mutable_operations(match_resources: MatchResources, at: str) -> FieldErrors:
     """Yield errors for operations that a mutating policy cannot match."""
-    for rule in found.resourceRules:
+    for rule in match_resources.resourceRules:
         for operation in rule.operations:
-            yield from optional_one_of(operation, _CHANGES, f"{at}.resourceRules.operations")
+            yield from validate_optional_one_of(operation, _CHANGES, f"{at}.resourceRules.operations")
 
 
-def _named_rule_faults(rule: NamedRuleWithOperations, at: str) -> Faults:
+def _validate_named_rule(rule: NamedRuleWithOperations, at: str) -> FieldErrors:
     resource_names: set[str] = set()
     for index, name in enumerate(rule.resourceNames):
         path = f"{at}.resourceNames[{index}]"
         for text in names.path_segment(name):
             yield FieldError.invalid(path, name, text)
-        yield from repeated(name, resource_names, path)
-    yield from rule_faults(rule, at)
+        yield from validate_unique(name, resource_names, path)
+    yield from validate_rule_with_operations(rule, at)
 
 
-def rule_faults(rule: Rule, at: str) -> Faults:
-    yield from given(rule.operations, f"{at}.operations")
-    yield from _alone(rule.operations, "operations", f"{at}.operations")
+def validate_rule_with_operations(rule: Rule, at: str) -> FieldErrors:
+    yield from validate_required(rule.operations, f"{at}.operations")
+    yield from _validate_wildcard_alone(rule.operations, "operations", f"{at}.operations")
     for index, operation in enumerate(rule.operations):
-        yield from optional_one_of(operation, _OPERATIONS, f"{at}.operations[{index}]")
-    yield from given(rule.apiGroups, f"{at}.apiGroups")
-    yield from _alone(rule.apiGroups, "API groups", f"{at}.apiGroups")
-    yield from given(rule.apiVersions, f"{at}.apiVersions")
-    yield from _alone(rule.apiVersions, "API versions", f"{at}.apiVersions")
+        yield from validate_optional_one_of(operation, _OPERATIONS, f"{at}.operations[{index}]")
+    yield from validate_required(rule.apiGroups, f"{at}.apiGroups")
+    yield from _validate_wildcard_alone(rule.apiGroups, "API groups", f"{at}.apiGroups")
+    yield from validate_required(rule.apiVersions, f"{at}.apiVersions")
+    yield from _validate_wildcard_alone(rule.apiVersions, "API versions", f"{at}.apiVersions")
     for index, version in enumerate(rule.apiVersions):
-        yield from given(version, f"{at}.apiVersions[{index}]")
-    yield from _resource_faults(rule.resources, f"{at}.resources")
-    yield from optional_one_of(rule.scope, _SCOPES, f"{at}.scope")
+        yield from validate_required(version, f"{at}.apiVersions[{index}]")
+    yield from _validate_resources(rule.resources, f"{at}.resources")
+    yield from validate_optional_one_of(rule.scope, _SCOPES, f"{at}.scope")
 
 
-def _alone(values: list[str], what: str, at: str) -> Faults:
+def _validate_wildcard_alone(values: list[str], what: str, at: str) -> FieldErrors:
     if "*" in values and len(values) > 1:
         yield FieldError.invalid(at, values, f"if '*' is present, must not specify other {what}")
 
 
-def _resource_faults(resources: list[str], at: str) -> Faults:
+def _validate_resources(resources: list[str], at: str) -> FieldErrors:
     """Yield errors for resources that a wildcard in the same list covers."""
-    yield from given(resources, at)
+    yield from validate_required(resources, at)
     all_parts_of: set[str] = set()
     part_of_all: set[str] = set()
     is_last_whole = False
@@ -101,7 +107,7 @@ def _resource_faults(resources: list[str], at: str) -> Faults:
         path = f"{at}[{index}]"
         resource, slash, part = pattern.partition("/")
         if not slash:
-            yield from given(pattern, path)
+            yield from validate_required(pattern, path)
             is_last_whole = pattern != "*" if pattern else is_last_whole
             continue
         if resource in all_parts_of:
@@ -117,13 +123,17 @@ def _resource_faults(resources: list[str], at: str) -> Faults:
         yield FieldError.invalid(at, resources, text)
 
 
-def condition_faults(conditions: Sequence[MatchCondition], at: str) -> Faults:
+def validate_match_conditions(conditions: Sequence[MatchCondition], at: str) -> FieldErrors:
     if len(conditions) > _MOST_CONDITIONS:
         yield FieldError.too_many(at, len(conditions), _MOST_CONDITIONS)
     condition_names: set[str] = set()
     for index, condition in enumerate(conditions):
         path = f"{at}[{index}]"
-        yield from given(condition.expression.strip(), f"{path}.expression")
-        yield from qualified(condition.name, f"{path}.name") if condition.name else given("", f"{path}.name")
+        yield from validate_required(condition.expression.strip(), f"{path}.expression")
+        yield from (
+            validate_qualified_name(condition.name, f"{path}.name")
+            if condition.name
+            else validate_required("", f"{path}.name")
+        )
         if condition.name:
-            yield from repeated(condition.name, condition_names, f"{path}.name")
+            yield from validate_unique(condition.name, condition_names, f"{path}.name")

@@ -15,11 +15,11 @@ from sampan.api.types.admissionregistration_v1 import (
 )
 from sampan.apiserver.registry.admission_configs.matching import (
     FAILURE_POLICIES,
-    condition_faults,
     default_resources,
-    resources_faults,
+    validate_match_conditions,
+    validate_match_resources,
 )
-from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of
 from sampan.apiserver.registry.strategy import Column, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -31,7 +31,7 @@ _is_identifier = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
 
 
 class PolicyStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
     counts_generation = True
     validates_whole = True
 
@@ -53,32 +53,32 @@ def policy_columns(rules: Column) -> tuple[Column, ...]:
     return NAME, rules, kind, AGE
 
 
-def start_faults(spec: Spec) -> Faults:
+def validate_failure_policy_and_match(spec: Spec) -> FieldErrors:
     """Yield the errors of failurePolicy, paramKind and matchConstraints."""
-    yield from optional_one_of(spec.failurePolicy, FAILURE_POLICIES, "spec.failurePolicy")
+    yield from validate_optional_one_of(spec.failurePolicy, FAILURE_POLICIES, "spec.failurePolicy")
     if spec.paramKind is not None:
-        yield from _kind_faults(spec.paramKind, "spec.paramKind")
+        yield from _validate_param_kind(spec.paramKind, "spec.paramKind")
     if spec.matchConstraints is None:
         yield FieldError.required("spec.matchConstraints")
     else:
-        yield from _constraint_faults(spec.matchConstraints, "spec.matchConstraints")
+        yield from _validate_match_constraints(spec.matchConstraints, "spec.matchConstraints")
 
 
-def expression_faults(spec: Spec, old: Spec | None) -> Faults:
+def validate_conditions_and_variables(spec: Spec, old: Spec | None) -> FieldErrors:
     """Yield the errors of match conditions and variables; conditions that have not changed are not validated again."""
     is_same = old is not None and (spec.paramKind, spec.matchConditions) == (old.paramKind, old.matchConditions)
     if not is_same:
-        yield from condition_faults(spec.matchConditions, "spec.matchConditions")
-    yield from _variable_faults(spec.variables, "spec.variables")
+        yield from validate_match_conditions(spec.matchConditions, "spec.matchConditions")
+    yield from _validate_variables(spec.variables, "spec.variables")
 
 
-def _constraint_faults(found: MatchResources, at: str) -> Faults:
-    yield from resources_faults(found, at)
-    if not found.resourceRules:
+def _validate_match_constraints(match_resources: MatchResources, at: str) -> FieldErrors:
+    yield from validate_match_resources(match_resources, at)
+    if not match_resources.resourceRules:
         yield FieldError.required(f"{at}.resourceRules")
 
 
-def _kind_faults(kind: ParamKind, at: str) -> Faults:
+def _validate_param_kind(kind: ParamKind, at: str) -> FieldErrors:
     version_at = f"{at}.apiVersion"
     if not kind.apiVersion:
         yield FieldError.required(version_at)
@@ -86,20 +86,20 @@ def _kind_faults(kind: ParamKind, at: str) -> Faults:
         yield FieldError.invalid(version_at, kind.apiVersion, f"unexpected GroupVersion string: {kind.apiVersion}")
     else:
         group, _, version = kind.apiVersion.rpartition("/")
-        if group and (faults := names.dns1123_subdomain(group)):
-            yield FieldError.invalid(version_at, group, ",".join(faults))
+        if group and (messages := names.dns1123_subdomain(group)):
+            yield FieldError.invalid(version_at, group, ",".join(messages))
         if not version:
             yield FieldError.invalid(version_at, kind.apiVersion, "version must be specified")
-        elif faults := names.dns1035_label(version):
-            yield FieldError.invalid(version_at, version, ",".join(faults))
+        elif messages := names.dns1035_label(version):
+            yield FieldError.invalid(version_at, version, ",".join(messages))
     if not kind.kind:
         yield FieldError.required(f"{at}.kind")
-    elif faults := names.dns1035_label(kind.kind.lower()):
+    elif messages := names.dns1035_label(kind.kind.lower()):
         start = "may have mixed case, but should otherwise match: "
-        yield FieldError.invalid(f"{at}.kind", kind.kind, start + ",".join(faults))
+        yield FieldError.invalid(f"{at}.kind", kind.kind, start + ",".join(messages))
 
 
-def _variable_faults(variables: Sequence[Variable], at: str) -> Faults:
+def _validate_variables(variables: Sequence[Variable], at: str) -> FieldErrors:
     for index, variable in enumerate(variables):
         path = f"{at}[{index}]"
         if not variable.name.strip():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sampan.api import names
 from sampan.api.faults import FieldError
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 _KNOWN = ("v1", "v1beta1")
 ONE_OF_THEM = f"must specify one of {', '.join(_KNOWN)}"
@@ -14,7 +14,7 @@ def has_known(versions: Sequence[str]) -> bool:
     return not set(versions).isdisjoint(_KNOWN)
 
 
-def review_faults(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> Faults:
+def validate_review_versions(versions: Sequence[str], at: str, *, needs_known: bool, missing: str = "") -> FieldErrors:
     """Yield the errors of the list. `missing` is the message if it is empty."""
     if not versions:
         yield FieldError.required(at, missing)

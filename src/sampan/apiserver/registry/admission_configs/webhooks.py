@@ -13,17 +13,17 @@ from sampan.api.types.admissionregistration_v1 import (
     ValidatingWebhookConfiguration,
 )
 from sampan.api.types.meta_v1 import LabelSelector
-from sampan.apiserver.registry.admission_configs.clients import DEFAULT_PORT, client_faults
+from sampan.apiserver.registry.admission_configs.clients import DEFAULT_PORT, validate_client_config
 from sampan.apiserver.registry.admission_configs.matching import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
     REINVOCATION_POLICIES,
-    condition_faults,
     default_rules,
-    rule_faults,
+    validate_match_conditions,
+    validate_rule_with_operations,
 )
-from sampan.apiserver.registry.admission_configs.review_versions import ONE_OF_THEM, has_known, review_faults
-from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, repeated
+from sampan.apiserver.registry.admission_configs.review_versions import ONE_OF_THEM, has_known, validate_review_versions
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_unique
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -36,14 +36,14 @@ _TIMEOUT_S, _LONGEST_S = 10, 30
 
 
 class WebhookStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
     counts_generation = True
     validates_whole = True
     columns = (
         NAME,
         Column(
             "Webhooks",
-            lambda found, now: len(found.webhooks),
+            lambda configuration, now: len(configuration.webhooks),
             type="integer",
             description="Webhooks indicates the number of webhooks registered in this configuration",
         ),
@@ -58,10 +58,10 @@ class WebhookStrategy(Strategy):
             _default(hook)
 
     def validate_create(self, ctx: Context, obj: Configuration) -> Iterable[FieldError]:
-        return _faults(obj.webhooks, None)
+        return _validate_webhooks(obj.webhooks, None)
 
     def validate_update(self, ctx: Context, obj: Configuration, old: Configuration) -> Iterable[FieldError]:
-        return _faults(obj.webhooks, old.webhooks)
+        return _validate_webhooks(obj.webhooks, old.webhooks)
 
 
 def _default(hook: Hook) -> None:
@@ -82,43 +82,43 @@ def _default(hook: Hook) -> None:
     default_rules(hook.rules)
 
 
-def _faults(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> Faults:
+def _validate_webhooks(hooks: Sequence[Hook], old: Sequence[Hook] | None) -> FieldErrors:
     """Yield the errors of all webhooks; some kinds of invalid values are tolerated if the old object has them."""
     before: Sequence[Hook] = old or ()
     effects = _NO_EFFECTS if all(hook.sideEffects in _NO_EFFECTS for hook in before) else _EFFECTS
     needs_review = all(has_known(hook.admissionReviewVersions) for hook in before if hook.admissionReviewVersions)
     needs_unique = len({hook.name for hook in before}) == len(before)
-    is_lenient = any(
+    allow_bad_values = any(
         selector_faults(selector, "") for hook in before for selector in (hook.namespaceSelector, hook.objectSelector)
     )
     same_conditions = old is not None and [h.matchConditions for h in hooks] == [h.matchConditions for h in old]
     hook_names: set[str] = set()
     for index, hook in enumerate(hooks):
         at = f"webhooks[{index}]"
-        yield from _hook_faults(hook, at, effects, is_lenient)
+        yield from _validate_webhook(hook, at, effects, allow_bad_values)
         if not same_conditions:
-            yield from condition_faults(hook.matchConditions, f"{at}.matchConditions")
+            yield from validate_match_conditions(hook.matchConditions, f"{at}.matchConditions")
         versions = hook.admissionReviewVersions or []
         at_versions = f"{at}.admissionReviewVersions"
-        yield from review_faults(versions, at_versions, needs_known=needs_review, missing=ONE_OF_THEM)
+        yield from validate_review_versions(versions, at_versions, needs_known=needs_review, missing=ONE_OF_THEM)
         if needs_unique and hook.name:
-            yield from repeated(hook.name, hook_names, f"{at}.name")
+            yield from validate_unique(hook.name, hook_names, f"{at}.name")
 
 
-def _hook_faults(hook: Hook, at: str, effects: Sequence[str], is_lenient: bool) -> Faults:
+def _validate_webhook(hook: Hook, at: str, effects: Sequence[str], allow_bad_values: bool) -> FieldErrors:
     yield from domains.fully_qualified_name(hook.name, f"{at}.name")
     for index, rule in enumerate(hook.rules):
-        yield from rule_faults(rule, f"{at}.rules[{index}]")
-    yield from optional_one_of(hook.failurePolicy, FAILURE_POLICIES, f"{at}.failurePolicy")
-    yield from optional_one_of(hook.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
+        yield from validate_rule_with_operations(rule, f"{at}.rules[{index}]")
+    yield from validate_optional_one_of(hook.failurePolicy, FAILURE_POLICIES, f"{at}.failurePolicy")
+    yield from validate_optional_one_of(hook.matchPolicy, MATCH_POLICIES, f"{at}.matchPolicy")
     if hook.sideEffects is None:
         yield FieldError.required(f"{at}.sideEffects", f"must specify one of {', '.join(effects)}")
-    yield from optional_one_of(hook.sideEffects, effects, f"{at}.sideEffects")
+    yield from validate_optional_one_of(hook.sideEffects, effects, f"{at}.sideEffects")
     if hook.timeoutSeconds is not None and not 1 <= hook.timeoutSeconds <= _LONGEST_S:
         text = f"the timeout value must be between 1 and {_LONGEST_S} seconds"
         yield FieldError.invalid(f"{at}.timeoutSeconds", hook.timeoutSeconds, text)
     for name in ("namespaceSelector", "objectSelector"):
-        yield from selector_faults(getattr(hook, name), f"{at}.{name}", allow_bad_values=is_lenient)
+        yield from selector_faults(getattr(hook, name), f"{at}.{name}", allow_bad_values=allow_bad_values)
     if isinstance(hook, MutatingWebhook):
-        yield from optional_one_of(hook.reinvocationPolicy, REINVOCATION_POLICIES, f"{at}.reinvocationPolicy")
-    yield from client_faults(hook.clientConfig, f"{at}.clientConfig")
+        yield from validate_optional_one_of(hook.reinvocationPolicy, REINVOCATION_POLICIES, f"{at}.reinvocationPolicy")
+    yield from validate_client_config(hook.clientConfig, f"{at}.clientConfig")

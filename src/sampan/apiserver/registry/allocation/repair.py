@@ -68,20 +68,20 @@ class AllocationRepair:
         await self._repair_ports({port for service in services for port in _ports(service)}, set(bitmap))
         await self._repair_addresses(services, addresses)
 
-    async def _repair_ports(self, held: set[int], taken: set[int]) -> None:
-        self._unheld_ports = _seen_again(self._unheld_ports, taken - held)
+    async def _repair_ports(self, held: set[int], used_ports: set[int]) -> None:
+        self._unheld_ports = _seen_again(self._unheld_ports, used_ports - held)
         unheld = [port for port, times_seen in self._unheld_ports.items() if times_seen >= self._rounds]
-        if unheld or not held <= taken:
+        if unheld or not held <= used_ports:
             log.warning(
                 "repaired node port allocation: released unused ports %s, allocated ports in use %s",
                 unheld,
-                sorted(held - taken),
+                sorted(held - used_ports),
             )
             await self._registry.node_ports.change(lambda bitmap: _replace(bitmap, held, unheld))
 
-    async def _repair_addresses(self, services: Iterable[Service], taken: Iterable[IPAddress]) -> None:
+    async def _repair_addresses(self, services: Iterable[Service], ip_addresses: Iterable[IPAddress]) -> None:
         holders = {address: service for service in services for address in _addresses(service)}
-        by_name = {ip_address.metadata.name: ip_address for ip_address in taken}
+        by_name = {ip_address.metadata.name: ip_address for ip_address in ip_addresses}
         unheld = {
             ip_address.metadata.uid: ip_address
             for ip_address in by_name.values()
@@ -134,8 +134,8 @@ def _addresses(service: Service) -> list[str]:
     return [str(ipaddress.ip_address(text)) for text in service.spec.clusterIPs]
 
 
-def _is_held(found: IPAddress, holders: Mapping[str, Service]) -> bool:
-    parent, holder = found.spec.parentRef, holders.get(found.metadata.name)
+def _is_held(ip_address: IPAddress, holders: Mapping[str, Service]) -> bool:
+    parent, holder = ip_address.spec.parentRef, holders.get(ip_address.metadata.name)
     if parent is None or holder is None:
         return False
     return (parent.namespace, parent.name) == (holder.metadata.namespace, holder.metadata.name)

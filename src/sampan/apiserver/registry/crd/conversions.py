@@ -2,15 +2,17 @@
 
 from sampan.api.faults import FieldError
 from sampan.api.types.apiextensions_v1 import CustomResourceConversion
-from sampan.apiserver.registry.admission_configs.clients import client_faults
-from sampan.apiserver.registry.admission_configs.review_versions import has_known, review_faults
-from sampan.apiserver.registry.podspec.formats import Faults, one_of
+from sampan.apiserver.registry.admission_configs.clients import validate_client_config
+from sampan.apiserver.registry.admission_configs.review_versions import has_known, validate_review_versions
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of
 
 _STRATEGIES = ("None", "Webhook")
 
 
-def conversion_faults(conversion: CustomResourceConversion, old: CustomResourceConversion | None, at: str) -> Faults:
-    yield from one_of(conversion.strategy, _STRATEGIES, f"{at}.strategy")
+def validate_conversion(
+    conversion: CustomResourceConversion, old: CustomResourceConversion | None, at: str
+) -> FieldErrors:
+    yield from validate_one_of(conversion.strategy, _STRATEGIES, f"{at}.strategy")
     webhook = conversion.webhook
     client, versions = (webhook.clientConfig, webhook.conversionReviewVersions) if webhook is not None else (None, None)
     if conversion.strategy != "Webhook":
@@ -23,8 +25,8 @@ def conversion_faults(conversion: CustomResourceConversion, old: CustomResourceC
     if client is None:
         yield FieldError.required(f"{at}.webhookClientConfig", "required when strategy is set to Webhook")
     else:
-        yield from client_faults(client, f"{at}.webhookClientConfig")
-    yield from review_faults(versions or [], f"{at}.conversionReviewVersions", needs_known=_is_known(old))
+        yield from validate_client_config(client, f"{at}.webhookClientConfig")
+    yield from validate_review_versions(versions or [], f"{at}.conversionReviewVersions", needs_known=_is_known(old))
 
 
 def _is_known(conversion: CustomResourceConversion | None) -> bool:

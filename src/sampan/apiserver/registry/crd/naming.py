@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionNames
-from sampan.apiserver.registry.podspec.formats import Faults, given
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_required
 
 _APPROVED = "api-approved.kubernetes.io"
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
@@ -13,45 +13,45 @@ _PROTECTED = ("k8s.io", "kubernetes.io")
 _MIXED = "may have mixed case, but should otherwise match: "
 
 
-def required_faults(found: CustomResourceDefinitionNames, at: str) -> Faults:
+def validate_required_names(crd_names: CustomResourceDefinitionNames, at: str) -> FieldErrors:
     for field in ("plural", "singular", "kind", "listKind"):
-        yield from given(getattr(found, field), f"{at}.{field}")
+        yield from validate_required(getattr(crd_names, field), f"{at}.{field}")
 
 
-def name_faults(found: CustomResourceDefinitionNames, at: str) -> Faults:
+def validate_names(crd_names: CustomResourceDefinitionNames, at: str) -> FieldErrors:
     for field in ("plural", "singular"):
-        yield from _label(getattr(found, field), f"{at}.{field}")
+        yield from _validate_dns_label(getattr(crd_names, field), f"{at}.{field}")
     for field in ("kind", "listKind"):
-        value = getattr(found, field)
-        if value and (faults := names.dns1035_label(value.lower())):
-            yield FieldError.invalid(f"{at}.{field}", value, _MIXED + ",".join(faults))
-    for index, short in enumerate(found.shortNames):
-        yield from _label(short, f"{at}.shortNames[{index}]", is_needed=True)
-    if found.kind and found.kind == found.listKind:
-        yield FieldError.invalid(f"{at}.listKind", found.listKind, "kind and listKind may not be the same")
-    for index, category in enumerate(found.categories):
-        yield from _label(category, f"{at}.categories[{index}]", is_needed=True)
+        value = getattr(crd_names, field)
+        if value and (messages := names.dns1035_label(value.lower())):
+            yield FieldError.invalid(f"{at}.{field}", value, _MIXED + ",".join(messages))
+    for index, short in enumerate(crd_names.shortNames):
+        yield from _validate_dns_label(short, f"{at}.shortNames[{index}]", is_needed=True)
+    if crd_names.kind and crd_names.kind == crd_names.listKind:
+        yield FieldError.invalid(f"{at}.listKind", crd_names.listKind, "kind and listKind may not be the same")
+    for index, category in enumerate(crd_names.categories):
+        yield from _validate_dns_label(category, f"{at}.categories[{index}]", is_needed=True)
 
 
-def _label(value: str, at: str, *, is_needed: bool = False) -> Faults:
-    if (value or is_needed) and (faults := names.dns1035_label(value)):
-        yield FieldError.invalid(at, value, ",".join(faults))
+def _validate_dns_label(value: str, at: str, *, is_needed: bool = False) -> FieldErrors:
+    if (value or is_needed) and (messages := names.dns1035_label(value)):
+        yield FieldError.invalid(at, value, ",".join(messages))
 
 
-def group_faults(group: str, at: str) -> Faults:
+def validate_group(group: str, at: str) -> FieldErrors:
     if not group:
         yield FieldError.required(at)
-    elif faults := names.dns1123_subdomain(group):
-        yield FieldError.invalid(at, group, ",".join(faults))
+    elif messages := names.dns1123_subdomain(group):
+        yield FieldError.invalid(at, group, ",".join(messages))
     elif "." not in group:
         yield FieldError.invalid(at, group, "should be a domain with at least one dot")
 
 
-def approval_faults(found: CustomResourceDefinition, old: CustomResourceDefinition | None) -> Faults:
-    group = found.spec.group
+def validate_api_approval(crd: CustomResourceDefinition, old: CustomResourceDefinition | None) -> FieldErrors:
+    group = crd.spec.group
     if not any(group == domain or group.endswith(f".{domain}") for domain in _PROTECTED):
         return
-    text, at = found.metadata.annotations.get(_APPROVED, ""), f"metadata.annotations[{_APPROVED}]"
+    text, at = crd.metadata.annotations.get(_APPROVED, ""), f"metadata.annotations[{_APPROVED}]"
     if old is not None and _state(old.metadata.annotations.get(_APPROVED, "")) == _state(text):
         return
     start = f'protected groups must have approval annotation "{_APPROVED}"'

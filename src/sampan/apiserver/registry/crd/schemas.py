@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sampan.api.faults import FieldError
 from sampan.api.types.apiextensions_v1 import CustomResourceValidation, JSONSchemaProps
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 _TEXT_FORMATS = frozenset(
     [
@@ -16,7 +16,7 @@ _TEXT_FORMATS = frozenset(
 _FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
-def schema_faults(validation: CustomResourceValidation | None, at: str) -> Faults:
+def validate_schema(validation: CustomResourceValidation | None, at: str) -> FieldErrors:
     schema = validation.openAPIV3Schema if validation is not None else None
     if schema is None:
         return

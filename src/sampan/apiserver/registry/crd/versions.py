@@ -14,8 +14,8 @@ from sampan.api.types.apiextensions_v1 import (
     SelectableField,
 )
 from sampan.apiserver.registry.crd.hoisting import Hoisted
-from sampan.apiserver.registry.crd.schemas import schema_faults
-from sampan.apiserver.registry.podspec.formats import Faults, given
+from sampan.apiserver.registry.crd.schemas import validate_schema
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_required
 from sampan.apiserver.registry.podspec.internal_view import shown
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -25,43 +25,43 @@ _LONGEST_WARNING, _MOST_SELECTABLE = 256, 8
 _TOP = "spec"
 
 
-def missing_schema_faults(spec: CustomResourceDefinitionSpec) -> Faults:
+def validate_schemas_present(spec: CustomResourceDefinitionSpec) -> FieldErrors:
     for index, version in enumerate(spec.versions or ()):
         if version.schema is None or version.schema.openAPIV3Schema is None:
             yield FieldError.required(f"spec.versions[{index}].schema.openAPIV3Schema")
 
 
-def version_faults(found: Hoisted) -> Faults:
+def validate_versions(spec: Hoisted) -> FieldErrors:
     """Yield the errors of each version and of the list of versions."""
-    for index, version in enumerate(found.versions):
+    for index, version in enumerate(spec.versions):
         at = f"spec.versions[{index}]"
-        if faults := names.dns1035_label(version.name):
-            yield FieldError.invalid(f"{at}.name", version.name, ",".join(faults))
-        yield from _deprecation_faults(version, f"{at}.deprecationWarning")
-        yield from schema_faults(version.schema, f"{at}.schema")
-        yield from _part_faults(version, at)
-        yield from _selectable_faults(version.selectableFields, version.schema, f"{at}.selectableFields")
-    shown_versions = shown(list(found.versions))
-    if len({version.name for version in found.versions}) < len(found.versions):
+        if messages := names.dns1035_label(version.name):
+            yield FieldError.invalid(f"{at}.name", version.name, ",".join(messages))
+        yield from _validate_deprecation(version, f"{at}.deprecationWarning")
+        yield from validate_schema(version.schema, f"{at}.schema")
+        yield from _validate_subresources_and_columns(version, at)
+        yield from _validate_selectable_fields(version.selectableFields, version.schema, f"{at}.selectableFields")
+    shown_versions = shown(list(spec.versions))
+    if len({version.name for version in spec.versions}) < len(spec.versions):
         yield FieldError.invalid("spec.versions", shown_versions, "must contain unique version names")
-    if sum(version.storage for version in found.versions) != 1:
+    if sum(version.storage for version in spec.versions) != 1:
         yield FieldError.invalid(
             "spec.versions", shown_versions, "must have exactly one version marked as storage version"
         )
 
 
-def shared_faults(found: Hoisted) -> Faults:
+def validate_common_fields(spec: Hoisted) -> FieldErrors:
     """Yield the errors of what all versions have in common."""
-    yield from schema_faults(found.schema, "spec.validation")
-    yield from _part_faults(found, _TOP)
-    if found.selectableFields and found.schema is None:
+    yield from validate_schema(spec.schema, "spec.validation")
+    yield from _validate_subresources_and_columns(spec, _TOP)
+    if spec.selectableFields and spec.schema is None:
         text = "may only be set when validations.schema is included"
         yield FieldError.invalid("spec.selectableFields", "", text)
     else:
-        yield from _selectable_faults(found.selectableFields, found.schema, "spec.selectableFields")
+        yield from _validate_selectable_fields(spec.selectableFields, spec.schema, "spec.selectableFields")
 
 
-def stored_faults(stored: Sequence[str], versions: Iterable[CustomResourceDefinitionVersion]) -> Faults:
+def validate_stored_versions(stored: Sequence[str], versions: Iterable[CustomResourceDefinitionVersion]) -> FieldErrors:
     at = "status.storedVersions"
     if not stored:
         yield FieldError.invalid(at, None, "must have at least one stored version")
@@ -79,14 +79,14 @@ def stored_faults(stored: Sequence[str], versions: Iterable[CustomResourceDefini
         yield FieldError.invalid(f"{at}[{index}]", name, text)
 
 
-def _part_faults(found: Hoisted | CustomResourceDefinitionVersion, at: str) -> Faults:
-    if found.subresources is not None:
-        yield from _subresource_faults(found.subresources, f"{at}.subresources")
-    for index, column in enumerate(found.additionalPrinterColumns):
-        yield from _column_faults(column, f"{at}.additionalPrinterColumns[{index}]")
+def _validate_subresources_and_columns(version: Hoisted | CustomResourceDefinitionVersion, at: str) -> FieldErrors:
+    if version.subresources is not None:
+        yield from _validate_subresources(version.subresources, f"{at}.subresources")
+    for index, column in enumerate(version.additionalPrinterColumns):
+        yield from _validate_printer_column(column, f"{at}.additionalPrinterColumns[{index}]")
 
 
-def _deprecation_faults(version: CustomResourceDefinitionVersion, at: str) -> Faults:
+def _validate_deprecation(version: CustomResourceDefinitionVersion, at: str) -> FieldErrors:
     warning = version.deprecationWarning
     if warning is None:
         return
@@ -103,29 +103,31 @@ def _deprecation_faults(version: CustomResourceDefinitionVersion, at: str) -> Fa
         yield FieldError.invalid(at, warning, f"{text} {len(warning[:bad].encode())}")
 
 
-def _subresource_faults(found: CustomResourceSubresources, at: str) -> Faults:
-    scale = found.scale
+def _validate_subresources(subresources: CustomResourceSubresources, at: str) -> FieldErrors:
+    scale = subresources.scale
     if scale is None:
         return
     for field, part in (("specReplicasPath", "spec"), ("statusReplicasPath", "status")):
         path, field_path = getattr(scale, field), f"{at}.scale.{field}"
-        yield from given(path, field_path)
+        yield from validate_required(path, field_path)
         if path:
-            yield from _path_faults(path, (part,), f"should be a json path under .{part}", field_path)
+            yield from _validate_json_path(path, (part,), f"should be a json path under .{part}", field_path)
     if scale.labelSelectorPath:
         text = "should be a json path under either .spec or .status"
-        yield from _path_faults(scale.labelSelectorPath, ("spec", "status"), text, f"{at}.scale.labelSelectorPath")
+        yield from _validate_json_path(
+            scale.labelSelectorPath, ("spec", "status"), text, f"{at}.scale.labelSelectorPath"
+        )
 
 
-def _path_faults(path: str, parts: Sequence[str], text: str, at: str) -> Faults:
+def _validate_json_path(path: str, parts: Sequence[str], text: str, at: str) -> FieldErrors:
     if not path.startswith("."):
         yield FieldError.invalid(at, path, "must be a simple json path starting with .")
     elif not path.startswith(tuple(f".{part}." for part in parts)):
         yield FieldError.invalid(at, path, text)
 
 
-def _column_faults(column: CustomResourceColumnDefinition, at: str) -> Faults:
-    yield from given(column.name, f"{at}.name")
+def _validate_printer_column(column: CustomResourceColumnDefinition, at: str) -> FieldErrors:
+    yield from validate_required(column.name, f"{at}.name")
     expected = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not column.type:
         yield FieldError.required(f"{at}.type", expected)
@@ -133,12 +135,14 @@ def _column_faults(column: CustomResourceColumnDefinition, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.type", column.type, expected)
     if column.format and column.format not in _COLUMN_FORMATS:
         yield FieldError.invalid(f"{at}.format", column.format, f"must be one of {','.join(_COLUMN_FORMATS)}")
-    yield from given(column.jsonPath, f"{at}.JSONPath")
+    yield from validate_required(column.jsonPath, f"{at}.JSONPath")
     if column.jsonPath and not column.jsonPath.startswith("."):
         yield FieldError.invalid(f"{at}.JSONPath", column.jsonPath, "must be a simple json path starting with .")
 
 
-def _selectable_faults(fields: Sequence[SelectableField], schema: CustomResourceValidation | None, at: str) -> Faults:
+def _validate_selectable_fields(
+    fields: Sequence[SelectableField], schema: CustomResourceValidation | None, at: str
+) -> FieldErrors:
     if not fields:
         return
     root = schema.openAPIV3Schema if schema is not None else None
@@ -148,14 +152,14 @@ def _selectable_faults(fields: Sequence[SelectableField], schema: CustomResource
     paths: set[str] = set()
     for index, field in enumerate(fields):
         path = f"{at}[{index}].jsonPath"
-        yield from given(field.jsonPath, path)
+        yield from validate_required(field.jsonPath, path)
         if field.jsonPath:
-            yield from _selectable_path_faults(field.jsonPath, root, paths, path)
+            yield from _validate_selectable_path(field.jsonPath, root, paths, path)
     if len(paths) > _MOST_SELECTABLE:
         yield FieldError.too_many(at, len(paths), _MOST_SELECTABLE)
 
 
-def _selectable_path_faults(path: str, root: JSONSchemaProps, seen: set[str], at: str) -> Faults:
+def _validate_selectable_path(path: str, root: JSONSchemaProps, known_paths: set[str], at: str) -> FieldErrors:
     parts = path.removeprefix(".").split(".")
     leaf: JSONSchemaProps | None = root
     for part in parts:
@@ -170,6 +174,6 @@ def _selectable_path_faults(path: str, root: JSONSchemaProps, seen: set[str], at
             "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are"
         )
         yield FieldError.invalid(at, path, f"{text} allowed.")
-    if path in seen:
+    if path in known_paths:
         yield FieldError.duplicate(at, path)
-    seen.add(path)
+    known_paths.add(path)

@@ -16,13 +16,24 @@ from sampan.api.types.resource_v1 import (
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
 )
-from sampan.apiserver.registry.condition_rules import condition_faults
-from sampan.apiserver.registry.devices.collections import distinct, each, itself
-from sampan.apiserver.registry.devices.configurations import MOST_CONFIGURATIONS, object_faults, opaque_faults
-from sampan.apiserver.registry.devices.naming import driver_faults, pool_faults, uid_faults
+from sampan.apiserver.registry.condition_rules import validate_conditions
+from sampan.apiserver.registry.devices.collections import itself, validate_set, validate_slice
+from sampan.apiserver.registry.devices.configurations import (
+    MOST_CONFIGURATIONS,
+    validate_opaque_configuration,
+    validate_raw_object,
+)
+from sampan.apiserver.registry.devices.naming import validate_driver_name, validate_pool_name, validate_uid
 from sampan.apiserver.registry.devices.requests import MOST_REQUESTS, RequestNames
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, fixed, given, one_of, qualified
-from sampan.apiserver.registry.podspec.node_selectors import node_selector_faults
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_immutable,
+    validate_one_of,
+    validate_qualified_name,
+    validate_required,
+)
+from sampan.apiserver.registry.podspec.node_selectors import validate_node_selector
 
 MOST_CONDITIONS = 4
 _MOST_CONSUMERS, _MOST_RESULTS, _MOST_DEVICES = 256, 32, 1 << 31
@@ -33,8 +44,8 @@ _SOURCES = ("FromClaim", "FromClass")
 DeviceId = tuple[str, str, str, str]
 
 
-def device_id(found: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> DeviceId:
-    return found.driver, found.pool, found.device, found.shareID or ""
+def device_id(device: DeviceRequestAllocationResult | AllocatedDeviceStatus) -> DeviceId:
+    return device.driver, device.pool, device.device, device.shareID or ""
 
 
 def drop_deallocated(new: ResourceClaimStatus, old: ResourceClaimStatus) -> None:
@@ -44,23 +55,23 @@ def drop_deallocated(new: ResourceClaimStatus, old: ResourceClaimStatus) -> None
     new.devices = [device for device in new.devices if device_id(device) not in before - now]
 
 
-def status_faults(claim: ResourceClaim, old: ResourceClaimStatus) -> Faults:
+def validate_claim_status(claim: ResourceClaim, old: ResourceClaimStatus) -> FieldErrors:
     status, request_names = claim.status, RequestNames(claim.spec.devices)
     allocation = status.allocation
     allocated = {device_id(result) for result in allocation.devices.results} if allocation is not None else set()
 
-    def device_faults(device: AllocatedDeviceStatus, at: str) -> Faults:
-        return _device_faults(device, allocated, at)
+    def validate_device(device: AllocatedDeviceStatus, at: str) -> FieldErrors:
+        return _validate_allocated_device(device, allocated, at)
 
-    yield from distinct(
-        status.reservedFor, _MOST_CONSUMERS, _consumer_faults, lambda user: user.uid, "status.reservedFor"
+    yield from validate_set(
+        status.reservedFor, _MOST_CONSUMERS, _validate_consumer_reference, lambda user: user.uid, "status.reservedFor"
     )
-    yield from distinct(status.devices, _MOST_DEVICES, device_faults, _told_id, "status.devices")
-    yield from _reservation_faults(claim, old)
+    yield from validate_set(status.devices, _MOST_DEVICES, validate_device, _told_id, "status.devices")
+    yield from _validate_reservation(claim, old)
     if allocation is not None and old.allocation is not None:
-        yield from fixed(allocation, old.allocation, "status.allocation")
+        yield from validate_immutable(allocation, old.allocation, "status.allocation")
     elif allocation is not None:
-        yield from _allocation_faults(allocation, request_names, "status.allocation")
+        yield from _validate_allocation(allocation, request_names, "status.allocation")
 
 
 def _told_id(device: AllocatedDeviceStatus) -> str:
@@ -68,7 +79,7 @@ def _told_id(device: AllocatedDeviceStatus) -> str:
     return "/".join((driver, pool, name, *((share,) if share else ())))
 
 
-def _reservation_faults(claim: ResourceClaim, old: ResourceClaimStatus) -> Faults:
+def _validate_reservation(claim: ResourceClaim, old: ResourceClaimStatus) -> FieldErrors:
     users, at = claim.status.reservedFor, "status.reservedFor"
     if not users:
         return
@@ -84,38 +95,40 @@ def _has_new(users: Sequence[ResourceClaimConsumerReference], old: Sequence[Reso
     return any(structs.astuple(user) not in known for user in users)
 
 
-def _consumer_faults(user: ResourceClaimConsumerReference, at: str) -> Faults:
+def _validate_consumer_reference(user: ResourceClaimConsumerReference, at: str) -> FieldErrors:
     for field in ("resource", "name", "uid"):
-        yield from given(getattr(user, field), f"{at}.{field}")
+        yield from validate_required(getattr(user, field), f"{at}.{field}")
 
 
-def _allocation_faults(allocation: AllocationResult, known: RequestNames, at: str) -> Faults:
-    def result_faults(result: DeviceRequestAllocationResult, here: str) -> Faults:
-        yield from known.reference_faults(result.request, f"{here}.request")
-        yield from driver_faults(result.driver, f"{here}.driver")
-        yield from pool_faults(result.pool, f"{here}.pool")
-        yield from dns_label(result.device, f"{here}.device")
-        yield from binding_faults(result.bindingConditions, result.bindingFailureConditions, here)
+def _validate_allocation(allocation: AllocationResult, known: RequestNames, at: str) -> FieldErrors:
+    def validate_result(result: DeviceRequestAllocationResult, here: str) -> FieldErrors:
+        yield from known.validate_reference(result.request, f"{here}.request")
+        yield from validate_driver_name(result.driver, f"{here}.driver")
+        yield from validate_pool_name(result.pool, f"{here}.pool")
+        yield from validate_dns_label(result.device, f"{here}.device")
+        yield from validate_binding_conditions(result.bindingConditions, result.bindingFailureConditions, here)
         if result.shareID is not None:
-            yield from uid_faults(result.shareID, f"{here}.shareID")
+            yield from validate_uid(result.shareID, f"{here}.shareID")
 
-    def configuration_faults(found: DeviceAllocationConfiguration, here: str) -> Faults:
-        yield from one_of(found.source, _SOURCES, f"{here}.source")
-        yield from distinct(found.requests, MOST_REQUESTS, known.reference_faults, itself, f"{here}.requests")
-        yield from opaque_faults(found.opaque, here)
+    def validate_configuration(configuration: DeviceAllocationConfiguration, here: str) -> FieldErrors:
+        yield from validate_one_of(configuration.source, _SOURCES, f"{here}.source")
+        yield from validate_set(
+            configuration.requests, MOST_REQUESTS, known.validate_reference, itself, f"{here}.requests"
+        )
+        yield from validate_opaque_configuration(configuration.opaque, here)
 
     devices = allocation.devices
-    yield from each(devices.results, _MOST_RESULTS, result_faults, f"{at}.devices.results")
-    yield from each(devices.config, 2 * MOST_CONFIGURATIONS, configuration_faults, f"{at}.devices.config")
+    yield from validate_slice(devices.results, _MOST_RESULTS, validate_result, f"{at}.devices.results")
+    yield from validate_slice(devices.config, 2 * MOST_CONFIGURATIONS, validate_configuration, f"{at}.devices.config")
     if allocation.nodeSelector is not None:
-        yield from node_selector_faults(allocation.nodeSelector, f"{at}.nodeSelector")
+        yield from validate_node_selector(allocation.nodeSelector, f"{at}.nodeSelector")
 
 
-def binding_faults(conditions: list[str], failures: list[str], at: str) -> Faults:
+def validate_binding_conditions(conditions: list[str], failures: list[str], at: str) -> FieldErrors:
     """Yield the errors of the binding conditions of a device and of its binding failure conditions."""
     conditions_path, failures_path = f"{at}.bindingConditions", f"{at}.bindingFailureConditions"
-    yield from each(conditions, MOST_CONDITIONS, qualified, conditions_path)
-    yield from each(failures, MOST_CONDITIONS, qualified, failures_path)
+    yield from validate_slice(conditions, MOST_CONDITIONS, validate_qualified_name, conditions_path)
+    yield from validate_slice(failures, MOST_CONDITIONS, validate_qualified_name, failures_path)
     distinct_conditions: set[str] = set()
     for index, condition in enumerate(conditions):
         if condition in distinct_conditions:
@@ -137,27 +150,27 @@ def binding_faults(conditions: list[str], failures: list[str], at: str) -> Fault
         yield FieldError.invalid(failures_path, None, "bindingFailureConditions are required to use bindingConditions")
 
 
-def _device_faults(device: AllocatedDeviceStatus, allocated: set[DeviceId], at: str) -> Faults:
-    yield from driver_faults(device.driver, f"{at}.driver")
-    yield from pool_faults(device.pool, f"{at}.pool")
-    yield from dns_label(device.device, f"{at}.device")
+def _validate_allocated_device(device: AllocatedDeviceStatus, allocated: set[DeviceId], at: str) -> FieldErrors:
+    yield from validate_driver_name(device.driver, f"{at}.driver")
+    yield from validate_pool_name(device.pool, f"{at}.pool")
+    yield from validate_dns_label(device.device, f"{at}.device")
     if device.shareID is not None:
-        yield from uid_faults(device.shareID, f"{at}.shareID")
+        yield from validate_uid(device.shareID, f"{at}.shareID")
     if device_id(device) not in allocated:
         yield FieldError.invalid(at, _told_id(device), "must be an allocated device in the claim")
     conditions = device.conditions or []
     if len(conditions) > _MOST_DEVICE_CONDITIONS:
         yield FieldError.too_many(f"{at}.conditions", len(conditions), _MOST_DEVICE_CONDITIONS)
-    yield from condition_faults(conditions, f"{at}.conditions")
+    yield from validate_conditions(conditions, f"{at}.conditions")
     if device.data is not None:
-        yield from object_faults(device.data, f"{at}.data")
+        yield from validate_raw_object(device.data, f"{at}.data")
     if device.networkData is not None:
-        yield from _network_faults(device.networkData, f"{at}.networkData")
+        yield from _validate_network_data(device.networkData, f"{at}.networkData")
 
 
-def _network_faults(data: NetworkDeviceData, at: str) -> Faults:
+def _validate_network_data(data: NetworkDeviceData, at: str) -> FieldErrors:
     if names.size(data.interfaceName) > _LONGEST_INTERFACE:
         yield FieldError.too_long(f"{at}.interfaceName", _LONGEST_INTERFACE)
     if names.size(data.hardwareAddress) > _LONGEST_HARDWARE:
         yield FieldError.too_long(f"{at}.hardwareAddress", _LONGEST_HARDWARE)
-    yield from distinct(data.ips, _MOST_IPS, addresses.interface_address, itself, f"{at}.ips")
+    yield from validate_set(data.ips, _MOST_IPS, addresses.interface_address, itself, f"{at}.ips")

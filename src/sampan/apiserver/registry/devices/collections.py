@@ -4,14 +4,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sampan.api.faults import FieldError
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 Item = TypeVar("Item")
 Check = Callable[[Item, str], Iterable[FieldError]]
 _SHORTEST_KEY = 16
 
 
-def each(items: Sequence[Item], most: int, check: Check[Item], at: str) -> Faults:
+def validate_slice(items: Sequence[Item], most: int, check: Check[Item], at: str) -> FieldErrors:
     if len(items) > most:
         yield FieldError.too_many(at, len(items), most)
         return
@@ -19,9 +19,11 @@ def each(items: Sequence[Item], most: int, check: Check[Item], at: str) -> Fault
         yield from check(item, f"{at}[{index}]")
 
 
-def distinct(items: Sequence[Item], most: int, check: Check[Item], key: Callable[[Item], Hashable], at: str) -> Faults:
+def validate_set(
+    items: Sequence[Item], most: int, check: Check[Item], key: Callable[[Item], Hashable], at: str
+) -> FieldErrors:
     """Yield the errors of a list whose items must have distinct keys."""
-    yield from each(items, most, check, at)
+    yield from validate_slice(items, most, check, at)
     if len(items) > most:
         return
     keys: set[Hashable] = set()
@@ -31,11 +33,13 @@ def distinct(items: Sequence[Item], most: int, check: Check[Item], key: Callable
         keys.add(key(item))
 
 
-def entries(found: Mapping[str, Any], longest: int, key_faults: Check[str], check: Check[Any], at: str) -> Faults:
+def validate_map(
+    mapping: Mapping[str, Any], longest: int, validate_key: Check[str], check: Check[Any], at: str
+) -> FieldErrors:
     """Yield the errors of a map. In field paths, keys longer than `longest` are abbreviated in the middle."""
-    for key in sorted(found):
-        yield from key_faults(key, at)
-        yield from check(found[key], f"{at}[{_cut(key, max(longest, _SHORTEST_KEY))}]")
+    for key in sorted(mapping):
+        yield from validate_key(key, at)
+        yield from check(mapping[key], f"{at}[{_cut(key, max(longest, _SHORTEST_KEY))}]")
 
 
 def _cut(text: str, longest: int) -> str:

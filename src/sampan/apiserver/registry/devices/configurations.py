@@ -9,9 +9,9 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.limits import DEVICE_SELECTOR_BYTES
 from sampan.api.types.resource_v1 import DeviceSelector, OpaqueDeviceConfiguration
-from sampan.apiserver.registry.devices.collections import each
-from sampan.apiserver.registry.devices.naming import driver_faults
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.devices.collections import validate_slice
+from sampan.apiserver.registry.devices.naming import validate_driver_name
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.machinery.cel.devices import compiled
 from sampan.machinery.cel.errors import CelError
 
@@ -19,20 +19,20 @@ MOST_CONFIGURATIONS = 32
 _MOST_SELECTORS, _LONGEST_PARAMETERS = 32, 10 * 1024
 
 
-def selectors_faults(selectors: Sequence[DeviceSelector], at: str) -> Faults:
-    yield from each(selectors, _MOST_SELECTORS, _selector_faults, at)
+def validate_selectors(selectors: Sequence[DeviceSelector], at: str) -> FieldErrors:
+    yield from validate_slice(selectors, _MOST_SELECTORS, _validate_selector, at)
 
 
-def _selector_faults(selector: DeviceSelector, at: str) -> Faults:
+def _validate_selector(selector: DeviceSelector, at: str) -> FieldErrors:
     if selector.cel is None:
         yield FieldError.required(f"{at}.cel")
     elif names.size(selector.cel.expression) > DEVICE_SELECTOR_BYTES:
         yield FieldError.too_long(f"{at}.cel.expression", DEVICE_SELECTOR_BYTES)
     else:
-        yield from _expression_faults(selector.cel.expression, f"{at}.cel.expression")
+        yield from _validate_expression(selector.cel.expression, f"{at}.cel.expression")
 
 
-def _expression_faults(expression: str, at: str) -> Faults:
+def _validate_expression(expression: str, at: str) -> FieldErrors:
     try:
         selector = compiled(expression)
     except CelError as error:
@@ -42,15 +42,15 @@ def _expression_faults(expression: str, at: str) -> Faults:
         yield FieldError.forbidden(at, "too complex, exceeds cost limit")
 
 
-def opaque_faults(found: OpaqueDeviceConfiguration | None, at: str) -> Faults:
-    if found is None:
+def validate_opaque_configuration(configuration: OpaqueDeviceConfiguration | None, at: str) -> FieldErrors:
+    if configuration is None:
         yield FieldError.required(f"{at}.opaque")
         return
-    yield from driver_faults(found.driver, f"{at}.opaque.driver")
-    yield from object_faults(found.parameters, f"{at}.opaque.parameters")
+    yield from validate_driver_name(configuration.driver, f"{at}.opaque.driver")
+    yield from validate_raw_object(configuration.parameters, f"{at}.opaque.parameters")
 
 
-def object_faults(value: Any, at: str) -> Faults:
+def validate_raw_object(value: Any, at: str) -> FieldErrors:
     """Yield errors unless the value is a JSON object of limited size."""
     if value is None:
         yield FieldError.required(at)

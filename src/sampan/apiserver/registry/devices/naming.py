@@ -6,65 +6,65 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.resource_v1 import DeviceTaint, DeviceToleration
 from sampan.apiserver.registry.podspec.formats import (
-    Faults,
-    dns_subdomain,
-    label_value,
-    one_of,
-    optional_one_of,
-    qualified,
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_label_value,
+    validate_one_of,
+    validate_optional_one_of,
+    validate_qualified_name,
 )
-from sampan.apiserver.registry.podspec.storage_volumes import csi_driver_name
+from sampan.apiserver.registry.podspec.storage_volumes import validate_csi_driver_name
 
 LONGEST_DOMAIN, LONGEST_ID = 63, 32
 LONGEST_KEY = LONGEST_DOMAIN + 1 + LONGEST_ID
 EFFECTS = ("NoExecute", "NoSchedule", "None")
 _OPERATORS = ("Equal", "Exists")
-driver_faults = csi_driver_name
+validate_driver_name = validate_csi_driver_name
 """Device drivers have the same form of names as CSI drivers."""
 _is_uid = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
 
 
-def pool_faults(name: str, at: str) -> Faults:
+def validate_pool_name(name: str, at: str) -> FieldErrors:
     if not name:
         yield FieldError.required(at)
         return
     if names.size(name) > names.SUBDOMAIN_MAX:
         yield FieldError.too_long(at, names.SUBDOMAIN_MAX)
     for part in name.split("/"):
-        yield from dns_subdomain(part, at)
+        yield from validate_dns_subdomain(part, at)
 
 
-def qualified_name_faults(name: str, at: str) -> Faults:
+def validate_device_qualified_name(name: str, at: str) -> FieldErrors:
     """Yield the errors of an identifier with or without a domain."""
     parts = name.split("/")
     if len(parts) == 1:
-        yield from _identifier_faults(name, at)
+        yield from _validate_identifier(name, at)
     elif len(parts) == 2:
         if parts[0]:
-            yield from driver_faults(parts[0], at)
+            yield from validate_driver_name(parts[0], at)
         else:
             yield FieldError.invalid(at, "", "the domain must not be empty")
         if parts[1]:
-            yield from _identifier_faults(parts[1], at)
+            yield from _validate_identifier(parts[1], at)
         else:
             yield FieldError.invalid(at, "", "the name must not be empty")
 
 
-def fully_qualified_faults(name: str, at: str) -> Faults:
-    yield from qualified_name_faults(name, at)
+def validate_fully_qualified_name(name: str, at: str) -> FieldErrors:
+    yield from validate_device_qualified_name(name, at)
     if "/" not in name:
         text = "a fully qualified name must be a domain and a name separated by a slash"
         yield FieldError.invalid(at, name, text)
 
 
-def _identifier_faults(name: str, at: str) -> Faults:
+def _validate_identifier(name: str, at: str) -> FieldErrors:
     if names.size(name) > LONGEST_ID:
         yield FieldError.too_long(at, LONGEST_ID)
     for text in names.c_identifier(name):
         yield FieldError.invalid(at, name, text)
 
 
-def uid_faults(uid: str, at: str) -> Faults:
+def validate_uid(uid: str, at: str) -> FieldErrors:
     if _is_uid(uid):
         return
     if _is_uid(uid.lower()):
@@ -75,20 +75,20 @@ def uid_faults(uid: str, at: str) -> Faults:
         yield FieldError.invalid(at, uid, f"error validating uid: {why}")
 
 
-def taint_faults(taint: DeviceTaint, at: str) -> Faults:
-    yield from qualified(taint.key, f"{at}.key")
-    yield from label_value(taint.value, f"{at}.value")
-    yield from one_of(taint.effect, EFFECTS, f"{at}.effect")
+def validate_device_taint(taint: DeviceTaint, at: str) -> FieldErrors:
+    yield from validate_qualified_name(taint.key, f"{at}.key")
+    yield from validate_label_value(taint.value, f"{at}.value")
+    yield from validate_one_of(taint.effect, EFFECTS, f"{at}.effect")
 
 
-def toleration_faults(toleration: DeviceToleration, at: str) -> Faults:
+def validate_device_toleration(toleration: DeviceToleration, at: str) -> FieldErrors:
     if toleration.key:
-        yield from qualified(toleration.key, f"{at}.key")
+        yield from validate_qualified_name(toleration.key, f"{at}.key")
     if toleration.operator == "Exists":
         if toleration.value:
             yield FieldError.invalid(f"{at}.value", toleration.value, "must be empty for operator `Exists`")
     elif toleration.operator == "Equal":
-        yield from label_value(toleration.value, f"{at}.value")
+        yield from validate_label_value(toleration.value, f"{at}.value")
     else:
-        yield from one_of(toleration.operator, _OPERATORS, f"{at}.operator")
-    yield from optional_one_of(toleration.effect or None, EFFECTS, f"{at}.effect")
+        yield from validate_one_of(toleration.operator, _OPERATORS, f"{at}.operator")
+    yield from validate_optional_one_of(toleration.effect or None, EFFECTS, f"{at}.effect")

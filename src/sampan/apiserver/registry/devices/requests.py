@@ -11,10 +11,19 @@ from sampan.api.types.resource_v1 import (
     DeviceSubRequest,
     ExactDeviceRequest,
 )
-from sampan.apiserver.registry.devices.collections import distinct, each, itself
-from sampan.apiserver.registry.devices.configurations import MOST_CONFIGURATIONS, opaque_faults, selectors_faults
-from sampan.apiserver.registry.devices.naming import fully_qualified_faults, toleration_faults
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
+from sampan.apiserver.registry.devices.collections import itself, validate_set, validate_slice
+from sampan.apiserver.registry.devices.configurations import (
+    MOST_CONFIGURATIONS,
+    validate_opaque_configuration,
+    validate_selectors,
+)
+from sampan.apiserver.registry.devices.naming import validate_device_toleration, validate_fully_qualified_name
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_required,
+)
 
 MOST_REQUESTS = 32
 _MOST_CONSTRAINTS, _MOST_ALTERNATIVES = 32, 8
@@ -49,71 +58,75 @@ class RequestNames:
             self._known.add(request.name)
             self._known.update(f"{request.name}/{part.name}" for part in request.firstAvailable)
 
-    def reference_faults(self, name: str, at: str) -> Faults:
+    def validate_reference(self, name: str, at: str) -> FieldErrors:
         parts = name.split("/")
         if len(parts) > 2:
             yield FieldError.invalid(at, name, _NO_REQUEST)
             return
         for part in parts:
-            yield from dns_label(part, at)
+            yield from validate_dns_label(part, at)
         if name not in self._known:
             yield FieldError.invalid(at, name, _NO_REQUEST)
 
 
-def claim_faults(claim: DeviceClaim, at: str) -> Faults:
+def validate_claim_spec(claim: DeviceClaim, at: str) -> FieldErrors:
     request_names = RequestNames(claim)
 
-    def constraint_faults(constraint: DeviceConstraint, here: str) -> Faults:
-        yield from _references(constraint.requests, request_names, f"{here}.requests")
-        yield from _attribute_faults(constraint, here)
+    def validate_constraint(constraint: DeviceConstraint, here: str) -> FieldErrors:
+        yield from _validate_request_references(constraint.requests, request_names, f"{here}.requests")
+        yield from _validate_match_attribute(constraint, here)
 
-    def configuration_faults(found: DeviceClaimConfiguration, here: str) -> Faults:
-        yield from _references(found.requests, request_names, f"{here}.requests")
-        yield from opaque_faults(found.opaque, here)
+    def validate_configuration(configuration: DeviceClaimConfiguration, here: str) -> FieldErrors:
+        yield from _validate_request_references(configuration.requests, request_names, f"{here}.requests")
+        yield from validate_opaque_configuration(configuration.opaque, here)
 
     requests = claim.requests or []
-    yield from distinct(requests, MOST_REQUESTS, _request_faults, lambda request: request.name, f"{at}.requests")
-    yield from each(claim.constraints, _MOST_CONSTRAINTS, constraint_faults, f"{at}.constraints")
-    yield from each(claim.config, MOST_CONFIGURATIONS, configuration_faults, f"{at}.config")
+    yield from validate_set(requests, MOST_REQUESTS, _validate_request, lambda request: request.name, f"{at}.requests")
+    yield from validate_slice(claim.constraints, _MOST_CONSTRAINTS, validate_constraint, f"{at}.constraints")
+    yield from validate_slice(claim.config, MOST_CONFIGURATIONS, validate_configuration, f"{at}.config")
 
 
-def _references(found: list[str], known: RequestNames, at: str) -> Faults:
-    yield from distinct(found, MOST_REQUESTS, known.reference_faults, itself, at)
+def _validate_request_references(references: list[str], known: RequestNames, at: str) -> FieldErrors:
+    yield from validate_set(references, MOST_REQUESTS, known.validate_reference, itself, at)
 
 
-def _attribute_faults(constraint: DeviceConstraint, at: str) -> Faults:
+def _validate_match_attribute(constraint: DeviceConstraint, at: str) -> FieldErrors:
     if constraint.matchAttribute is not None:
-        yield from fully_qualified_faults(constraint.matchAttribute, f"{at}.matchAttribute")
+        yield from validate_fully_qualified_name(constraint.matchAttribute, f"{at}.matchAttribute")
     elif constraint.distinctAttribute is not None:
-        yield from fully_qualified_faults(constraint.distinctAttribute, f"{at}.distinctAttribute")
+        yield from validate_fully_qualified_name(constraint.distinctAttribute, f"{at}.distinctAttribute")
     else:
         text = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         yield FieldError.required(at, text)
 
 
-def _request_faults(request: DeviceRequest, at: str) -> Faults:
-    yield from dns_label(request.name, f"{at}.name")
+def _validate_request(request: DeviceRequest, at: str) -> FieldErrors:
+    yield from validate_dns_label(request.name, f"{at}.name")
     exactly, alternatives = request.exactly, request.firstAvailable
     if exactly is None and not alternatives:
         yield FieldError.required(at, _ONE_OF)
     elif exactly is not None and alternatives:
         yield FieldError.invalid(at, None, f"{_ONE_OF}, but multiple fields are set")
     elif exactly is not None:
-        yield from _device_faults(exactly, f"{at}.exactly")
+        yield from _validate_exact_request(exactly, f"{at}.exactly")
     else:
         path = f"{at}.firstAvailable"
-        yield from distinct(alternatives, _MOST_ALTERNATIVES, _alternative_faults, lambda part: part.name, path)
+        yield from validate_set(alternatives, _MOST_ALTERNATIVES, _validate_subrequest, lambda part: part.name, path)
 
 
-def _alternative_faults(part: DeviceSubRequest, at: str) -> Faults:
-    yield from dns_label(part.name, f"{at}.name")
-    yield from _device_faults(part, at)
+def _validate_subrequest(part: DeviceSubRequest, at: str) -> FieldErrors:
+    yield from validate_dns_label(part.name, f"{at}.name")
+    yield from _validate_exact_request(part, at)
 
 
-def _device_faults(part: ExactDeviceRequest | DeviceSubRequest, at: str) -> Faults:
+def _validate_exact_request(part: ExactDeviceRequest | DeviceSubRequest, at: str) -> FieldErrors:
     name = part.deviceClassName
-    yield from dns_subdomain(name, f"{at}.deviceClassName") if name else given("", f"{at}.deviceClassName")
-    yield from selectors_faults(part.selectors, f"{at}.selectors")
+    yield from (
+        validate_dns_subdomain(name, f"{at}.deviceClassName")
+        if name
+        else validate_required("", f"{at}.deviceClassName")
+    )
+    yield from validate_selectors(part.selectors, f"{at}.selectors")
     if part.allocationMode not in _MODES:
         yield FieldError.not_supported(f"{at}.allocationMode", part.allocationMode, _MODES)
     elif part.allocationMode == "All" and part.count:
@@ -121,4 +134,4 @@ def _device_faults(part: ExactDeviceRequest | DeviceSubRequest, at: str) -> Faul
     elif part.allocationMode == "ExactCount" and part.count <= 0:
         yield FieldError.invalid(f"{at}.count", part.count, "must be greater than zero")
     for index, toleration in enumerate(part.tolerations):
-        yield from toleration_faults(toleration, f"{at}.tolerations[{index}]")
+        yield from validate_device_toleration(toleration, f"{at}.tolerations[{index}]")

@@ -25,21 +25,21 @@ _OF_NODE, _OF_ANY = "associated-node:", "arbitrary-node:"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A required permission: any of `asked` is enough, and the error names the first of them."""
+    """A required permission: any of `attributes` is enough, and the error names the first of them."""
 
     at: str
     why: str
-    asked: Sequence[Attributes]
+    attributes: Sequence[Attributes]
 
 
-async def refusals(authorizer: Chain, needs: Iterator[Need]) -> list[FieldError]:
+async def validate_status_permissions(authorizer: Chain, needs: Iterator[Need]) -> list[FieldError]:
     errors = [await _refusal(authorizer, need) for need in needs]
     return [error for error in errors if error is not None]
 
 
 async def _refusal(authorizer: Chain, need: Need) -> FieldError | None:
     missed = []
-    for attributes in need.asked:
+    for attributes in need.attributes:
         decision = await authorizer.decide(attributes)
         if decision.verdict is Verdict.ALLOWED:
             return None

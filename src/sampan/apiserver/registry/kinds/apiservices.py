@@ -14,7 +14,12 @@ from sampan.api.types.apiregistration_v1 import (
 )
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given, optional_one_of
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_optional_one_of,
+    validate_required,
+)
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -25,16 +30,16 @@ _STATUSES = ("True", "False", "Unknown")
 
 
 class APIServiceStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name, prefix=is_prefix)
 
     def default(self, obj: APIService) -> None:
         if obj.spec.service is not None and obj.spec.service.port is None:
             obj.spec.service.port = _PORT
 
-    def prepare_create(self, ctx: Context, obj: APIService) -> None:
+    def prepare_for_create(self, ctx: Context, obj: APIService) -> None:
         """Reset the status; an APIService of this server itself is available from the start."""
         obj.status = APIServiceStatus()
         if obj.spec.service is None:
@@ -49,9 +54,9 @@ class APIServiceStrategy(Strategy):
         if name and not names.path_segment(name) and name != expected:
             text = f'must be `spec.version+"."+spec.group`: {quote(expected)}'
             yield FieldError.invalid("metadata.name", name, text)
-        yield from _spec_faults(obj.spec)
+        yield from _validate_spec(obj.spec)
 
-    def prepare_update(self, ctx: Context, obj: APIService, old: APIService) -> None:
+    def prepare_for_update(self, ctx: Context, obj: APIService, old: APIService) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: APIService, old: APIService) -> Iterable[FieldError]:
@@ -59,18 +64,18 @@ class APIServiceStrategy(Strategy):
 
 
 class APIServiceStatusStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: APIService, old: APIService) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: APIService, old: APIService) -> None:
+        super().prepare_for_update(ctx, obj, old)
         metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: APIService, old: APIService) -> Iterable[FieldError]:
         for index, condition in enumerate(obj.status.conditions):
-            yield from optional_one_of(condition.status, _STATUSES, f"status.conditions[{index}].status")
+            yield from validate_optional_one_of(condition.status, _STATUSES, f"status.conditions[{index}].status")
 
 
-def _spec_faults(spec: APIServiceSpec) -> Faults:
+def _validate_spec(spec: APIServiceSpec) -> FieldErrors:
     if spec.group:
-        yield from dns_subdomain(spec.group, "spec.group")
+        yield from validate_dns_subdomain(spec.group, "spec.group")
     elif spec.version != "v1":
         yield FieldError.required("spec.group", "only v1 may have an empty group and it better be legacy kube")
     for text in names.dns1035_label(spec.version):
@@ -80,7 +85,7 @@ def _spec_faults(spec: APIServiceSpec) -> Faults:
         if not 0 < priority <= most:
             yield FieldError.invalid(f"spec.{field}", priority, f"must be positive and less than {most}")
     if spec.service is not None:
-        yield from _service_faults(spec.service, "spec.service")
+        yield from _validate_service(spec.service, "spec.service")
         if spec.insecureSkipTLSVerify and spec.caBundle:
             yield FieldError.invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present")
         return
@@ -92,24 +97,24 @@ def _spec_faults(spec: APIServiceSpec) -> Faults:
         yield FieldError.invalid("spec.insecureSkipTLSVerify", True, text)
 
 
-def _service_faults(service: ServiceReference, at: str) -> Faults:
-    yield from given(service.namespace, f"{at}.namespace")
-    yield from given(service.name, f"{at}.name")
+def _validate_service(service: ServiceReference, at: str) -> FieldErrors:
+    yield from validate_required(service.namespace, f"{at}.namespace")
+    yield from validate_required(service.name, f"{at}.name")
     port = service.port if service.port is not None else _PORT
-    if faults := names.port_number(port):
-        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(faults)}")
+    if messages := names.port_number(port):
+        yield FieldError.invalid(f"{at}.port", port, f"port is not valid: {', '.join(messages)}")
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _service(found: APIService, now: float) -> str:
-    service = found.spec.service
+def _service(api_service: APIService, now: float) -> str:
+    service = api_service.spec.service
     return f"{service.namespace}/{service.name}" if service is not None else "Local"
 
 
-def _available(found: APIService, now: float) -> str:
-    condition = next((part for part in found.status.conditions if part.type == AVAILABLE), None)
+def _available(api_service: APIService, now: float) -> str:
+    condition = next((part for part in api_service.status.conditions if part.type == AVAILABLE), None)
     if condition is None:
         return "Unknown"
     is_explained = condition.status != "True" and condition.reason

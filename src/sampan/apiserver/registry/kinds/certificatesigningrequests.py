@@ -15,8 +15,8 @@ from sampan.api.types.certificates_v1 import (
     CertificateSigningRequestStatus,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.certificate_rules import certificate_fault, request_fault, signer_faults
-from sampan.apiserver.registry.podspec.formats import Faults, one_of, repeated
+from sampan.apiserver.registry.certificate_rules import find_certificate_error, find_request_error, validate_signer_name
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of, validate_unique
 from sampan.apiserver.registry.podspec.internal_view import difference, shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
@@ -39,10 +39,10 @@ Conditions = Sequence[CertificateSigningRequestCondition]
 class CertificateSigningRequestStrategy(Strategy):
     validates_whole = True
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name, prefix=is_prefix)
 
-    def prepare_create(self, ctx: Context, obj: CertificateSigningRequest) -> None:
+    def prepare_for_create(self, ctx: Context, obj: CertificateSigningRequest) -> None:
         """Set the requesting user in the spec, whatever the client sent."""
         spec, user = obj.spec, ctx.user
         spec.username, spec.uid, spec.groups = user.name, user.uid, list(user.groups)
@@ -50,21 +50,21 @@ class CertificateSigningRequestStrategy(Strategy):
         obj.status = CertificateSigningRequestStatus()
 
     def validate_create(self, ctx: Context, obj: CertificateSigningRequest) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, None)
+        return _validate_spec(obj.spec, None)
 
-    def prepare_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
+    def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
         obj.spec, obj.status = old.spec, old.status
 
     def validate_update(
         self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest
     ) -> Iterable[FieldError]:
-        return _change_faults(obj, old)
+        return _validate_request_update(obj, old)
 
 
 class ApprovalStrategy(StatusStrategy):
     validates_whole = True
 
-    def prepare_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
+    def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
         _put_times(obj.status.conditions, old.status.conditions, ctx.now)
         obj.spec = old.spec
         obj.status.certificate = old.status.certificate
@@ -72,14 +72,14 @@ class ApprovalStrategy(StatusStrategy):
     def validate_update(
         self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest
     ) -> Iterable[FieldError]:
-        return _change_faults(obj, old, may_approve=True)
+        return _validate_request_update(obj, old, may_approve=True)
 
 
 class IssueStrategy(StatusStrategy):
     validates_whole = True
 
-    def prepare_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
+        super().prepare_for_update(ctx, obj, old)
         for kind in (APPROVED, DENIED):
             _keep(obj.status.conditions, old.status.conditions, kind)
         _put_times(obj.status.conditions, old.status.conditions, ctx.now)
@@ -87,7 +87,7 @@ class IssueStrategy(StatusStrategy):
     def validate_update(
         self, ctx: Context, obj: CertificateSigningRequest, old: CertificateSigningRequest
     ) -> Iterable[FieldError]:
-        return _change_faults(obj, old, may_issue=True)
+        return _validate_request_update(obj, old, may_issue=True)
 
 
 def _keep(conditions: list[CertificateSigningRequestCondition], old: Conditions, kind: str) -> None:
@@ -112,9 +112,9 @@ def _put_times(conditions: Conditions, old: Conditions, now: str) -> None:
 # -- validation --------------------------------------------------------------------------------------------------------
 
 
-def _spec_faults(spec: CertificateSigningRequestSpec, old: CertificateSigningRequestSpec | None) -> Faults:
+def _validate_spec(spec: CertificateSigningRequestSpec, old: CertificateSigningRequestSpec | None) -> FieldErrors:
     """Yield the errors of the spec; some kinds of invalid values are tolerated if the old object has them."""
-    if message := request_fault(spec.request or b""):
+    if message := find_request_error(spec.request or b""):
         yield FieldError.invalid("spec.request", shown(spec.request), message)
     if not spec.usages:
         yield FieldError.required("spec.usages")
@@ -125,43 +125,43 @@ def _spec_faults(spec: CertificateSigningRequestSpec, old: CertificateSigningReq
     if old is None or len(set(old.usages)) == len(old.usages):
         usages: set[str] = set()
         for index, usage in enumerate(spec.usages):
-            yield from repeated(usage, usages, f"spec.usages[{index}]")
+            yield from validate_unique(usage, usages, f"spec.usages[{index}]")
     if spec.signerName == _OLD_SIGNER and (old is None or old.signerName != _OLD_SIGNER):
         text = "the legacy signerName is not allowed via this API version"
         yield FieldError.invalid("spec.signerName", spec.signerName, text)
     else:
-        yield from signer_faults(spec.signerName, "spec.signerName")
+        yield from validate_signer_name(spec.signerName, "spec.signerName")
     if spec.expirationSeconds is not None and spec.expirationSeconds < _SHORTEST_S:
         text = "may not specify a duration less than 600 seconds (10 minutes)"
         yield FieldError.invalid("spec.expirationSeconds", spec.expirationSeconds, text)
 
 
-def _change_faults(
+def _validate_request_update(
     request: CertificateSigningRequest,
     old: CertificateSigningRequest,
     *,
     may_approve: bool = False,
     may_issue: bool = False,
-) -> Faults:
+) -> FieldErrors:
     new, before = request.status, old.status
-    yield from _spec_faults(request.spec, old.spec)
-    yield from _condition_faults(new.conditions, before.conditions)
+    yield from _validate_spec(request.spec, old.spec)
+    yield from _validate_condition(new.conditions, before.conditions)
     is_new = new.certificate != before.certificate
-    had_bad = bool(before.certificate and certificate_fault(before.certificate))
-    if is_new and new.certificate and not had_bad and (message := certificate_fault(new.certificate)):
+    had_bad = bool(before.certificate and find_certificate_error(before.certificate))
+    if is_new and new.certificate and not had_bad and (message := find_certificate_error(new.certificate)):
         yield FieldError.invalid(_CERTIFICATE, "<certificate data>", message)
     for kind in (APPROVED, DENIED, FAILED):
         if len(_of(new.conditions, kind)) < len(_of(before.conditions, kind)):
             yield FieldError.forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"')
     if not may_approve:
-        yield from _approval_faults(new.conditions, before.conditions)
+        yield from _validate_approval(new.conditions, before.conditions)
     if is_new and not may_issue:
         yield FieldError.forbidden(_CERTIFICATE, "updates may not set certificate content")
     elif is_new and before.certificate:
         yield FieldError.forbidden(_CERTIFICATE, "updates may not modify existing certificate content")
 
 
-def _approval_faults(conditions: Conditions, old: Conditions) -> Faults:
+def _validate_approval(conditions: Conditions, old: Conditions) -> FieldErrors:
     for kind in (APPROVED, DENIED):
         new, before = _of(conditions, kind), _of(old, kind)
         if len(new) > len(before):
@@ -171,7 +171,7 @@ def _approval_faults(conditions: Conditions, old: Conditions) -> Faults:
             yield FieldError.forbidden(_CONDITIONS, text)
 
 
-def _condition_faults(conditions: Conditions, old: Conditions) -> Faults:
+def _validate_condition(conditions: Conditions, old: Conditions) -> FieldErrors:
     before = Counter(condition.type for condition in old)
     had_both, had_twice, had_nameless = (
         before[APPROVED] > 0 < before[DENIED],
@@ -184,7 +184,9 @@ def _condition_faults(conditions: Conditions, old: Conditions) -> Faults:
         if not condition.type and not had_nameless:
             yield FieldError.required(f"{at}.type")
         is_verdict = condition.type in (APPROVED, DENIED, FAILED)
-        yield from one_of(condition.status, ("True",) if is_verdict else ("False", "True", "Unknown"), f"{at}.status")
+        yield from validate_one_of(
+            condition.status, ("True",) if is_verdict else ("False", "True", "Unknown"), f"{at}.status"
+        )
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(condition.type)
         if other in types and not had_both:
             text = "Approved and Denied conditions are mutually exclusive"
@@ -219,8 +221,8 @@ def _duration(request: CertificateSigningRequest, now: float) -> str:
 CertificateSigningRequestStrategy.columns = (
     NAME,
     AGE,
-    Column("SignerName", lambda found, now: found.spec.signerName or cells.NONE, field="spec.signerName"),
-    Column("Requestor", lambda found, now: found.spec.username, field="spec.request"),
+    Column("SignerName", lambda request, now: request.spec.signerName or cells.NONE, field="spec.signerName"),
+    Column("Requestor", lambda request, now: request.spec.username, field="spec.request"),
     Column("RequestedDuration", _duration, field="spec.expirationSeconds"),
     Column("Condition", _condition, field="status.conditions"),
 )

@@ -6,8 +6,8 @@ from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.types.rbac_v1 import ClusterRole
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.apiserver.registry.rbac_rules import RbacStrategy, rules_faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules
 from sampan.apiserver.registry.strategy import Context
 
 _SELECTORS = "aggregationRule.clusterRoleSelectors"
@@ -18,16 +18,16 @@ class ClusterRoleStrategy(RbacStrategy):
         obj.rules = obj.rules or None
 
     def validate_create(self, ctx: Context, obj: ClusterRole) -> Iterable[FieldError]:
-        return _faults(obj)
+        return _validate_cluster_role(obj)
 
     def validate_update(self, ctx: Context, obj: ClusterRole, old: ClusterRole) -> Iterable[FieldError]:
         selectors = old.aggregationRule.clusterRoleSelectors if old.aggregationRule is not None else ()
-        is_lenient = any(selector_faults(selector, "") for selector in selectors)
-        return _faults(obj, allow_bad_values=is_lenient)
+        allow_bad_values = any(selector_faults(selector, "") for selector in selectors)
+        return _validate_cluster_role(obj, allow_bad_values=allow_bad_values)
 
 
-def _faults(role: ClusterRole, *, allow_bad_values: bool = False) -> Faults:
-    yield from rules_faults(role.rules, is_namespaced=False)
+def _validate_cluster_role(role: ClusterRole, *, allow_bad_values: bool = False) -> FieldErrors:
+    yield from validate_policy_rules(role.rules, is_namespaced=False)
     if role.aggregationRule is None:
         return
     selectors = role.aggregationRule.clusterRoleSelectors

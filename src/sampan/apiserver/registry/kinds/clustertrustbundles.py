@@ -8,8 +8,8 @@ from typing import Any
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.certificate_rules import anchor_faults, signer_faults
-from sampan.apiserver.registry.podspec.formats import Faults, fixed
+from sampan.apiserver.registry.certificate_rules import find_trust_anchor_errors, validate_signer_name
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import NAME
 
@@ -18,38 +18,38 @@ _BUNDLE = "spec.trustBundle"
 
 
 class ClusterTrustBundleStrategy(Strategy):
-    unconditional_update = False
-    columns = (NAME, Column("SignerName", lambda found, now: found.spec.signerName or "<none>"))
+    allow_unconditional_update = False
+    columns = (NAME, Column("SignerName", lambda trust_bundle, now: trust_bundle.spec.signerName or "<none>"))
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         """Accept any path segment; `validate_create` checks the rest, which depends on the signer."""
         return names.path_segment(name, prefix=is_prefix)
 
     def validate_create(self, ctx: Context, obj: Any) -> Iterable[FieldError]:
-        yield from _own_faults(obj)
-        yield from _bundle_faults(obj.spec.trustBundle)
+        yield from _validate_name_and_signer(obj)
+        yield from _validate_trust_bundle(obj.spec.trustBundle)
 
     def validate_update(self, ctx: Context, obj: Any, old: Any) -> Iterable[FieldError]:
         """Yield the errors of an update; an unchanged bundle is not validated again."""
-        yield from _own_faults(obj)
+        yield from _validate_name_and_signer(obj)
         if obj.spec.trustBundle != old.spec.trustBundle:
-            yield from _bundle_faults(obj.spec.trustBundle)
-        yield from fixed(obj.spec.signerName, old.spec.signerName, "spec.signerName")
+            yield from _validate_trust_bundle(obj.spec.trustBundle)
+        yield from validate_immutable(obj.spec.signerName, old.spec.signerName, "spec.signerName")
 
 
-def _own_faults(obj: Any) -> Faults:
+def _validate_name_and_signer(obj: Any) -> FieldErrors:
     signer, meta = obj.spec.signerName, obj.metadata
     if meta.generateName:
-        for text in bundle_name_faults(meta.generateName, signer, is_prefix=True):
+        for text in find_bundle_name_errors(meta.generateName, signer, is_prefix=True):
             yield FieldError.invalid("metadata.generateName", meta.generateName, text)
     if meta.name and not names.path_segment(meta.name):
-        for text in bundle_name_faults(meta.name, signer):
+        for text in find_bundle_name_errors(meta.name, signer):
             yield FieldError.invalid("metadata.name", meta.name, text)
     if signer:
-        yield from signer_faults(signer, "spec.signerName")
+        yield from validate_signer_name(signer, "spec.signerName")
 
 
-def bundle_name_faults(name: str, signer: str, *, is_prefix: bool = False) -> list[str]:
+def find_bundle_name_errors(name: str, signer: str, *, is_prefix: bool = False) -> list[str]:
     """Return the errors of a bundle's name, which must start with the name of its signer."""
     if not signer:
         if ":" in name:
@@ -61,12 +61,12 @@ def bundle_name_faults(name: str, signer: str, *, is_prefix: bool = False) -> li
     return names.dns1123_subdomain(name.removeprefix(prefix), prefix=is_prefix)
 
 
-def _bundle_faults(bundle: str) -> Iterator[FieldError]:
+def _validate_trust_bundle(bundle: str) -> Iterator[FieldError]:
     pem = bundle.encode("utf-8", "surrogatepass")
     if len(pem) > _LARGEST:
         yield FieldError.too_long(_BUNDLE, _LARGEST)
         return
-    yield from (FieldError.invalid(_BUNDLE, "<value omitted>", text) for text in anchor_faults(pem))
+    yield from (FieldError.invalid(_BUNDLE, "<value omitted>", text) for text in find_trust_anchor_errors(pem))
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=ClusterTrustBundleStrategy())

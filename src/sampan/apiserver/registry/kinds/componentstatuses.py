@@ -76,7 +76,7 @@ def _matches(status: ComponentStatus, selection: Selection) -> bool:
     return all(term.matches(fields) for term in selection.fields)
 
 
-def _list(endpoints: Endpoints, call: Call, found: list[ComponentStatus]) -> ValueAnswer:
+def _list(endpoints: Endpoints, call: Call, statuses: list[ComponentStatus]) -> ValueAnswer:
     assert call.resource is not None
     if call.form.as_kind == TABLE:
         writer = TableWriter(
@@ -86,13 +86,13 @@ def _list(endpoints: Endpoints, call: Call, found: list[ComponentStatus]) -> Val
             include=include_of(call),
             now=endpoints.registry.clock.now(),
         )
-        rows = [writer.row(status, bound(json.encode, status)) for status in found]
+        rows = [writer.row(status, bound(json.encode, status)) for status in statuses]
         return ValueAnswer(json.read_any(writer.table({}, rows)))
-    items: list[Any] = [json.to_value(status) for status in found]
+    items: list[Any] = [json.to_value(status) for status in statuses]
     if call.form.as_kind:
         json_bytes.check_partial_kind(call.form, call.resource, is_list=True)
         title = {"kind": call.form.as_kind, "apiVersion": call.form.api_version}
-        parts = [json.read_any(json_bytes.partial_object(json.encode(status), call.form)) for status in found]
+        parts = [json.read_any(json_bytes.partial_object(json.encode(status), call.form)) for status in statuses]
         return ValueAnswer({**title, "metadata": {}, "items": parts or None})
     return ValueAnswer({"kind": "ComponentStatusList", "apiVersion": "v1", "metadata": {}, "items": items})
 

@@ -14,7 +14,7 @@ LARGEST = 1024 * 1024
 FROZEN = "field is immutable when `immutable` is set"
 
 
-def key_faults(keys: Iterable[str], at: str) -> Iterator[FieldError]:
+def validate_data_keys(keys: Iterable[str], at: str) -> Iterator[FieldError]:
     for key in keys:
         for text in names.config_map_key(key):
             yield FieldError.invalid(f"{at}[{key}]", key, text)
@@ -29,7 +29,7 @@ class ConfigMapStrategy(Strategy):
     )
 
     def validate_create(self, ctx: Context, obj: ConfigMap) -> Iterable[FieldError]:
-        return _faults(obj)
+        return _validate_config_map(obj)
 
     def validate_update(self, ctx: Context, obj: ConfigMap, old: ConfigMap) -> Iterable[FieldError]:
         if old.immutable:
@@ -38,15 +38,15 @@ class ConfigMapStrategy(Strategy):
             for field in ("data", "binaryData"):
                 if getattr(obj, field) != getattr(old, field):
                     yield FieldError.forbidden(field, FROZEN)
-        yield from _faults(obj)
+        yield from _validate_config_map(obj)
 
 
-def _faults(config: ConfigMap) -> Iterator[FieldError]:
+def _validate_config_map(config: ConfigMap) -> Iterator[FieldError]:
     for key in sorted(config.data):
-        yield from key_faults((key,), "data")
+        yield from validate_data_keys((key,), "data")
         if key in config.binaryData:
             yield FieldError.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
-    yield from key_faults(sorted(config.binaryData), "binaryData")
+    yield from validate_data_keys(sorted(config.binaryData), "binaryData")
     if sum(map(names.size, config.data.values())) + sum(map(len, config.binaryData.values())) > LARGEST:
         yield FieldError.too_long("[]", LARGEST)
 

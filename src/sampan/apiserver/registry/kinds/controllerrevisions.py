@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import non_negative
+from sampan.apiserver.registry.podspec.formats import validate_non_negative
 from sampan.apiserver.registry.sameness import is_same
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -16,20 +16,20 @@ class ControllerRevisionStrategy(Strategy):
     validates_whole = True
 
     def validate_create(self, ctx: Context, obj: ControllerRevision) -> Iterable[FieldError]:
-        yield from non_negative(obj.revision, "revision")
+        yield from validate_non_negative(obj.revision, "revision")
         if obj.data is None:
             yield FieldError.required("data", "data is mandatory")
         elif not isinstance(obj.data, dict):
             yield FieldError.required("data", "data must be a valid JSON object")
 
     def validate_update(self, ctx: Context, obj: ControllerRevision, old: ControllerRevision) -> Iterable[FieldError]:
-        yield from non_negative(obj.revision, "revision")
+        yield from validate_non_negative(obj.revision, "revision")
         if not is_same(obj.data, old.data):
             yield FieldError.invalid("data", obj.data, "field is immutable")
 
 
-def _controller(found: ControllerRevision, now: float) -> str:
-    owner = next((owner for owner in found.metadata.ownerReferences if owner.controller), None)
+def _controller(revision: ControllerRevision, now: float) -> str:
+    owner = next((owner for owner in revision.metadata.ownerReferences if owner.controller), None)
     if owner is None:
         return cells.NONE
     group = owner.apiVersion.rpartition("/")[0]
@@ -40,7 +40,7 @@ def _controller(found: ControllerRevision, now: float) -> str:
 ControllerRevisionStrategy.columns = (
     NAME,
     Column("Controller", _controller, description="Controller of the object"),
-    Column("Revision", lambda found, now: found.revision, field="revision"),
+    Column("Revision", lambda revision, now: revision.revision, field="revision"),
     AGE,
 )
 

@@ -8,13 +8,13 @@ from sampan.api.types.batch_v1 import CronJob, CronJobSpec, JobTemplateSpec
 from sampan.api.types.core_v1 import Container, PodTemplateSpec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.kinds.jobs.defaults import default_job_template
-from sampan.apiserver.registry.kinds.jobs.spec import job_spec_faults
+from sampan.apiserver.registry.kinds.jobs.spec import validate_job_spec
 from sampan.apiserver.registry.kinds.jobs.strategy import size_warnings
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative, one_of
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative, validate_one_of
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads.columns import container_columns
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, update_options
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -46,12 +46,12 @@ class CronJobStrategy(TemplateStrategy):
             spec.failedJobsHistoryLimit = _KEPT_FAILED
 
     def validate_create(self, ctx: Context, obj: CronJob) -> Iterable[FieldError]:
-        yield from _spec_faults(obj.spec, None, NEW_TEMPLATE)
+        yield from _validate_spec(obj.spec, None, NEW_TEMPLATE)
         if names.size(obj.metadata.name) > _NAME_MOST:
             yield FieldError.invalid("metadata.name", obj.metadata.name, names.too_long(_NAME_MOST))
 
     def validate_update(self, ctx: Context, obj: CronJob, old: CronJob) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, old.spec, allowances(self.template_of(old)))
+        return _validate_spec(obj.spec, old.spec, update_options(self.template_of(old)))
 
     def warnings(self, ctx: Context, obj: CronJob, old: CronJob | None) -> Iterator[str]:
         yield from super().warnings(ctx, obj, old)
@@ -62,21 +62,21 @@ class CronJobStrategy(TemplateStrategy):
         return size_warnings(obj.spec.jobTemplate.spec, "spec.jobTemplate.spec")
 
 
-def _spec_faults(spec: CronJobSpec, old: CronJobSpec | None, lenient: Leniency) -> Faults:
+def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None, options: PodValidationOptions) -> FieldErrors:
     if not spec.schedule:
         yield FieldError.required("spec.schedule")
     else:
-        yield from _schedule_faults(spec, old is not None and "TZ" in old.schedule, "spec.schedule")
-    yield from non_negative(spec.startingDeadlineSeconds or 0, "spec.startingDeadlineSeconds")
+        yield from _validate_schedule(spec, old is not None and "TZ" in old.schedule, "spec.schedule")
+    yield from validate_non_negative(spec.startingDeadlineSeconds or 0, "spec.startingDeadlineSeconds")
     if spec.timeZone is not None and (old is None or spec.timeZone != old.timeZone):
-        yield from _zone_faults(spec.timeZone, "spec.timeZone")
-    yield from one_of(spec.concurrencyPolicy, _POLICIES, "spec.concurrencyPolicy")
-    yield from _template_faults(spec.jobTemplate, lenient, "spec.jobTemplate.spec")
+        yield from _validate_zone(spec.timeZone, "spec.timeZone")
+    yield from validate_one_of(spec.concurrencyPolicy, _POLICIES, "spec.concurrencyPolicy")
+    yield from _validate_template(spec.jobTemplate, options, "spec.jobTemplate.spec")
     for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        yield from non_negative(getattr(spec, field) or 0, f"spec.{field}")
+        yield from validate_non_negative(getattr(spec, field) or 0, f"spec.{field}")
 
 
-def _schedule_faults(spec: CronJobSpec, may_name_zone: bool, at: str) -> Faults:
+def _validate_schedule(spec: CronJobSpec, may_name_zone: bool, at: str) -> FieldErrors:
     try:
         cron_grammar.parse(spec.schedule)
     except cron_grammar.ScheduleError as error:
@@ -91,7 +91,7 @@ def _schedule_faults(spec: CronJobSpec, may_name_zone: bool, at: str) -> Faults:
         yield FieldError.invalid(at, spec.schedule, text)
 
 
-def _zone_faults(zone: str, at: str) -> Faults:
+def _validate_zone(zone: str, at: str) -> FieldErrors:
     if not zone:
         yield FieldError.invalid(at, zone, "timeZone must be nil or non-empty string")
         return
@@ -106,9 +106,9 @@ def _zone_faults(zone: str, at: str) -> Faults:
         yield FieldError.invalid(at, zone, str(error))
 
 
-def _template_faults(template: JobTemplateSpec, lenient: Leniency, at: str) -> Faults:
+def _validate_template(template: JobTemplateSpec, options: PodValidationOptions, at: str) -> FieldErrors:
     spec = template.spec
-    yield from job_spec_faults(spec, lenient, at)
+    yield from validate_job_spec(spec, options, at)
     if spec.selector is not None:
         yield FieldError.invalid(f"{at}.selector", spec.selector, "`selector` will be auto-generated")
     if spec.manualSelector:
@@ -118,31 +118,31 @@ def _template_faults(template: JobTemplateSpec, lenient: Leniency, at: str) -> F
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _suspend(found: CronJob, now: float) -> str:
-    return cells.UNSET if found.spec.suspend is None else str(found.spec.suspend)
+def _suspend(cron_job: CronJob, now: float) -> str:
+    return cells.UNSET if cron_job.spec.suspend is None else str(cron_job.spec.suspend)
 
 
-def _last(found: CronJob, now: float) -> str:
-    last = found.status.lastScheduleTime
+def _last(cron_job: CronJob, now: float) -> str:
+    last = cron_job.status.lastScheduleTime
     return cells.NONE if last is None else ages.age(last, now)
 
 
-def _containers(found: CronJob) -> list[Container]:
-    return found.spec.jobTemplate.spec.template.spec.containers or []
+def _containers(cron_job: CronJob) -> list[Container]:
+    return cron_job.spec.jobTemplate.spec.template.spec.containers or []
 
 
 CronJobStrategy.columns = (
     NAME,
-    Column("Schedule", lambda found, now: found.spec.schedule, field="spec.schedule"),
-    Column("Timezone", lambda found, now: found.spec.timeZone or cells.NONE, field="spec.timeZone"),
+    Column("Schedule", lambda cron_job, now: cron_job.spec.schedule, field="spec.schedule"),
+    Column("Timezone", lambda cron_job, now: cron_job.spec.timeZone or cells.NONE, field="spec.timeZone"),
     Column("Suspend", _suspend, type="boolean", field="spec.suspend"),
-    Column("Active", lambda found, now: len(found.status.active), type="integer", field="status.active"),
+    Column("Active", lambda cron_job, now: len(cron_job.status.active), type="integer", field="status.active"),
     Column("Last Schedule", _last, field="status.lastScheduleTime"),
     AGE,
     *container_columns(_containers),
     Column(
         "Selector",
-        lambda found, now: cells.selector(found.spec.jobTemplate.spec.selector),
+        lambda cron_job, now: cells.selector(cron_job.spec.jobTemplate.spec.selector),
         field="spec.jobTemplate.spec.selector",
         wide=True,
     ),

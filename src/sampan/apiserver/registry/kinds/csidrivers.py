@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import CSIDriver, TokenRequest
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, fixed, optional_one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable, validate_optional_one_of
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -27,8 +27,8 @@ _TOKENS_IN_ATTRIBUTES = (
 
 
 class CSIDriverStrategy(Strategy):
-    returns_deleted = True
-    unconditional_update = False
+    return_deleted_object = True
+    allow_unconditional_update = False
     counts_generation = True
 
     def default(self, obj: CSIDriver) -> None:
@@ -37,17 +37,17 @@ class CSIDriverStrategy(Strategy):
                 setattr(obj.spec, field, value)
         obj.spec.volumeLifecycleModes = obj.spec.volumeLifecycleModes or ["Persistent"]
 
-    def prepare_create(self, ctx: Context, obj: CSIDriver) -> None:
+    def prepare_for_create(self, ctx: Context, obj: CSIDriver) -> None:
         """Start with generation 0, as kube-apiserver does; drop preventPodSchedulingIfMissing, a disabled feature."""
         obj.metadata.generation = 0
         obj.spec.preventPodSchedulingIfMissing = None
 
     def validate_create(self, ctx: Context, obj: CSIDriver) -> Iterable[FieldError]:
         spec = obj.spec
-        yield from optional_one_of(spec.fsGroupPolicy, _POLICIES, "spec.fsGroupPolicy")
-        yield from _token_faults(spec.tokenRequests, "spec.tokenRequests")
+        yield from validate_optional_one_of(spec.fsGroupPolicy, _POLICIES, "spec.fsGroupPolicy")
+        yield from _validate_token(spec.tokenRequests, "spec.tokenRequests")
         for mode in spec.volumeLifecycleModes:
-            yield from optional_one_of(mode, _MODES, "spec.volumeLifecycleModes")
+            yield from validate_optional_one_of(mode, _MODES, "spec.volumeLifecycleModes")
         period_s = spec.nodeAllocatableUpdatePeriodSeconds
         if period_s is not None and period_s < _LEAST_PERIOD_S:
             text = f"must be greater than or equal to {_LEAST_PERIOD_S} seconds"
@@ -56,15 +56,15 @@ class CSIDriverStrategy(Strategy):
             text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
             yield FieldError.invalid("spec.serviceAccountTokenInSecrets", spec.serviceAccountTokenInSecrets, text)
 
-    def prepare_update(self, ctx: Context, obj: CSIDriver, old: CSIDriver) -> None:
+    def prepare_for_update(self, ctx: Context, obj: CSIDriver, old: CSIDriver) -> None:
         if old.spec.preventPodSchedulingIfMissing is None:
             obj.spec.preventPodSchedulingIfMissing = None
 
     def validate_update(self, ctx: Context, obj: CSIDriver, old: CSIDriver) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)
-        yield from fixed(obj.spec.attachRequired, old.spec.attachRequired, "spec.attachedRequired")
+        yield from validate_immutable(obj.spec.attachRequired, old.spec.attachRequired, "spec.attachedRequired")
         modes = obj.spec.volumeLifecycleModes, old.spec.volumeLifecycleModes
-        yield from fixed(*modes, "spec.volumeLifecycleModes")
+        yield from validate_immutable(*modes, "spec.volumeLifecycleModes")
 
     def warnings(self, ctx: Context, obj: CSIDriver, old: CSIDriver | None) -> Iterable[str]:
         requests = obj.spec.tokenRequests
@@ -73,7 +73,7 @@ class CSIDriverStrategy(Strategy):
             yield _TOKENS_IN_ATTRIBUTES
 
 
-def _token_faults(requests: Sequence[TokenRequest], at: str) -> Faults:
+def _validate_token(requests: Sequence[TokenRequest], at: str) -> FieldErrors:
     audiences: set[str] = set()
     for index, request in enumerate(requests):
         path = f"{at}[{index}]"
@@ -90,8 +90,8 @@ def _token_faults(requests: Sequence[TokenRequest], at: str) -> Faults:
             yield FieldError.invalid(f"{path}.expirationSeconds", life_s, text)
 
 
-def _audiences(found: CSIDriver, now: float) -> str:
-    requests = found.spec.tokenRequests
+def _audiences(driver: CSIDriver, now: float) -> str:
+    requests = driver.spec.tokenRequests
     return ",".join([request.audience for request in requests]) if requests else cells.UNSET
 
 
@@ -99,32 +99,32 @@ CSIDriverStrategy.columns = (
     NAME,
     Column(
         "AttachRequired",
-        lambda found, now: found.spec.attachRequired is not False,
+        lambda driver, now: driver.spec.attachRequired is not False,
         type="boolean",
         field="spec.attachRequired",
     ),
     Column(
         "PodInfoOnMount",
-        lambda found, now: bool(found.spec.podInfoOnMount),
+        lambda driver, now: bool(driver.spec.podInfoOnMount),
         type="boolean",
         field="spec.podInfoOnMount",
     ),
     Column(
         "StorageCapacity",
-        lambda found, now: bool(found.spec.storageCapacity),
+        lambda driver, now: bool(driver.spec.storageCapacity),
         type="boolean",
         field="spec.storageCapacity",
     ),
     Column("TokenRequests", _audiences, field="spec.tokenRequests"),
     Column(
         "RequiresRepublish",
-        lambda found, now: bool(found.spec.requiresRepublish),
+        lambda driver, now: bool(driver.spec.requiresRepublish),
         type="boolean",
         field="spec.requiresRepublish",
     ),
     Column(
         "Modes",
-        lambda found, now: ",".join(found.spec.volumeLifecycleModes) or cells.NONE,
+        lambda driver, now: ",".join(driver.spec.volumeLifecycleModes) or cells.NONE,
         field="spec.volumeLifecycleModes",
     ),
     AGE,

@@ -8,8 +8,15 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import CSINode, CSINodeDriver
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, fixed, given, non_negative, qualified, repeated
-from sampan.apiserver.registry.podspec.storage_volumes import csi_driver_name
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_immutable,
+    validate_non_negative,
+    validate_qualified_name,
+    validate_required,
+    validate_unique,
+)
+from sampan.apiserver.registry.podspec.storage_volumes import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -18,14 +25,14 @@ _LONGEST_ID = 256
 
 
 class CSINodeStrategy(Strategy):
-    returns_deleted = True
-    unconditional_update = False
+    return_deleted_object = True
+    allow_unconditional_update = False
     validates_whole = True
     columns = (
         NAME,
         Column(
             "Drivers",
-            lambda found, now: len(found.spec.drivers or ()),
+            lambda csi_node, now: len(csi_node.spec.drivers or ()),
             type="integer",
             description="Drivers indicates the number of CSI drivers registered on the node",
         ),
@@ -38,7 +45,7 @@ class CSINodeStrategy(Strategy):
             driver.topologyKeys = driver.topologyKeys or None
 
     def validate_create(self, ctx: Context, obj: CSINode) -> Iterable[FieldError]:
-        return _driver_faults(obj.spec.drivers or ())
+        return _validate_driver(obj.spec.drivers or ())
 
     def validate_update(self, ctx: Context, obj: CSINode, old: CSINode) -> Iterable[FieldError]:
         """Yield the errors of an update: for a driver that remains, only `allocatable` may change."""
@@ -46,24 +53,26 @@ class CSINodeStrategy(Strategy):
         for before in old.spec.drivers or ():
             for driver in obj.spec.drivers or ():
                 if driver.name == before.name:
-                    yield from fixed(replace(driver, allocatable=None), replace(before, allocatable=None), _AT)
+                    yield from validate_immutable(
+                        replace(driver, allocatable=None), replace(before, allocatable=None), _AT
+                    )
 
 
-def _driver_faults(drivers: Sequence[CSINodeDriver]) -> Faults:
+def _validate_driver(drivers: Sequence[CSINodeDriver]) -> FieldErrors:
     driver_names: set[str] = set()
     for index, driver in enumerate(drivers):
         at, keys = f"{_AT}[{index}]", set[str]()
-        yield from csi_driver_name(driver.name, f"{at}.name")
-        yield from given(driver.nodeID, f"{at}.nodeID")
+        yield from validate_csi_driver_name(driver.name, f"{at}.name")
+        yield from validate_required(driver.nodeID, f"{at}.nodeID")
         if names.size(driver.nodeID) > _LONGEST_ID:
             yield FieldError.invalid(f"{at}.nodeID", driver.nodeID, f"must be {_LONGEST_ID} characters or less")
         if driver.allocatable is not None and driver.allocatable.count is not None:
-            yield from non_negative(driver.allocatable.count, f"{at}.allocatable.count")
-        yield from repeated(driver.name, driver_names, f"{at}.name")
+            yield from validate_non_negative(driver.allocatable.count, f"{at}.allocatable.count")
+        yield from validate_unique(driver.name, driver_names, f"{at}.name")
         for key in driver.topologyKeys or ():
-            yield from given(key, at)
-            yield from repeated(key, keys, at)
-            yield from qualified(key, at)
+            yield from validate_required(key, at)
+            yield from validate_unique(key, keys, at)
+            yield from validate_qualified_name(key, at)
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=CSINodeStrategy())

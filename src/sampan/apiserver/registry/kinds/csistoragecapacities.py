@@ -7,7 +7,13 @@ from sampan.api.label_selector import selector_faults
 from sampan.api.quantity import parse
 from sampan.api.types.storage_v1 import CSIStorageCapacity
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import IMMUTABLE, NEGATIVE, Faults, dns_subdomain, fixed
+from sampan.apiserver.registry.podspec.formats import (
+    IMMUTABLE,
+    NEGATIVE,
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_immutable,
+)
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -15,22 +21,22 @@ from sampan.apiserver.tables.columns import NAME
 
 
 class CSIStorageCapacityStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
     validates_whole = True
     columns = (
         NAME,
-        Column("StorageClassName", lambda found, now: found.storageClassName, field="storageClassName"),
-        Column("Capacity", lambda found, now: found.capacity or cells.UNSET, field="capacity"),
+        Column("StorageClassName", lambda capacity, now: capacity.storageClassName, field="storageClassName"),
+        Column("Capacity", lambda capacity, now: capacity.capacity or cells.UNSET, field="capacity"),
     )
 
     def validate_create(self, ctx: Context, obj: CSIStorageCapacity) -> Iterable[FieldError]:
-        return _faults(obj)
+        return _validate_csi_storage_capacity(obj)
 
     def validate_update(self, ctx: Context, obj: CSIStorageCapacity, old: CSIStorageCapacity) -> Iterable[FieldError]:
-        yield from _faults(obj, allow_bad_values=bool(selector_faults(old.nodeTopology, "")))
+        yield from _validate_csi_storage_capacity(obj, allow_bad_values=bool(selector_faults(old.nodeTopology, "")))
         if obj.nodeTopology != old.nodeTopology:
             yield FieldError.invalid("nodeTopology", obj.nodeTopology, IMMUTABLE)
-        yield from fixed(obj.storageClassName, old.storageClassName, "storageClassName")
+        yield from validate_immutable(obj.storageClassName, old.storageClassName, "storageClassName")
 
     def warnings(self, ctx: Context, obj: CSIStorageCapacity, old: CSIStorageCapacity | None) -> Iterable[str]:
         topology = obj.nodeTopology
@@ -44,11 +50,11 @@ class CSIStorageCapacityStrategy(Strategy):
             yield f"nodeTopology.matchLabels.{label}: {DEPRECATED_NODE_LABELS[label]}"
 
 
-def _faults(found: CSIStorageCapacity, *, allow_bad_values: bool = False) -> Faults:
-    yield from selector_faults(found.nodeTopology, "nodeTopology", allow_bad_values=allow_bad_values)
-    yield from dns_subdomain(found.storageClassName, "storageClassName")
-    if found.capacity is not None and parse(found.capacity).sign < 0:
-        yield FieldError.invalid("capacity", found.capacity, NEGATIVE)
+def _validate_csi_storage_capacity(capacity: CSIStorageCapacity, *, allow_bad_values: bool = False) -> FieldErrors:
+    yield from selector_faults(capacity.nodeTopology, "nodeTopology", allow_bad_values=allow_bad_values)
+    yield from validate_dns_subdomain(capacity.storageClassName, "storageClassName")
+    if capacity.capacity is not None and parse(capacity.capacity).sign < 0:
+        yield FieldError.invalid("capacity", capacity.capacity, NEGATIVE)
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=CSIStorageCapacityStrategy())

@@ -11,17 +11,22 @@ from sampan.api.types.apiextensions_v1 import (
 )
 from sampan.apiserver.registry.admission_configs.clients import DEFAULT_PORT
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.crd.conversions import conversion_faults
+from sampan.apiserver.registry.crd.conversions import validate_conversion
 from sampan.apiserver.registry.crd.hoisting import hoisted
-from sampan.apiserver.registry.crd.naming import approval_faults, group_faults, name_faults, required_faults
+from sampan.apiserver.registry.crd.naming import (
+    validate_api_approval,
+    validate_group,
+    validate_names,
+    validate_required_names,
+)
 from sampan.apiserver.registry.crd.schemas import unknown_formats
 from sampan.apiserver.registry.crd.versions import (
-    missing_schema_faults,
-    shared_faults,
-    stored_faults,
-    version_faults,
+    validate_common_fields,
+    validate_schemas_present,
+    validate_stored_versions,
+    validate_versions,
 )
-from sampan.apiserver.registry.podspec.formats import Faults, fixed, one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable, validate_one_of
 from sampan.apiserver.registry.strategy import Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import CREATED_AT, NAME
 
@@ -30,7 +35,7 @@ _SCOPES = ("Cluster", "Namespaced")
 
 
 class CustomResourceDefinitionStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
     counts_generation = True
     columns = (NAME, CREATED_AT)
 
@@ -48,16 +53,16 @@ class CustomResourceDefinitionStrategy(Strategy):
         if not obj.status.storedVersions:
             obj.status.storedVersions = _stored(spec) or None
 
-    def prepare_create(self, ctx: Context, obj: CustomResourceDefinition) -> None:
+    def prepare_for_create(self, ctx: Context, obj: CustomResourceDefinition) -> None:
         obj.status = CustomResourceDefinitionStatus(storedVersions=_stored(obj.spec) or None)
 
     def validate_create(self, ctx: Context, obj: CustomResourceDefinition) -> Iterable[FieldError]:
         name, spec = obj.metadata.name, obj.spec
         if name and name != f"{spec.names.plural}.{spec.group}":
             yield FieldError.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
-        yield from _faults(obj, None)
+        yield from _validate_crd(obj, None)
 
-    def prepare_update(self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition) -> None:
+    def prepare_for_update(self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition) -> None:
         before = old.status
         stored = [*(before.storedVersions or ())]
         stored += [name for name in _stored(obj.spec) if name not in stored]
@@ -71,7 +76,7 @@ class CustomResourceDefinitionStrategy(Strategy):
     def validate_update(
         self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition
     ) -> Iterable[FieldError]:
-        return _faults(obj, old)
+        return _validate_crd(obj, old)
 
     def warnings(
         self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition | None
@@ -86,7 +91,7 @@ class CustomResourceDefinitionStatusStrategy(StatusStrategy):
     def validate_update(
         self, ctx: Context, obj: CustomResourceDefinition, old: CustomResourceDefinition
     ) -> Iterable[FieldError]:
-        return name_faults(obj.status.acceptedNames, "status.acceptedNames")
+        return validate_names(obj.status.acceptedNames, "status.acceptedNames")
 
 
 def _stored(spec: CustomResourceDefinitionSpec) -> list[str]:
@@ -99,37 +104,37 @@ def _formats(spec: CustomResourceDefinitionSpec) -> list[str]:
     return [name for schema in schemas for name in unknown_formats(schema)]
 
 
-def _faults(found: CustomResourceDefinition, old: CustomResourceDefinition | None) -> Faults:
-    spec, parts = found.spec, hoisted(found.spec)
-    yield from group_faults(spec.group, "spec.group")
-    yield from one_of(spec.scope, _SCOPES, "spec.scope")
-    if old is None or not any(missing_schema_faults(old.spec)):
-        yield from missing_schema_faults(spec)
-    yield from version_faults(parts)
-    yield from required_faults(spec.names, "spec.names")
-    yield from name_faults(spec.names, "spec.names")
-    yield from shared_faults(parts)
+def _validate_crd(crd: CustomResourceDefinition, old: CustomResourceDefinition | None) -> FieldErrors:
+    spec, parts = crd.spec, hoisted(crd.spec)
+    yield from validate_group(spec.group, "spec.group")
+    yield from validate_one_of(spec.scope, _SCOPES, "spec.scope")
+    if old is None or not any(validate_schemas_present(old.spec)):
+        yield from validate_schemas_present(spec)
+    yield from validate_versions(parts)
+    yield from validate_required_names(spec.names, "spec.names")
+    yield from validate_names(spec.names, "spec.names")
+    yield from validate_common_fields(parts)
     if spec.conversion is not None:
         before = old.spec.conversion if old is not None else None
-        yield from conversion_faults(spec.conversion, before, "spec.conversion")
+        yield from validate_conversion(spec.conversion, before, "spec.conversion")
     if old is not None:
-        yield from _change_faults(spec, old)
-    yield from name_faults(found.status.acceptedNames, "status.acceptedNames")
-    yield from stored_faults(found.status.storedVersions or (), spec.versions or ())
-    yield from approval_faults(found, old)
+        yield from _validate_spec_update(spec, old)
+    yield from validate_names(crd.status.acceptedNames, "status.acceptedNames")
+    yield from validate_stored_versions(crd.status.storedVersions or (), spec.versions or ())
+    yield from validate_api_approval(crd, old)
     if spec.preserveUnknownFields and not (old is not None and old.spec.preserveUnknownFields):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         yield FieldError.invalid("spec.preserveUnknownFields", True, text)
 
 
-def _change_faults(spec: CustomResourceDefinitionSpec, old: CustomResourceDefinition) -> Faults:
+def _validate_spec_update(spec: CustomResourceDefinitionSpec, old: CustomResourceDefinition) -> FieldErrors:
     """Yield errors if fields change that determine how objects are stored."""
     before, conditions = old.spec, old.status.conditions or ()
     if any((condition.type, condition.status) == (ESTABLISHED, "True") for condition in conditions):
-        yield from fixed(spec.scope, before.scope, "spec.scope")
-        yield from fixed(spec.names.kind, before.names.kind, "spec.names.kind")
-    yield from fixed(spec.group, before.group, "spec.group")
-    yield from fixed(spec.names.plural, before.names.plural, "spec.names.plural")
+        yield from validate_immutable(spec.scope, before.scope, "spec.scope")
+        yield from validate_immutable(spec.names.kind, before.names.kind, "spec.names.kind")
+    yield from validate_immutable(spec.group, before.group, "spec.group")
+    yield from validate_immutable(spec.names.plural, before.names.plural, "spec.names.plural")
 
 
 _strategy = CustomResourceDefinitionStrategy()

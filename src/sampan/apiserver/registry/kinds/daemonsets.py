@@ -6,15 +6,19 @@ from sampan.api.faults import FieldError
 from sampan.api.types.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
-from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, percentages, selection
 from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns, count
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances, ends_faults
+from sampan.apiserver.registry.workloads.templates import (
+    TemplateStrategy,
+    update_options,
+    validate_template_never_completes,
+)
 from sampan.apiserver.registry.workloads.versions import number_annotation
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -36,7 +40,7 @@ class DaemonSetStrategy(TemplateStrategy):
         count("Available", "numberAvailable"),
         Column(
             "Node Selector",
-            lambda found, now: cells.pairs(found.spec.template.spec.nodeSelector),
+            lambda daemon_set, now: cells.pairs(daemon_set.spec.template.spec.nodeSelector),
             field="spec.template.spec.nodeSelector",
         ),
         AGE,
@@ -52,21 +56,21 @@ class DaemonSetStrategy(TemplateStrategy):
             spec.revisionHistoryLimit = _HISTORY
         number_annotation(obj, _TEMPLATE_GENERATION)
 
-    def prepare_create(self, ctx: Context, obj: DaemonSet) -> None:
-        super().prepare_create(ctx, obj)
+    def prepare_for_create(self, ctx: Context, obj: DaemonSet) -> None:
+        super().prepare_for_create(ctx, obj)
         _count_template(obj, max(_template_generation(obj), 1))
 
     def validate_create(self, ctx: Context, obj: DaemonSet) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, NEW_TEMPLATE)
+        return _validate_spec(obj.spec, NEW_TEMPLATE)
 
-    def prepare_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> None:
+        super().prepare_for_update(ctx, obj, old)
         is_changed = obj.spec.template != old.spec.template
         _count_template(obj, _template_generation(old) + is_changed)
 
     def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
-        yield from selection.changed_selector(obj.spec.selector, old.spec.selector, "spec.selector")
-        yield from _spec_faults(obj.spec, allowances(old.spec.template), old)
+        yield from selection.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from _validate_spec(obj.spec, update_options(old.spec.template), old)
 
     def warnings(self, ctx: Context, obj: DaemonSet, old: DaemonSet | None) -> Iterable[str]:
         template = obj.spec.template
@@ -76,15 +80,15 @@ class DaemonSetStrategy(TemplateStrategy):
 
 
 class DaemonSetStatusStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> None:
+    def prepare_for_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> None:
         obj.spec = old.spec
         _count_template(obj, _template_generation(old))
 
     def validate_update(self, ctx: Context, obj: DaemonSet, old: DaemonSet) -> Iterable[FieldError]:
         scheduled = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
         updated = ("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable")
-        yield from counts.negative_counts(obj.status, (*scheduled, *updated, "collisionCount"))
-        yield from counts.fewer_collisions(obj.status, old.status)
+        yield from counts.validate_non_negative_counts(obj.status, (*scheduled, *updated, "collisionCount"))
+        yield from counts.validate_collision_count(obj.status, old.status)
 
 
 def _default_update(strategy: DaemonSetUpdateStrategy) -> None:
@@ -98,43 +102,43 @@ def _default_update(strategy: DaemonSetUpdateStrategy) -> None:
         update.maxSurge = 0
 
 
-def _template_generation(found: DaemonSet) -> int:
-    return int(found.metadata.annotations.get(_TEMPLATE_GENERATION, 0))
+def _template_generation(daemon_set: DaemonSet) -> int:
+    return int(daemon_set.metadata.annotations.get(_TEMPLATE_GENERATION, 0))
 
 
-def _count_template(found: DaemonSet, number: int) -> None:
-    found.metadata.annotations[_TEMPLATE_GENERATION] = str(number)
+def _count_template(daemon_set: DaemonSet, number: int) -> None:
+    daemon_set.metadata.annotations[_TEMPLATE_GENERATION] = str(number)
 
 
-def _spec_faults(spec: DaemonSetSpec, lenient: Leniency, old: DaemonSet | None = None) -> Faults:
+def _validate_spec(spec: DaemonSetSpec, options: PodValidationOptions, old: DaemonSet | None = None) -> FieldErrors:
     at, before = "spec.template", old.spec.selector if old is not None else None
-    yield from selection.selector_faults_of_change(spec.selector, before, "spec.selector")
+    yield from selection.validate_selector(spec.selector, before, "spec.selector")
     selected = selection.parsed(spec.selector)
     if selected is not None:
-        yield from selection.mismatch(selected, spec.template, at)
+        yield from selection.validate_selector_matches_template(selected, spec.template, at)
     if spec.selector is not None:
-        yield from selection.empty_selector(spec.selector, "spec.selector", of="daemonset")
-    yield from template_faults(spec.template, lenient, at)
-    yield from ends_faults(spec.template, at, of="DaemonSet")
-    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
-    yield from _update_faults(spec.updateStrategy, "spec.updateStrategy")
-    yield from non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
+        yield from selection.validate_non_empty_selector(spec.selector, "spec.selector", of="daemonset")
+    yield from validate_pod_template_spec(spec.template, options, at)
+    yield from validate_template_never_completes(spec.template, at, of="DaemonSet")
+    yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+    yield from _validate_update_strategy(spec.updateStrategy, "spec.updateStrategy")
+    yield from validate_non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
 
 
-def _update_faults(strategy: DaemonSetUpdateStrategy, at: str) -> Faults:
+def _validate_update_strategy(strategy: DaemonSetUpdateStrategy, at: str) -> FieldErrors:
     if strategy.type not in (_ROLLING, _ON_DELETE):
         yield FieldError.not_supported(at, shown(_internal(strategy)), (_ROLLING, _ON_DELETE))
     elif strategy.type == _ROLLING and strategy.rollingUpdate is not None:
-        yield from _rolling_faults(strategy.rollingUpdate, f"{at}.rollingUpdate")
+        yield from _validate_rolling_update(strategy.rollingUpdate, f"{at}.rollingUpdate")
 
 
-def _rolling_faults(update: RollingUpdateDaemonSet, at: str) -> Faults:
+def _validate_rolling_update(update: RollingUpdateDaemonSet, at: str) -> FieldErrors:
     missing, more = _amounts(update)
     named = ((missing, f"{at}.maxUnavailable"), (more, f"{at}.maxSurge"))
     for value, path in named:
-        yield from percentages.amount_faults(value, path)
+        yield from percentages.validate_int_or_percent(value, path)
     for value, path in named:
-        yield from percentages.above_all(value, path)
+        yield from percentages.validate_at_most_100_percent(value, path)
     may_miss, may_surge = not percentages.is_zero(missing), not percentages.is_zero(more)
     if may_miss and may_surge:
         yield FieldError.invalid(f"{at}.maxSurge", more, "may not be set when maxUnavailable is non-zero")

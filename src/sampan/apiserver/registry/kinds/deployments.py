@@ -7,16 +7,16 @@ from sampan.api.faults import FieldError
 from sampan.api.types import apps_v1
 from sampan.api.types.apps_v1 import Deployment, RollingUpdateDeployment
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.replicasets import selector_and_template
+from sampan.apiserver.registry.kinds.replicasets import validate_selector_and_template
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, percentages, selection
 from sampan.apiserver.registry.workloads.columns import container_columns
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, update_options
 from sampan.apiserver.registry.workloads.versions import number_annotation
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -31,14 +31,16 @@ class DeploymentStrategy(TemplateStrategy):
         NAME,
         Column(
             "Ready",
-            lambda found, now: f"{found.status.readyReplicas}/{found.spec.replicas or 0}",
+            lambda deployment, now: f"{deployment.status.readyReplicas}/{deployment.spec.replicas or 0}",
             description="Number of the pod with ready state",
         ),
-        Column("Up-to-date", lambda found, now: found.status.updatedReplicas, field="status.updatedReplicas"),
-        Column("Available", lambda found, now: found.status.availableReplicas, field="status.availableReplicas"),
+        Column("Up-to-date", lambda deployment, now: deployment.status.updatedReplicas, field="status.updatedReplicas"),
+        Column(
+            "Available", lambda deployment, now: deployment.status.availableReplicas, field="status.availableReplicas"
+        ),
         AGE,
         *container_columns(),
-        Column("Selector", lambda found, now: _selector(found), field="spec.selector", wide=True),
+        Column("Selector", lambda deployment, now: _selector(deployment), field="spec.selector", wide=True),
     )
 
     def default(self, obj: Deployment) -> None:
@@ -61,25 +63,25 @@ class DeploymentStrategy(TemplateStrategy):
         return obj.spec, obj.metadata.annotations
 
     def validate_create(self, ctx: Context, obj: Deployment) -> Iterable[FieldError]:
-        return _faults(obj, NEW_TEMPLATE)
+        return _validate_deployment(obj, NEW_TEMPLATE)
 
     def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
-        yield from _faults(obj, allowances(old.spec.template))
-        yield from selection.changed_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from _validate_deployment(obj, update_options(old.spec.template))
+        yield from selection.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
 
 
 class DeploymentStatusStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: Deployment, old: Deployment) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Deployment, old: Deployment) -> None:
         obj.spec = old.spec
         obj.metadata.labels = old.metadata.labels
 
     def validate_update(self, ctx: Context, obj: Deployment, old: Deployment) -> Iterable[FieldError]:
         parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
         fields = ("observedGeneration", "replicas", *parts, "unavailableReplicas")
-        yield from counts.negative_counts(obj.status, (*fields, "terminatingReplicas", "collisionCount"))
-        yield from counts.counts_above_all(obj.status, parts)
-        yield from counts.available_above_ready(obj.status)
-        yield from counts.fewer_collisions(obj.status, old.status)
+        yield from counts.validate_non_negative_counts(obj.status, (*fields, "terminatingReplicas", "collisionCount"))
+        yield from counts.validate_counts_at_most_replicas(obj.status, parts)
+        yield from counts.validate_available_at_most_ready(obj.status)
+        yield from counts.validate_collision_count(obj.status, old.status)
 
 
 def _default_update(strategy: apps_v1.DeploymentStrategy) -> None:
@@ -90,21 +92,21 @@ def _default_update(strategy: apps_v1.DeploymentStrategy) -> None:
         update.maxSurge = _SHARE
 
 
-def _faults(obj: Deployment, lenient: Leniency) -> Faults:
+def _validate_deployment(obj: Deployment, options: PodValidationOptions) -> FieldErrors:
     spec = obj.spec
-    yield from non_negative(spec.replicas or 0, "spec.replicas")
-    yield from selector_and_template(spec.selector, spec.template, lenient)
-    yield from _strategy_faults(spec.strategy, "spec.strategy")
-    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
-    yield from non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
-    yield from non_negative(int(obj.metadata.annotations.get(_ROLLBACK, 0)), "spec.rollback.version")
+    yield from validate_non_negative(spec.replicas or 0, "spec.replicas")
+    yield from validate_selector_and_template(spec.selector, spec.template, options)
+    yield from _validate_strategy(spec.strategy, "spec.strategy")
+    yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+    yield from validate_non_negative(spec.revisionHistoryLimit or 0, "spec.revisionHistoryLimit")
+    yield from validate_non_negative(int(obj.metadata.annotations.get(_ROLLBACK, 0)), "spec.rollback.version")
     deadline, at = spec.progressDeadlineSeconds or 0, "spec.progressDeadlineSeconds"
-    yield from non_negative(deadline, at)
+    yield from validate_non_negative(deadline, at)
     if deadline <= spec.minReadySeconds:
         yield FieldError.invalid(at, deadline, "must be greater than minReadySeconds")
 
 
-def _strategy_faults(strategy: apps_v1.DeploymentStrategy, at: str) -> Faults:
+def _validate_strategy(strategy: apps_v1.DeploymentStrategy, at: str) -> FieldErrors:
     update = strategy.rollingUpdate
     if strategy.type == _RECREATE:
         if update is not None:
@@ -113,16 +115,16 @@ def _strategy_faults(strategy: apps_v1.DeploymentStrategy, at: str) -> Faults:
     elif strategy.type != _ROLLING:
         yield FieldError.not_supported(at, shown(_internal(strategy)), (_RECREATE, _ROLLING))
     elif update is not None:
-        yield from _update_faults(update, f"{at}.rollingUpdate")
+        yield from _validate_rolling_update(update, f"{at}.rollingUpdate")
 
 
-def _update_faults(update: RollingUpdateDeployment, at: str) -> Faults:
+def _validate_rolling_update(update: RollingUpdateDeployment, at: str) -> FieldErrors:
     missing, more = _amounts(update)
-    yield from percentages.amount_faults(missing, f"{at}.maxUnavailable")
-    yield from percentages.amount_faults(more, f"{at}.maxSurge")
+    yield from percentages.validate_int_or_percent(missing, f"{at}.maxUnavailable")
+    yield from percentages.validate_int_or_percent(more, f"{at}.maxSurge")
     if percentages.is_zero(missing) and percentages.is_zero(more):
         yield FieldError.invalid(f"{at}.maxUnavailable", missing, "may not be 0 when `maxSurge` is 0")
-    yield from percentages.above_all(missing, f"{at}.maxUnavailable")
+    yield from percentages.validate_at_most_100_percent(missing, f"{at}.maxUnavailable")
 
 
 def _amounts(update: RollingUpdateDeployment) -> tuple[int | str, int | str]:
@@ -140,13 +142,13 @@ def _internal(strategy: apps_v1.DeploymentStrategy) -> apps_v1.DeploymentStrateg
     return apps_v1.DeploymentStrategy(type=strategy.type, rollingUpdate=rolling_update)
 
 
-def _selector(found: Deployment) -> str:
-    selected = selection.parsed(found.spec.selector)
+def _selector(deployment: Deployment) -> str:
+    selected = selection.parsed(deployment.spec.selector)
     return "<invalid>" if selected is None else str(selected)
 
 
 _strategy = DeploymentStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda deployment: selection.expression(deployment.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": DeploymentStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

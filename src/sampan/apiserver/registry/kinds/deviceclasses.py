@@ -6,15 +6,19 @@ from sampan.api.faults import FieldError
 from sampan.api.resource_names import is_extended
 from sampan.api.types.resource_v1 import DeviceClass, DeviceClassConfiguration
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.collections import each
-from sampan.apiserver.registry.devices.configurations import MOST_CONFIGURATIONS, opaque_faults, selectors_faults
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.devices.collections import validate_slice
+from sampan.apiserver.registry.devices.configurations import (
+    MOST_CONFIGURATIONS,
+    validate_opaque_configuration,
+    validate_selectors,
+)
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 
 class DeviceClassStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     counts_generation = True
     validates_whole = True
     has_expressions = True
@@ -22,8 +26,8 @@ class DeviceClassStrategy(Strategy):
 
     def validate_create(self, ctx: Context, obj: DeviceClass) -> Iterable[FieldError]:
         spec = obj.spec
-        yield from selectors_faults(spec.selectors, "spec.selectors")
-        yield from each(spec.config, MOST_CONFIGURATIONS, _configuration_faults, "spec.config")
+        yield from validate_selectors(spec.selectors, "spec.selectors")
+        yield from validate_slice(spec.config, MOST_CONFIGURATIONS, _validate_configuration, "spec.config")
         name = spec.extendedResourceName
         if name is not None and not is_extended(name):
             text = "must be a valid extended resource name"
@@ -33,8 +37,8 @@ class DeviceClassStrategy(Strategy):
         return self.validate_create(ctx, obj)
 
 
-def _configuration_faults(found: DeviceClassConfiguration, at: str) -> Faults:
-    return opaque_faults(found.opaque, at)
+def _validate_configuration(configuration: DeviceClassConfiguration, at: str) -> FieldErrors:
+    return validate_opaque_configuration(configuration.opaque, at)
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=DeviceClassStrategy())

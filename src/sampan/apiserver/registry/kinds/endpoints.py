@@ -5,9 +5,14 @@ from collections.abc import Iterable, Sequence
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
-from sampan.apiserver.registry.address_rules import endpoint_ip_faults, ip_warnings
+from sampan.apiserver.registry.address_rules import ip_warnings, validate_endpoint_ip
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, one_of, qualified
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_one_of,
+    validate_qualified_name,
+)
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -19,7 +24,7 @@ _SHOWN = 3
 
 class EndpointsStrategy(Strategy):
     validates_whole = True
-    create_on_update = True
+    allow_create_on_update = True
 
     def default(self, obj: Endpoints) -> None:
         for subset in obj.subsets:
@@ -28,10 +33,10 @@ class EndpointsStrategy(Strategy):
                     port.protocol = "TCP"
 
     def validate_create(self, ctx: Context, obj: Endpoints) -> Iterable[FieldError]:
-        return _faults(obj.subsets)
+        return _validate_subsets(obj.subsets)
 
     def validate_update(self, ctx: Context, obj: Endpoints, old: Endpoints) -> Iterable[FieldError]:
-        return list(_faults(obj.subsets)) if obj.subsets != old.subsets else ()
+        return list(_validate_subsets(obj.subsets)) if obj.subsets != old.subsets else ()
 
     def warnings(self, ctx: Context, obj: Endpoints, old: Endpoints | None) -> Iterable[str]:
         key, controller = _MANAGED_BY
@@ -43,39 +48,39 @@ class EndpointsStrategy(Strategy):
                     yield from ip_warnings(address.ip, f"subsets[{index}].{field}[{address_index}].ip")
 
 
-def _faults(subsets: Sequence[EndpointSubset]) -> Faults:
+def _validate_subsets(subsets: Sequence[EndpointSubset]) -> FieldErrors:
     for index, subset in enumerate(subsets):
         at = f"subsets[{index}]"
         if not subset.addresses and not subset.notReadyAddresses:
             yield FieldError.required(at, "must specify `addresses` or `notReadyAddresses`")
         for position, address in enumerate(subset.addresses):
-            yield from _address_faults(address, f"{at}.addresses[{position}]")
+            yield from _validate_address(address, f"{at}.addresses[{position}]")
         for position, address in enumerate(subset.notReadyAddresses):
-            yield from _address_faults(address, f"{at}.notReadyAddresses[{position}]")
+            yield from _validate_address(address, f"{at}.notReadyAddresses[{position}]")
         for position, port in enumerate(subset.ports):
-            yield from _port_faults(port, f"{at}.ports[{position}]", needs_name=len(subset.ports) > 1)
+            yield from _validate_port(port, f"{at}.ports[{position}]", needs_name=len(subset.ports) > 1)
 
 
-def _address_faults(address: EndpointAddress, at: str) -> Faults:
+def _validate_address(address: EndpointAddress, at: str) -> FieldErrors:
     yield from addresses.legacy_ip(address.ip, f"{at}.ip")
     if address.hostname:
-        yield from dns_label(address.hostname, f"{at}.hostname")
+        yield from validate_dns_label(address.hostname, f"{at}.hostname")
     if address.nodeName is not None:
         for text in names.dns1123_subdomain(address.nodeName):
             yield FieldError.invalid(f"{at}.nodeName", address.nodeName, text)
-    yield from endpoint_ip_faults(address.ip, f"{at}.ip")
+    yield from validate_endpoint_ip(address.ip, f"{at}.ip")
 
 
-def _port_faults(port: EndpointPort, at: str, *, needs_name: bool) -> Faults:
+def _validate_port(port: EndpointPort, at: str, *, needs_name: bool) -> FieldErrors:
     if port.name:
-        yield from dns_label(port.name, f"{at}.name")
+        yield from validate_dns_label(port.name, f"{at}.name")
     elif needs_name:
         yield FieldError.required(f"{at}.name")
     for text in names.port_number(port.port):
         yield FieldError.invalid(f"{at}.port", port.port, text)
-    yield from one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+    yield from validate_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
     if port.appProtocol is not None:
-        yield from qualified(port.appProtocol, f"{at}.appProtocol")
+        yield from validate_qualified_name(port.appProtocol, f"{at}.appProtocol")
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------

@@ -6,16 +6,16 @@ from typing import Any
 from sampan.api import addresses, domains, names
 from sampan.api.faults import FieldError
 from sampan.api.types.discovery_v1 import Endpoint, EndpointHints, EndpointPort, EndpointSlice
-from sampan.apiserver.registry.address_rules import endpoint_ip_faults, ip_warnings
+from sampan.apiserver.registry.address_rules import ip_warnings, validate_endpoint_ip
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.formats import (
-    Faults,
-    dns_label,
-    dns_subdomain,
-    label_value,
-    optional_one_of,
-    qualified,
-    repeated,
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_label_value,
+    validate_optional_one_of,
+    validate_qualified_name,
+    validate_unique,
 )
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -44,23 +44,23 @@ class EndpointSliceStrategy(Strategy):
         obj.endpoints = obj.endpoints or None
         obj.ports = obj.ports or None
 
-    def prepare_create(self, ctx: Context, obj: EndpointSlice) -> None:
+    def prepare_for_create(self, ctx: Context, obj: EndpointSlice) -> None:
         """Clear deprecatedTopology, which clients of discovery.k8s.io/v1 cannot set."""
         for endpoint in obj.endpoints or ():
             endpoint.deprecatedTopology = {}
 
-    def prepare_update(self, ctx: Context, obj: EndpointSlice, old: EndpointSlice) -> None:
+    def prepare_for_update(self, ctx: Context, obj: EndpointSlice, old: EndpointSlice) -> None:
         if obj.endpoints != old.endpoints:
-            self.prepare_create(ctx, obj)
+            self.prepare_for_create(ctx, obj)
 
     def validate_create(self, ctx: Context, obj: EndpointSlice) -> Iterable[FieldError]:
-        yield from _head_faults(obj)
-        yield from _endpoint_faults(obj.endpoints or (), obj.addressType)
+        yield from _validate_address_type_and_ports(obj)
+        yield from _validate_endpoint(obj.endpoints or (), obj.addressType)
 
     def validate_update(self, ctx: Context, obj: EndpointSlice, old: EndpointSlice) -> Iterable[FieldError]:
-        yield from _head_faults(obj)
+        yield from _validate_address_type_and_ports(obj)
         if obj.endpoints != old.endpoints:
-            yield from _endpoint_faults(obj.endpoints or (), obj.addressType)
+            yield from _validate_endpoint(obj.endpoints or (), obj.addressType)
         if obj.addressType != old.addressType:
             yield FieldError.invalid("addressType", obj.addressType, "field is immutable")
 
@@ -74,15 +74,15 @@ class EndpointSliceStrategy(Strategy):
                 yield from ip_warnings(address, f"endpoints[{index}].addresses[{address_index}]")
 
 
-def _head_faults(found: EndpointSlice) -> Faults:
-    if not found.addressType:
+def _validate_address_type_and_ports(endpoint_slice: EndpointSlice) -> FieldErrors:
+    if not endpoint_slice.addressType:
         yield FieldError.required("addressType")
-    elif found.addressType not in _TYPES:
-        yield FieldError.not_supported("addressType", found.addressType, _TYPES)
-    yield from _port_faults(found.ports or ())
+    elif endpoint_slice.addressType not in _TYPES:
+        yield FieldError.not_supported("addressType", endpoint_slice.addressType, _TYPES)
+    yield from _validate_port(endpoint_slice.ports or ())
 
 
-def _port_faults(ports: Sequence[EndpointPort]) -> Faults:
+def _validate_port(ports: Sequence[EndpointPort]) -> FieldErrors:
     if len(ports) > _MOST_PORTS:
         yield FieldError.too_many("ports", len(ports), _MOST_PORTS)
         return
@@ -90,65 +90,65 @@ def _port_faults(ports: Sequence[EndpointPort]) -> Faults:
     for index, port in enumerate(ports):
         at, name = f"ports[{index}]", port.name or ""
         if name:
-            yield from dns_label(name, f"{at}.name")
-        yield from repeated(name, port_names, f"{at}.name")
-        yield from optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+            yield from validate_dns_label(name, f"{at}.name")
+        yield from validate_unique(name, port_names, f"{at}.name")
+        yield from validate_optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
         if port.appProtocol is not None:
-            yield from qualified(port.appProtocol, f"{at}.appProtocol")
+            yield from validate_qualified_name(port.appProtocol, f"{at}.appProtocol")
 
 
-def _endpoint_faults(endpoints: Sequence[Endpoint], kind: str) -> Faults:
+def _validate_endpoint(endpoints: Sequence[Endpoint], kind: str) -> FieldErrors:
     if len(endpoints) > _MOST_ENDPOINTS:
         yield FieldError.too_many("endpoints", len(endpoints), _MOST_ENDPOINTS)
         return
     for index, endpoint in enumerate(endpoints):
         at = f"endpoints[{index}]"
-        yield from _address_faults(endpoint.addresses or (), kind, f"{at}.addresses")
+        yield from _validate_address(endpoint.addresses or (), kind, f"{at}.addresses")
         if endpoint.nodeName is not None:
-            yield from dns_subdomain(endpoint.nodeName, f"{at}.nodeName")
+            yield from validate_dns_subdomain(endpoint.nodeName, f"{at}.nodeName")
         if endpoint.hostname is not None:
-            yield from dns_label(endpoint.hostname, f"{at}.hostname")
+            yield from validate_dns_label(endpoint.hostname, f"{at}.hostname")
         if endpoint.hints is not None:
-            yield from _hint_faults(endpoint.hints, f"{at}.hints")
+            yield from _validate_hint(endpoint.hints, f"{at}.hints")
 
 
-def _address_faults(found: Sequence[str], kind: str, at: str) -> Faults:
-    if not found:
+def _validate_address(addresses_of_endpoint: Sequence[str], kind: str, at: str) -> FieldErrors:
+    if not addresses_of_endpoint:
         yield FieldError.required(at, "must contain at least 1 address")
-    elif len(found) > _MOST_ADDRESSES:
-        yield FieldError.too_many(at, len(found), _MOST_ADDRESSES)
-    for index, text in enumerate(found):
+    elif len(addresses_of_endpoint) > _MOST_ADDRESSES:
+        yield FieldError.too_many(at, len(addresses_of_endpoint), _MOST_ADDRESSES)
+    for index, text in enumerate(addresses_of_endpoint):
         path = f"{at}[{index}]"
         if kind == "FQDN":
             yield from domains.fully_qualified_domain_name(text, path)
         elif kind in ("IPv4", "IPv6"):
-            yield from _ip_faults(text, kind, at, path)
+            yield from _validate_ip(text, kind, at, path)
 
 
-def _ip_faults(text: str, kind: str, at: str, here: str) -> Faults:
-    faults = addresses.legacy_ip(text, here) if kind == "IPv4" else addresses.ip(text, here)
-    if faults:
-        yield from faults
+def _validate_ip(text: str, kind: str, at: str, here: str) -> FieldErrors:
+    errors = addresses.legacy_ip(text, here) if kind == "IPv4" else addresses.ip(text, here)
+    if errors:
+        yield from errors
         return
     if (":" in text) != (kind == "IPv6"):
         yield FieldError.invalid(at, text, f"must be an {kind} address")
-    yield from endpoint_ip_faults(text, here)
+    yield from validate_endpoint_ip(text, here)
 
 
-def _hint_faults(hints: EndpointHints, at: str) -> Faults:
+def _validate_hint(hints: EndpointHints, at: str) -> FieldErrors:
     if len(hints.forZones) > _MOST_HINTS:
         yield FieldError.too_many(f"{at}.forZones", len(hints.forZones), _MOST_HINTS)
         return
     targets: set[str] = set()
     for index, zone in enumerate(hints.forZones):
-        yield from repeated(zone.name, targets, f"{at}.forZones[{index}].name")
-        yield from label_value(zone.name, f"{at}.forZones[{index}].name")
+        yield from validate_unique(zone.name, targets, f"{at}.forZones[{index}].name")
+        yield from validate_label_value(zone.name, f"{at}.forZones[{index}].name")
     if len(hints.forNodes) > _MOST_HINTS:
         yield FieldError.too_many(f"{at}.forNodes", len(hints.forNodes), _MOST_HINTS)
         return
     targets = set()
     for index, node in enumerate(hints.forNodes):
-        yield from repeated(node.name, targets, f"{at}.forNodes[{index}].name")
+        yield from validate_unique(node.name, targets, f"{at}.forNodes[{index}].name")
         for text in names.dns1123_subdomain(node.name):
             yield FieldError.invalid(f"{at}.forNodes[{index}].name", node.name, text)
 
@@ -156,22 +156,22 @@ def _hint_faults(hints: EndpointHints, at: str) -> Faults:
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _some(found: Sequence[str]) -> str:
-    shown = ",".join(found[:_SHOWN]) or cells.UNSET
-    return f"{shown} + {len(found) - _SHOWN} more..." if len(found) > _SHOWN else shown
+def _some(texts: Sequence[str]) -> str:
+    shown = ",".join(texts[:_SHOWN]) or cells.UNSET
+    return f"{shown} + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else shown
 
 
-def _ports(found: EndpointSlice, now: float) -> str:
-    return _some([str(port.port) if port.port is not None else port.name or "" for port in found.ports or ()])
+def _ports(endpoint_slice: EndpointSlice, now: float) -> str:
+    return _some([str(port.port) if port.port is not None else port.name or "" for port in endpoint_slice.ports or ()])
 
 
-def _addresses(found: EndpointSlice, now: float) -> str:
-    return _some([address for endpoint in found.endpoints or () for address in endpoint.addresses or ()])
+def _addresses(endpoint_slice: EndpointSlice, now: float) -> str:
+    return _some([address for endpoint in endpoint_slice.endpoints or () for address in endpoint.addresses or ()])
 
 
 EndpointSliceStrategy.columns = (
     NAME,
-    Column("AddressType", lambda found, now: found.addressType, field="addressType"),
+    Column("AddressType", lambda endpoint_slice, now: endpoint_slice.addressType, field="addressType"),
     Column("Ports", _ports, field="ports"),
     Column("Endpoints", _addresses, field="endpoints"),
     AGE,

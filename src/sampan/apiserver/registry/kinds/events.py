@@ -10,7 +10,7 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Event
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import qualified
+from sampan.apiserver.registry.podspec.formats import validate_qualified_name
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 
@@ -21,14 +21,14 @@ _NOT_MATCHING = "does not match event.namespace"
 class EventStrategy(Strategy):
     """`reporter` is the name of the reportingController field in this API version."""
 
-    create_on_update = True
+    allow_create_on_update = True
     reporter = "reportingComponent"
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name, prefix=is_prefix)
 
     def validate_create(self, ctx: Context, obj: Event) -> Iterable[FieldError]:
-        yield from _old_faults(obj) if obj.eventTime is None else _new_faults(obj, self.reporter)
+        yield from _validate_event_namespace(obj) if obj.eventTime is None else _validate_new_event(obj, self.reporter)
         for text in names.dns1123_subdomain(obj.metadata.namespace):
             yield FieldError.invalid("namespace", obj.metadata.namespace, text)
 
@@ -36,25 +36,25 @@ class EventStrategy(Strategy):
         return EventStrategy.validate_create(self, ctx, obj)
 
     def mark_deleted(
-        self, ctx: Context, obj: Event, *, asked_s: int | None, policy: deletion.Policy, now: float
-    ) -> deletion.Fate:
+        self, ctx: Context, obj: Event, *, requested_s: int | None, policy: deletion.Policy, now: float
+    ) -> deletion.DeletionAction:
         """Delete with the policy Background, whatever the client requests: events have no dependents."""
-        return super().mark_deleted(ctx, obj, asked_s=asked_s, policy="Background", now=now)
+        return super().mark_deleted(ctx, obj, requested_s=requested_s, policy="Background", now=now)
 
 
-def _old_faults(event: Event) -> Iterator[FieldError]:
+def _validate_event_namespace(event: Event) -> Iterator[FieldError]:
     """Yield an error unless the event is in the namespace of its object, `default` for cluster-scoped objects."""
     about = event.involvedObject.namespace
     if event.metadata.namespace != (about or "default"):
         yield FieldError.invalid("involvedObject.namespace", about, _NOT_MATCHING)
 
 
-def _new_faults(event: Event, reporter: str) -> Iterator[FieldError]:
+def _validate_new_event(event: Event, reporter: str) -> Iterator[FieldError]:
     if not event.involvedObject.namespace and event.metadata.namespace not in ("default", "kube-system"):
         yield FieldError.invalid("involvedObject.namespace", "", _NOT_MATCHING)
     if not event.reportingComponent:
         yield FieldError.required(reporter)
-    yield from qualified(event.reportingComponent, reporter)
+    yield from validate_qualified_name(event.reportingComponent, reporter)
     for field in ("reportingInstance", "action", "reason"):
         value = getattr(event, field)
         if not value:

@@ -21,12 +21,12 @@ _SHOWN_AS = {"reportingComponent": "reportingController"}
 class NewEventStrategy(EventStrategy):
     reporter = "reportingController"
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.dns1123_subdomain(name, prefix=is_prefix)
 
     def validate_create(self, ctx: Context, obj: Event) -> Iterable[FieldError]:
         yield from super().validate_create(ctx, obj)
-        yield from _series_faults(obj)
+        yield from _validate_series(obj)
         if obj.eventTime is None:
             yield FieldError.required("eventTime")
         if obj.type not in ("Normal", "Warning"):
@@ -42,14 +42,14 @@ class NewEventStrategy(EventStrategy):
     def validate_update(self, ctx: Context, obj: Event, old: Event) -> Iterable[FieldError]:
         yield from super().validate_update(ctx, obj, old)
         if obj.series != old.series:
-            yield from _series_faults(obj)
+            yield from _validate_series(obj)
         for field in _FIXED:
             value = getattr(obj, field)
             if value != getattr(old, field):
                 yield FieldError.invalid(_SHOWN_AS.get(field, field), shown(value), "field is immutable")
 
 
-def _series_faults(event: Event) -> Iterator[FieldError]:
+def _validate_series(event: Event) -> Iterator[FieldError]:
     if event.series is None:
         return
     if event.series.count < 2:

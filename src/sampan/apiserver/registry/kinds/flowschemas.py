@@ -17,8 +17,13 @@ from sampan.api.types.flowcontrol_v1 import (
     Subject,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, condition_faults
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
+from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, validate_conditions
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_required,
+)
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -68,18 +73,18 @@ class FlowSchemaStrategy(Strategy):
             for resources in rule.resourceRules:
                 resources.namespaces = resources.namespaces or None
 
-    def prepare_create(self, ctx: Context, obj: FlowSchema) -> None:
+    def prepare_for_create(self, ctx: Context, obj: FlowSchema) -> None:
         obj.status = FlowSchemaStatus()
 
     def validate_create(self, ctx: Context, obj: FlowSchema) -> Iterable[FieldError]:
-        yield from _spec_faults(obj)
+        yield from _validate_spec(obj)
         fixed = MANDATORY.get(obj.metadata.name)
         if fixed is not None and obj.spec != fixed:
             text = f"spec of '{obj.metadata.name}' must equal the fixed value"
             yield FieldError.invalid("spec", shown(obj.spec), text)
-        yield from condition_faults(obj.status.conditions)
+        yield from validate_conditions(obj.status.conditions)
 
-    def prepare_update(self, ctx: Context, obj: FlowSchema, old: FlowSchema) -> None:
+    def prepare_for_update(self, ctx: Context, obj: FlowSchema, old: FlowSchema) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: FlowSchema, old: FlowSchema) -> Iterable[FieldError]:
@@ -89,7 +94,7 @@ class FlowSchemaStrategy(Strategy):
         return obj.spec.matchingPrecedence, obj.metadata.name
 
 
-def _spec_faults(schema: FlowSchema) -> Faults:
+def _validate_spec(schema: FlowSchema) -> FieldErrors:
     spec = schema.spec
     precedence, method = spec.matchingPrecedence, spec.distinguisherMethod
     if precedence <= 0:
@@ -103,28 +108,28 @@ def _spec_faults(schema: FlowSchema) -> Faults:
         yield FieldError.not_supported("spec.distinguisherMethod.type", shown(method), _METHODS)
     name, at = spec.priorityLevelConfiguration.name, "spec.priorityLevelConfiguration.name"
     if name:
-        yield from dns_subdomain(name, at)
+        yield from validate_dns_subdomain(name, at)
     else:
         yield FieldError.required(at, "must reference a priority level")
     for index, rule in enumerate(spec.rules):
-        yield from _rule_faults(rule, f"spec.rules[{index}]")
+        yield from _validate_rule(rule, f"spec.rules[{index}]")
 
 
-def _rule_faults(rule: PolicyRulesWithSubjects, at: str) -> Faults:
+def _validate_rule(rule: PolicyRulesWithSubjects, at: str) -> FieldErrors:
     if not rule.subjects:
         yield FieldError.required(f"{at}.subjects", "subjects must contain at least one value")
     for index, subject in enumerate(rule.subjects or ()):
-        yield from _subject_faults(subject, f"{at}.subjects[{index}]")
+        yield from _validate_subject(subject, f"{at}.subjects[{index}]")
     if not rule.resourceRules and not rule.nonResourceRules:
         text = "at least one of resourceRules and nonResourceRules has to be non-empty"
         yield FieldError.required(at, text)
     for index, resources in enumerate(rule.resourceRules):
-        yield from _resource_faults(resources, f"{at}.resourceRules[{index}]")
+        yield from _validate_resource_rule(resources, f"{at}.resourceRules[{index}]")
     for index, others in enumerate(rule.nonResourceRules):
-        yield from _path_faults(others, f"{at}.nonResourceRules[{index}]")
+        yield from _validate_non_resource_rule(others, f"{at}.nonResourceRules[{index}]")
 
 
-def _subject_faults(subject: Subject, at: str) -> Faults:
+def _validate_subject(subject: Subject, at: str) -> FieldErrors:
     if subject.kind not in _SUBJECTS:
         yield FieldError.not_supported(f"{at}.kind", subject.kind, sorted(_SUBJECTS))
         return
@@ -133,13 +138,13 @@ def _subject_faults(subject: Subject, at: str) -> Faults:
     if details is None:
         yield FieldError.required(path, f"{own} is required when subject kind is '{subject.kind}'")
     else:
-        yield from given(details.name, f"{path}.name")
+        yield from validate_required(details.name, f"{path}.name")
     if subject.serviceAccount is not None and own == "serviceAccount":
         account = subject.serviceAccount
         if account.name not in ("", "*"):
-            yield from dns_subdomain(account.name, f"{path}.name")
+            yield from validate_dns_subdomain(account.name, f"{path}.name")
         if account.namespace:
-            yield from dns_label(account.namespace, f"{path}.namespace")
+            yield from validate_dns_label(account.namespace, f"{path}.namespace")
         else:
             yield FieldError.required(f"{path}.namespace", "must specify namespace for service account")
     for other in _TOLD_ORDER:
@@ -148,50 +153,50 @@ def _subject_faults(subject: Subject, at: str) -> Faults:
             yield FieldError.forbidden(f"{at}.{other}", f"{other} is forbidden when subject kind is not '{kind}'")
 
 
-def _verb_faults(verbs: Sequence[str] | None, at: str) -> Faults:
+def _validate_verb(verbs: Sequence[str] | None, at: str) -> FieldErrors:
     if not verbs:
         yield FieldError.required(at, "verbs must contain at least one value")
     elif "*" in verbs:
-        yield from _alone(verbs, "verbs", at)
+        yield from _validate_wildcard_alone(verbs, "verbs", at)
     elif not set(verbs) <= set(_VERBS):
         yield FieldError.not_supported(at, list(verbs), _VERBS)
 
 
-def _alone(values: Sequence[str] | None, what: str, at: str) -> Faults:
+def _validate_wildcard_alone(values: Sequence[str] | None, what: str, at: str) -> FieldErrors:
     if values is not None and "*" in values and len(values) > 1:
         yield FieldError.invalid(at, list(values), f"if '*' is present, must not specify other {what}")
 
 
-def _resource_faults(rule: ResourcePolicyRule, at: str) -> Faults:
-    yield from _verb_faults(rule.verbs, f"{at}.verbs")
+def _validate_resource_rule(rule: ResourcePolicyRule, at: str) -> FieldErrors:
+    yield from _validate_verb(rule.verbs, f"{at}.verbs")
     if not rule.apiGroups:
         yield FieldError.required(f"{at}.apiGroups", "resource rules must supply at least one api group")
-    yield from _alone(rule.apiGroups, "api groups", f"{at}.apiGroups")
+    yield from _validate_wildcard_alone(rule.apiGroups, "api groups", f"{at}.apiGroups")
     if not rule.resources:
         yield FieldError.required(f"{at}.resources", "resource rules must supply at least one resource")
-    yield from _alone(rule.resources, "resources", f"{at}.resources")
+    yield from _validate_wildcard_alone(rule.resources, "resources", f"{at}.resources")
     path, namespaces = f"{at}.namespaces", rule.namespaces or ()
     if not namespaces and not rule.clusterScope:
         text = "resource rules that are not cluster scoped must supply at least one namespace"
         yield FieldError.required(path, text)
-    yield from _alone(namespaces, "namespaces", path)
+    yield from _validate_wildcard_alone(namespaces, "namespaces", path)
     for index, namespace in enumerate(namespaces if "*" not in namespaces else ()):
-        for error in dns_label(namespace, f"{path}[{index}]"):
+        for error in validate_dns_label(namespace, f"{path}[{index}]"):
             yield FieldError.invalid(error.field, namespace, _BAD_NAMESPACE + error.detail)
 
 
-def _path_faults(rule: NonResourcePolicyRule, at: str) -> Faults:
-    yield from _verb_faults(rule.verbs, f"{at}.verbs")
+def _validate_non_resource_rule(rule: NonResourcePolicyRule, at: str) -> FieldErrors:
+    yield from _validate_verb(rule.verbs, f"{at}.verbs")
     urls_path, paths = f"{at}.nonResourceURLs", rule.nonResourceURLs or ()
     if not paths:
         yield FieldError.required(urls_path, "nonResourceURLs must contain at least one value")
-    yield from _alone(paths, "non-resource URLs", urls_path)
+    yield from _validate_wildcard_alone(paths, "non-resource URLs", urls_path)
     for index, path in enumerate(paths if "*" not in paths else ()):
-        if text := _path_fault(path):
+        if text := _find_path_error(path):
             yield FieldError.invalid(f"{urls_path}[{index}]", path, text)
 
 
-def _path_fault(path: str) -> str:
+def _find_path_error(path: str) -> str:
     if not path:
         return "must not be empty"
     if not path.startswith("/"):
@@ -220,10 +225,10 @@ FlowSchemaStrategy.columns = (
     NAME,
     Column(
         "PriorityLevel",
-        lambda found, now: found.spec.priorityLevelConfiguration.name,
+        lambda flow_schema, now: flow_schema.spec.priorityLevelConfiguration.name,
         field="spec.priorityLevelConfiguration.name",
     ),
-    Column("MatchingPrecedence", lambda found, now: found.spec.matchingPrecedence, field=_PRECEDENCE),
+    Column("MatchingPrecedence", lambda flow_schema, now: flow_schema.spec.matchingPrecedence, field=_PRECEDENCE),
     Column("DistinguisherMethod", _method, field="spec.distinguisherMethod"),
     AGE,
     Column("MissingPL", _dangling, description="references a broken or non-existent PriorityLevelConfiguration"),

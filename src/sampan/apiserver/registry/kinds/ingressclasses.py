@@ -6,7 +6,13 @@ from sampan.api import domains, names
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import IngressClass, IngressClassParametersReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, fixed, given
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_immutable,
+    validate_required,
+)
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -30,19 +36,19 @@ class IngressClassStrategy(Strategy):
             yield FieldError.too_long(_CONTROLLER, _LONGEST)
         yield from domains.domain_prefixed_path(obj.spec.controller, _CONTROLLER)
         if obj.spec.parameters is not None:
-            yield from _parameter_faults(obj.spec.parameters)
+            yield from _validate_parameter(obj.spec.parameters)
 
     def validate_update(self, ctx: Context, obj: IngressClass, old: IngressClass) -> Iterable[FieldError]:
-        yield from fixed(obj.spec.controller, old.spec.controller, _CONTROLLER)
+        yield from validate_immutable(obj.spec.controller, old.spec.controller, _CONTROLLER)
         yield from self.validate_create(ctx, obj)
 
 
-def _parameter_faults(parameters: IngressClassParametersReference) -> Faults:
+def _validate_parameter(parameters: IngressClassParametersReference) -> FieldErrors:
     if parameters.apiGroup is not None:
-        yield from dns_subdomain(parameters.apiGroup, f"{_PARAMETERS}.apiGroup")
+        yield from validate_dns_subdomain(parameters.apiGroup, f"{_PARAMETERS}.apiGroup")
     for field in ("kind", "name"):
         value = getattr(parameters, field)
-        yield from given(value, f"{_PARAMETERS}.{field}")
+        yield from validate_required(value, f"{_PARAMETERS}.{field}")
         for text in names.path_segment(value):
             yield FieldError.invalid(f"{_PARAMETERS}.{field}", value, text)
     scope, namespace, at = parameters.scope or "", parameters.namespace, f"{_PARAMETERS}.namespace"
@@ -53,16 +59,16 @@ def _parameter_faults(parameters: IngressClassParametersReference) -> Faults:
     elif scope == "Cluster" and namespace is not None:
         yield FieldError.forbidden(at, "`parameters.scope` is set to 'Cluster'")
     elif namespace is not None:
-        yield from dns_label(namespace, at)
+        yield from validate_dns_label(namespace, at)
 
 
-def _name(found: IngressClass, now: float) -> str:
-    is_default = found.metadata.annotations.get(_IS_DEFAULT) == "true"
-    return f"{found.metadata.name} (default)" if is_default else found.metadata.name
+def _name(ingress_class: IngressClass, now: float) -> str:
+    is_default = ingress_class.metadata.annotations.get(_IS_DEFAULT) == "true"
+    return f"{ingress_class.metadata.name} (default)" if is_default else ingress_class.metadata.name
 
 
-def _parameters(found: IngressClass, now: float) -> str:
-    parameters = found.spec.parameters
+def _parameters(ingress_class: IngressClass, now: float) -> str:
+    parameters = ingress_class.spec.parameters
     if parameters is None:
         return cells.NONE
     group = f".{parameters.apiGroup}" if parameters.apiGroup is not None else ""
@@ -73,7 +79,7 @@ IngressClassStrategy.columns = (
     Column("Name", _name, format="name", field=NAME.field),
     Column(
         "Controller",
-        lambda found, now: found.spec.controller,
+        lambda ingress_class, now: ingress_class.spec.controller,
         description="Controller that is responsible for handling this class",
     ),
     Column("Parameters", _parameters, description="A reference to a resource with additional parameters"),

@@ -17,7 +17,12 @@ from sampan.api.types.networking_v1 import (
 )
 from sampan.apiserver.registry.address_rules import ip_warnings
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_required,
+)
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -34,24 +39,26 @@ class IngressStrategy(Strategy):
     counts_generation = True
     validates_whole = True
 
-    def prepare_create(self, ctx: Context, obj: Ingress) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Ingress) -> None:
         obj.status = IngressStatus()
 
     def validate_create(self, ctx: Context, obj: Ingress) -> Iterable[FieldError]:
-        yield from _spec_faults(obj.spec, "spec")
+        yield from _validate_spec(obj.spec, "spec")
         old_class, class_name = obj.metadata.annotations.get(_OLD_CLASS), obj.spec.ingressClassName
         if old_class is not None and class_name is not None and old_class != class_name:
             text = "must match `ingressClassName` when both are specified"
             yield FieldError.invalid(f"annotations.{_OLD_CLASS}", old_class, text)
 
-    def prepare_update(self, ctx: Context, obj: Ingress, old: Ingress) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Ingress, old: Ingress) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: Ingress, old: Ingress) -> Iterable[FieldError]:
         """Yield the errors of an update; some kinds of invalid values are tolerated if the old object has them."""
         had_bad_secrets = any(tls.secretName and names.dns1123_subdomain(tls.secretName) for tls in old.spec.tls)
-        had_bad_wildcards = any("*" in rule.host and any(_paths_faults(rule, "")) for rule in old.spec.rules)
-        return _spec_faults(obj.spec, "spec", allow_bad_secrets=had_bad_secrets, allow_bad_wildcards=had_bad_wildcards)
+        had_bad_wildcards = any("*" in rule.host and any(_validate_paths(rule, "")) for rule in old.spec.rules)
+        return _validate_spec(
+            obj.spec, "spec", allow_bad_secrets=had_bad_secrets, allow_bad_wildcards=had_bad_wildcards
+        )
 
     def warnings(self, ctx: Context, obj: Ingress, old: Ingress | None) -> Iterable[str]:
         if old is None and _OLD_CLASS in obj.metadata.annotations and obj.spec.ingressClassName is None:
@@ -66,7 +73,7 @@ class IngressStatusStrategy(StatusStrategy):
             if entry.ip and entry.ip not in before:
                 yield from addresses.legacy_ip(entry.ip, f"{at}.ip")
             if entry.hostname:
-                yield from dns_subdomain(entry.hostname, f"{at}.hostname")
+                yield from validate_dns_subdomain(entry.hostname, f"{at}.hostname")
                 if addresses.parse(entry.hostname) is not None:
                     yield FieldError.invalid(f"{at}.hostname", entry.hostname, _NOT_AN_ADDRESS)
 
@@ -76,54 +83,54 @@ class IngressStatusStrategy(StatusStrategy):
                 yield from ip_warnings(entry.ip, f"{_ENTRIES}[{index}]")
 
 
-def _spec_faults(
+def _validate_spec(
     spec: IngressSpec, at: str, *, allow_bad_secrets: bool = False, allow_bad_wildcards: bool = False
-) -> Faults:
+) -> FieldErrors:
     if not spec.rules and spec.defaultBackend is None:
         yield FieldError.invalid(at, None, "either `defaultBackend` or `rules` must be specified")
     if spec.defaultBackend is not None:
-        yield from _backend_faults(spec.defaultBackend, f"{at}.defaultBackend")
+        yield from _validate_backend(spec.defaultBackend, f"{at}.defaultBackend")
     for index, rule in enumerate(spec.rules):
         path = f"{at}.rules[{index}]"
         if rule.host:
-            yield from _host_faults(rule.host, f"{path}.host")
+            yield from _validate_host(rule.host, f"{path}.host")
         if "*" not in rule.host or not allow_bad_wildcards:
-            yield from _paths_faults(rule, path)
-    yield from _tls_faults(spec.tls, f"{at}.tls", allow_bad_secrets)
+            yield from _validate_paths(rule, path)
+    yield from _validate_tls(spec.tls, f"{at}.tls", allow_bad_secrets)
     if spec.ingressClassName is not None:
-        yield from dns_subdomain(spec.ingressClassName, f"{at}.ingressClassName")
+        yield from validate_dns_subdomain(spec.ingressClassName, f"{at}.ingressClassName")
 
 
-def _tls_faults(found: Sequence[IngressTLS], at: str, allow_bad_secrets: bool) -> Faults:
-    for index, tls in enumerate(found):
+def _validate_tls(tls_entries: Sequence[IngressTLS], at: str, allow_bad_secrets: bool) -> FieldErrors:
+    for index, tls in enumerate(tls_entries):
         for host_index, host in enumerate(tls.hosts):
-            yield from _domain_faults(host, f"{at}[{index}].hosts[{host_index}]")
+            yield from _validate_domain(host, f"{at}[{index}].hosts[{host_index}]")
         if tls.secretName and not allow_bad_secrets:
-            yield from dns_subdomain(tls.secretName, f"{at}[{index}].secretName")
+            yield from validate_dns_subdomain(tls.secretName, f"{at}[{index}].secretName")
 
 
-def _host_faults(host: str, at: str) -> Faults:
+def _validate_host(host: str, at: str) -> FieldErrors:
     if addresses.parse(host) is not None:
         yield FieldError.invalid(at, host, _NOT_AN_ADDRESS)
-    yield from _domain_faults(host, at)
+    yield from _validate_domain(host, at)
 
 
-def _domain_faults(host: str, at: str) -> Faults:
+def _validate_domain(host: str, at: str) -> FieldErrors:
     check = names.wildcard_dns1123_subdomain if "*" in host else names.dns1123_subdomain
     for text in check(host):
         yield FieldError.invalid(at, host, text)
 
 
-def _paths_faults(rule: IngressRule, at: str) -> Faults:
+def _validate_paths(rule: IngressRule, at: str) -> FieldErrors:
     if rule.http is None:
         return
     if not rule.http.paths:
         yield FieldError.required(f"{at}.http.paths")
     for index, path in enumerate(rule.http.paths or ()):
-        yield from _path_faults(path, f"{at}.http.paths[{index}]")
+        yield from _validate_path(path, f"{at}.http.paths[{index}]")
 
 
-def _path_faults(path: HTTPIngressPath, at: str) -> Faults:
+def _validate_path(path: HTTPIngressPath, at: str) -> FieldErrors:
     kind, text = path.pathType, path.path
     if kind is None:
         yield FieldError.required(f"{at}.pathType", "pathType must be specified")
@@ -139,22 +146,26 @@ def _path_faults(path: HTTPIngressPath, at: str) -> Faults:
         for end in _BAD_ENDS if kind != "ImplementationSpecific" else ():
             if text.endswith(end):
                 yield FieldError.invalid(f"{at}.path", text, f"cannot end with '{end}'")
-    yield from _backend_faults(path.backend, f"{at}.backend")
+    yield from _validate_backend(path.backend, f"{at}.backend")
 
 
-def _backend_faults(backend: IngressBackend, at: str) -> Faults:
+def _validate_backend(backend: IngressBackend, at: str) -> FieldErrors:
     if backend.resource is not None and backend.service is not None:
         yield FieldError.invalid(at, "", "cannot set both resource and service backends")
     elif backend.resource is not None:
-        yield from _resource_faults(backend.resource, f"{at}.resource")
+        yield from _validate_resource(backend.resource, f"{at}.resource")
     elif backend.service is not None:
-        yield from _service_faults(backend.service, at)
+        yield from _validate_service(backend.service, at)
     else:
         yield FieldError.invalid(at, "", "resource or service backend is required")
 
 
-def _service_faults(service: IngressServiceBackend, at: str) -> Faults:
-    yield from dns_label(service.name, f"{at}.service.name") if service.name else given("", f"{at}.service.name")
+def _validate_service(service: IngressServiceBackend, at: str) -> FieldErrors:
+    yield from (
+        validate_dns_label(service.name, f"{at}.service.name")
+        if service.name
+        else validate_required("", f"{at}.service.name")
+    )
     port = service.port
     if port.name and port.number:
         yield FieldError.invalid(at, "", "cannot set both port name & port number")
@@ -168,12 +179,12 @@ def _service_faults(service: IngressServiceBackend, at: str) -> Faults:
         yield FieldError.required(at, "port name or number is required")
 
 
-def _resource_faults(reference: TypedLocalObjectReference, at: str) -> Faults:
+def _validate_resource(reference: TypedLocalObjectReference, at: str) -> FieldErrors:
     if reference.apiGroup is not None:
-        yield from dns_subdomain(reference.apiGroup, f"{at}.apiGroup")
+        yield from validate_dns_subdomain(reference.apiGroup, f"{at}.apiGroup")
     for field in ("kind", "name"):
         value = getattr(reference, field)
-        yield from given(value, f"{at}.{field}")
+        yield from validate_required(value, f"{at}.{field}")
         for text in names.path_segment(value):
             yield FieldError.invalid(f"{at}.{field}", value, text)
 
@@ -210,7 +221,7 @@ IngressStrategy.columns = (
     Column("Address", _address, description="Address is a list containing ingress points for the load-balancer"),
     Column(
         "Ports",
-        lambda found, now: "80, 443" if found.spec.tls else "80",
+        lambda ingress, now: "80, 443" if ingress.spec.tls else "80",
         description="Ports of TLS configurations that open",
     ),
     AGE,

@@ -6,7 +6,7 @@ from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import IPAddress, ParentReference
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -18,24 +18,24 @@ _AT = "spec.parentRef"
 class IPAddressStrategy(Strategy):
     validates_whole = True
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return [error.detail for error in addresses.ip(name, "")]
 
     def validate_create(self, ctx: Context, obj: IPAddress) -> Iterable[FieldError]:
-        return _parent_faults(obj.spec.parentRef)
+        return _validate_parent(obj.spec.parentRef)
 
     def validate_update(self, ctx: Context, obj: IPAddress, old: IPAddress) -> Iterable[FieldError]:
-        yield from _parent_faults(obj.spec.parentRef)
+        yield from _validate_parent(obj.spec.parentRef)
         if obj.spec.parentRef != old.spec.parentRef:
             yield FieldError.invalid(_AT, shown(obj.spec.parentRef), "field is immutable")
 
 
-def _parent_faults(parent: ParentReference | None) -> Faults:
+def _validate_parent(parent: ParentReference | None) -> FieldErrors:
     if parent is None:
         yield FieldError.required(_AT)
         return
     if parent.group:
-        yield from dns_subdomain(parent.group, f"{_AT}.group")
+        yield from validate_dns_subdomain(parent.group, f"{_AT}.group")
     for field in ("resource", "name", "namespace"):
         value = getattr(parent, field)
         if not value and field != "namespace":
@@ -44,8 +44,8 @@ def _parent_faults(parent: ParentReference | None) -> Faults:
             yield FieldError.invalid(f"{_AT}.{field}", value, text)
 
 
-def _parent(found: IPAddress, now: float) -> str:
-    parent = found.spec.parentRef
+def _parent(ip_address: IPAddress, now: float) -> str:
+    parent = ip_address.spec.parentRef
     if parent is None:
         return cells.NONE
     resource = f"{parent.resource}.{parent.group}" if parent.group else parent.resource

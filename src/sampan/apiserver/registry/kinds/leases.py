@@ -10,19 +10,19 @@ from sampan.apiserver.tables.columns import AGE, NAME
 
 
 class LeaseStrategy(Strategy):
-    create_on_update = True
-    unconditional_update = False
+    allow_create_on_update = True
+    allow_unconditional_update = False
     columns = (
         NAME,
         Column("Holder", lambda lease, now: lease.spec.holderIdentity or "", field="spec.holderIdentity"),
         AGE,
     )
 
-    def prepare_create(self, ctx: Context, obj: Lease) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Lease) -> None:
         """Drop the fields of coordinated leader election, which is disabled."""
         obj.spec.strategy = obj.spec.preferredHolder = None
 
-    def prepare_update(self, ctx: Context, obj: Lease, old: Lease) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Lease, old: Lease) -> None:
         for field in ("strategy", "preferredHolder"):
             if getattr(old.spec, field) is None:
                 setattr(obj.spec, field, None)

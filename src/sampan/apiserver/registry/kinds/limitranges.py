@@ -8,8 +8,8 @@ from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import LimitRange, LimitRangeItem
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec import amounts
-from sampan.apiserver.registry.podspec.formats import Faults, qualified
-from sampan.apiserver.registry.podspec.resources import container_resource_name, resource_name
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_qualified_name
+from sampan.apiserver.registry.podspec.resources import validate_container_resource_name, validate_resource_name
 from sampan.apiserver.registry.strategy import Context, Strategy
 
 _STANDARD = ("Container", "PersistentVolumeClaim", "Pod")
@@ -19,7 +19,7 @@ _ONE = parse("1")
 
 class LimitRangeStrategy(Strategy):
     validates_whole = True
-    create_on_update = True
+    allow_create_on_update = True
 
     def default(self, obj: LimitRange) -> None:
         obj.spec.limits = obj.spec.limits or None
@@ -29,14 +29,14 @@ class LimitRangeStrategy(Strategy):
             for field in _AMOUNTS:
                 amounts.round_up(getattr(item, field))
 
-    def prepare_create(self, ctx: Context, obj: LimitRange) -> None:
+    def prepare_for_create(self, ctx: Context, obj: LimitRange) -> None:
         if not obj.metadata.name:
             obj.metadata.name = str(uuid.uuid4())
 
     def validate_create(self, ctx: Context, obj: LimitRange) -> Iterable[FieldError]:
         types: set[str] = set()
         for index, item in enumerate(obj.spec.limits or ()):
-            yield from _item_faults(item, types, f"spec.limits[{index}]")
+            yield from _validate_item(item, types, f"spec.limits[{index}]")
 
     def validate_update(self, ctx: Context, obj: LimitRange, old: LimitRange) -> Iterable[FieldError]:
         return self.validate_create(ctx, obj)
@@ -48,42 +48,42 @@ def _default_container(item: LimitRangeItem) -> None:
     item.defaultRequest = {**item.min, **item.default, **item.defaultRequest}
 
 
-def _item_faults(item: LimitRangeItem, seen: set[str], at: str) -> Faults:
-    yield from _type_faults(item.type, f"{at}.type")
-    if item.type in seen:
+def _validate_item(item: LimitRangeItem, types: set[str], at: str) -> FieldErrors:
+    yield from _validate_type(item.type, f"{at}.type")
+    if item.type in types:
         yield FieldError.duplicate(f"{at}.type", item.type)
-    seen.add(item.type)
+    types.add(item.type)
     for field in ("max", "min"):
-        yield from _name_faults(item, field, at)
+        yield from _validate_name(item, field, at)
     for field in ("default", "defaultRequest"):
         if item.type != "Pod":
-            yield from _name_faults(item, field, at)
+            yield from _validate_name(item, field, at)
         elif getattr(item, field):
             yield FieldError.forbidden(f"{at}.{field}", "may not be specified when `type` is 'Pod'")
     if item.type == "PersistentVolumeClaim" and "storage" not in item.min and "storage" not in item.max:
         text = "either minimum or maximum storage value is required, but neither was provided"
         yield FieldError.required(f"{at}.limits", text)
-    yield from _name_faults(item, "maxLimitRequestRatio", at)
+    yield from _validate_name(item, "maxLimitRequestRatio", at)
     fields = [field for field in _AMOUNTS if item.type != "Pod" or not field.startswith("default")]
     for name in sorted({name for field in fields for name in getattr(item, field)}):
         quantities = {field: parse(value) for field in fields if (value := getattr(item, field).get(name)) is not None}
-        yield from _order_faults(name, quantities, at)
+        yield from _validate_order(name, quantities, at)
 
 
-def _type_faults(kind: str, at: str) -> Faults:
-    faults = list(qualified(kind, at))
-    yield from faults
-    if not faults and "/" not in kind and kind not in _STANDARD:
+def _validate_type(kind: str, at: str) -> FieldErrors:
+    errors = list(validate_qualified_name(kind, at))
+    yield from errors
+    if not errors and "/" not in kind and kind not in _STANDARD:
         yield FieldError.invalid(at, kind, "must be a standard limit type or fully qualified")
 
 
-def _name_faults(item: LimitRangeItem, field: str, at: str) -> Faults:
-    check = container_resource_name if item.type in ("Pod", "Container") else resource_name
+def _validate_name(item: LimitRangeItem, field: str, at: str) -> FieldErrors:
+    check = validate_container_resource_name if item.type in ("Pod", "Container") else validate_resource_name
     for name in sorted(getattr(item, field)):
         yield from check(name, f"{at}.{field}[{name}]")
 
 
-def _order_faults(name: str, found: dict[str, Quantity], at: str) -> Faults:
+def _validate_order(name: str, bounds: dict[str, Quantity], at: str) -> FieldErrors:
     """Yield errors for values in the wrong order, such as a minimum above the maximum.
 
     Each rule consists of the lower and the upper field, the field of the error and of its value, and the words for
@@ -104,25 +104,25 @@ def _order_faults(name: str, found: dict[str, Quantity], at: str) -> Faults:
         ("min", "default", "default", "min", "min value", "default value"),
         ("default", "max", "default", "max", "default value", "max value"),
     ):
-        if low in found and high in found and found[low] > found[high]:
-            text = f"{low_word} {found[low]} is greater than {high_word} {found[high]}"
-            yield FieldError.invalid(f"{at}.{field}[{name}]", str(found[shown]), text)
-    if "maxLimitRequestRatio" in found:
-        yield from _ratio_faults(found, f"{at}.maxLimitRequestRatio[{name}]")
-    if not amounts.may_overcommit(name) and {"default", "defaultRequest"} <= found.keys():
-        limit, request = found["default"], found["defaultRequest"]
+        if low in bounds and high in bounds and bounds[low] > bounds[high]:
+            text = f"{low_word} {bounds[low]} is greater than {high_word} {bounds[high]}"
+            yield FieldError.invalid(f"{at}.{field}[{name}]", str(bounds[shown]), text)
+    if "maxLimitRequestRatio" in bounds:
+        yield from _validate_ratio(bounds, f"{at}.maxLimitRequestRatio[{name}]")
+    if not amounts.may_overcommit(name) and {"default", "defaultRequest"} <= bounds.keys():
+        limit, request = bounds["default"], bounds["defaultRequest"]
         if limit != request:
             text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
             yield FieldError.invalid(f"{at}.defaultRequest[{name}]", str(request), text)
 
 
-def _ratio_faults(found: dict[str, Quantity], at: str) -> Faults:
-    ratio = found["maxLimitRequestRatio"]
+def _validate_ratio(bounds: dict[str, Quantity], at: str) -> FieldErrors:
+    ratio = bounds["maxLimitRequestRatio"]
     if ratio < _ONE:
         yield FieldError.invalid(at, str(ratio), f"ratio {ratio} is less than 1")
-    if "min" not in found or "max" not in found or not found["min"].milli_value():
+    if "min" not in bounds or "max" not in bounds or not bounds["min"].milli_value():
         return
-    most = found["max"].milli_value() / found["min"].milli_value()
+    most = bounds["max"].milli_value() / bounds["min"].milli_value()
     if ratio.milli_value() / 1000 > most:
         yield FieldError.invalid(at, str(ratio), f"ratio {ratio} is greater than max/min = {most:f}")
 

@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicy, MutatingAdmissionPolicySpec, Mutation
-from sampan.apiserver.registry.admission_configs.matching import REINVOCATION_POLICIES, change_only_faults
+from sampan.apiserver.registry.admission_configs.matching import REINVOCATION_POLICIES, validate_mutable_operations
 from sampan.apiserver.registry.admission_configs.policies import (
     PolicyStrategy,
-    expression_faults,
     policy_columns,
-    start_faults,
+    validate_conditions_and_variables,
+    validate_failure_policy_and_match,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, given, one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of, validate_required
 from sampan.apiserver.registry.strategy import Column, Context
 
 _PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
@@ -22,36 +22,36 @@ class MutatingAdmissionPolicyStrategy(PolicyStrategy):
     columns = policy_columns(
         Column(
             "Mutations",
-            lambda found, now: len(found.spec.mutations),
+            lambda policy, now: len(policy.spec.mutations),
             type="integer",
             description="Mutation indicates the number of mutations rules defined in this configuration",
         )
     )
 
     def validate_create(self, ctx: Context, obj: MutatingAdmissionPolicy) -> Iterable[FieldError]:
-        return _faults(obj.spec, None)
+        return _validate_spec(obj.spec, None)
 
     def validate_update(
         self, ctx: Context, obj: MutatingAdmissionPolicy, old: MutatingAdmissionPolicy
     ) -> Iterable[FieldError]:
-        return _faults(obj.spec, old.spec)
+        return _validate_spec(obj.spec, old.spec)
 
 
-def _faults(spec: MutatingAdmissionPolicySpec, old: MutatingAdmissionPolicySpec | None) -> Faults:
-    yield from start_faults(spec)
+def _validate_spec(spec: MutatingAdmissionPolicySpec, old: MutatingAdmissionPolicySpec | None) -> FieldErrors:
+    yield from validate_failure_policy_and_match(spec)
     if spec.matchConstraints is not None:
-        yield from change_only_faults(spec.matchConstraints, "spec.matchConstraints")
-    yield from expression_faults(spec, old)
+        yield from validate_mutable_operations(spec.matchConstraints, "spec.matchConstraints")
+    yield from validate_conditions_and_variables(spec, old)
     if not spec.mutations:
         yield FieldError.required("spec.mutations", "mutations must contain at least one item")
     for index, mutation in enumerate(spec.mutations):
-        yield from _mutation_faults(mutation, f"spec.mutations[{index}]")
-    yield from one_of(spec.reinvocationPolicy, REINVOCATION_POLICIES, "spec.reinvocationPolicy")
+        yield from _validate_mutation(mutation, f"spec.mutations[{index}]")
+    yield from validate_one_of(spec.reinvocationPolicy, REINVOCATION_POLICIES, "spec.reinvocationPolicy")
 
 
-def _mutation_faults(mutation: Mutation, at: str) -> Faults:
+def _validate_mutation(mutation: Mutation, at: str) -> FieldErrors:
     kind = mutation.patchType
-    yield from one_of(kind, sorted(_PATCHES), f"{at}.patchType")
+    yield from validate_one_of(kind, sorted(_PATCHES), f"{at}.patchType")
     if kind not in _PATCHES:
         return
     for other, field in sorted(_PATCHES.items(), key=lambda pair: pair[0] != kind):
@@ -61,7 +61,7 @@ def _mutation_faults(mutation: Mutation, at: str) -> Faults:
         elif other == kind and patch is None:
             yield FieldError.required(path, f"must be specified when patchType is {kind}")
         elif patch is not None:
-            yield from given(patch.expression.strip(), f"{path}.expression")
+            yield from validate_required(patch.expression.strip(), f"{path}.expression")
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=MutatingAdmissionPolicyStrategy())

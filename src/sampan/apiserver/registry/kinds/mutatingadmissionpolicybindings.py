@@ -4,17 +4,17 @@ from collections.abc import Iterable
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import MutatingAdmissionPolicyBinding
-from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, binding_faults
-from sampan.apiserver.registry.admission_configs.matching import change_only_faults
+from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, validate_binding_spec
+from sampan.apiserver.registry.admission_configs.matching import validate_mutable_operations
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Context
 
 
 class MutatingBindingStrategy(BindingStrategy):
     def validate_create(self, ctx: Context, obj: MutatingAdmissionPolicyBinding) -> Iterable[FieldError]:
-        yield from binding_faults(obj.spec)
+        yield from validate_binding_spec(obj.spec)
         if obj.spec.matchResources is not None:
-            yield from change_only_faults(obj.spec.matchResources, "spec.matchResources")
+            yield from validate_mutable_operations(obj.spec.matchResources, "spec.matchResources")
 
     def validate_update(
         self, ctx: Context, obj: MutatingAdmissionPolicyBinding, old: MutatingAdmissionPolicyBinding

@@ -11,7 +11,7 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Namespace, NamespaceStatus
 from sampan.apiserver.registry import deletion
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import qualified
+from sampan.apiserver.registry.podspec.formats import validate_qualified_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -21,7 +21,7 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     validates_whole = True
     columns = (
         NAME,
@@ -29,38 +29,38 @@ class NamespaceStrategy(Strategy):
         AGE,
     )
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.dns1123_label(name, prefix=is_prefix)
 
     def default(self, obj: Namespace) -> None:
         if obj.metadata.name:
             obj.metadata.labels[_NAME_LABEL] = obj.metadata.name
 
-    def prepare_create(self, ctx: Context, obj: Namespace) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Namespace) -> None:
         obj.status = NamespaceStatus(phase=ACTIVE)
         if _FINALIZER not in obj.spec.finalizers:
             obj.spec.finalizers.append(_FINALIZER)
         self.default(obj)  # a generated name is only known now
 
     def validate_create(self, ctx: Context, obj: Namespace) -> Iterable[FieldError]:
-        return [error for name in obj.spec.finalizers for error in _finalizer_faults(name, "spec.finalizers")]
+        return [error for name in obj.spec.finalizers for error in _validate_finalizer(name, "spec.finalizers")]
 
-    def prepare_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
         obj.spec.finalizers = old.spec.finalizers
         obj.status = old.status
 
     def mark_deleted(
-        self, ctx: Context, obj: Namespace, *, asked_s: int | None, policy: deletion.Policy, now: float
-    ) -> deletion.Fate:
+        self, ctx: Context, obj: Namespace, *, requested_s: int | None, policy: deletion.Policy, now: float
+    ) -> deletion.DeletionAction:
         meta = obj.metadata
         if meta.deletionTimestamp is not None:
             if obj.spec.finalizers:
-                return deletion.Fate.PENDING
-            return super().mark_deleted(ctx, obj, asked_s=asked_s, policy=policy, now=now)
+                return deletion.DeletionAction.NONE
+            return super().mark_deleted(ctx, obj, requested_s=requested_s, policy=policy, now=now)
         meta.deletionTimestamp = times.format_time(now)
         meta.finalizers = deletion.finalizers_for(policy, meta.finalizers)
         obj.status.phase = TERMINATING
-        return deletion.Fate.MARKED
+        return deletion.DeletionAction.MARK
 
     def is_finished(self, obj: Namespace) -> bool:
         return not obj.spec.finalizers and super().is_finished(obj)
@@ -76,16 +76,16 @@ class NamespaceStatusStrategy(StatusStrategy):
 
 
 class FinalizeStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Namespace, old: Namespace) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: Namespace, old: Namespace) -> Iterable[FieldError]:
         for index, name in enumerate(obj.spec.finalizers):
-            yield from _finalizer_faults(name, f"spec.finalizers[{index}]")
+            yield from _validate_finalizer(name, f"spec.finalizers[{index}]")
 
 
-def _finalizer_faults(name: str, at: str) -> Iterator[FieldError]:
-    yield from qualified(name, at)
+def _validate_finalizer(name: str, at: str) -> Iterator[FieldError]:
+    yield from validate_qualified_name(name, at)
     if "/" not in name and name not in (_FINALIZER, deletion.ORPHAN, deletion.FOREGROUND):
         yield FieldError.invalid(at, name, "name is neither a standard finalizer name nor is it fully qualified")
 

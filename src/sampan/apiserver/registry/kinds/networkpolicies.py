@@ -14,7 +14,7 @@ from sampan.api.types.networking_v1 import (
 )
 from sampan.apiserver.registry.address_rules import cidr_warnings
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_required
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -29,7 +29,11 @@ class NetworkPolicyStrategy(Strategy):
     counts_generation = True
     columns = (
         NAME,
-        Column("Pod-Selector", lambda found, now: cells.selector(found.spec.podSelector), field="spec.podSelector"),
+        Column(
+            "Pod-Selector",
+            lambda network_policy, now: cells.selector(network_policy.spec.podSelector),
+            field="spec.podSelector",
+        ),
         AGE,
     )
 
@@ -42,12 +46,12 @@ class NetworkPolicyStrategy(Strategy):
             obj.spec.policyTypes = list(_TYPES) if obj.spec.egress else ["Ingress"]
 
     def validate_create(self, ctx: Context, obj: NetworkPolicy) -> Iterable[FieldError]:
-        return _faults(obj.spec, "spec")
+        return _validate_spec(obj.spec, "spec")
 
     def validate_update(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy) -> Iterable[FieldError]:
-        is_lenient = bool(selector_faults(old.spec.podSelector, ""))
+        allow_bad_values = bool(selector_faults(old.spec.podSelector, ""))
         known = {cidr for _, block in _blocks(old.spec) for cidr in (block.cidr, *block.except_)}
-        return _faults(obj.spec, "spec", allow_bad_values=is_lenient, known=known)
+        return _validate_spec(obj.spec, "spec", allow_bad_values=allow_bad_values, known=known)
 
     def warnings(self, ctx: Context, obj: NetworkPolicy, old: NetworkPolicy | None) -> Iterable[str]:
         for at, block in _blocks(obj.spec):
@@ -70,26 +74,26 @@ def _blocks(spec: NetworkPolicySpec) -> Iterator[tuple[str, IPBlock]]:
                 yield f"spec.{at}.{name}[{index}].ipBlock", peer.ipBlock
 
 
-def _faults(
+def _validate_spec(
     spec: NetworkPolicySpec, start: str, *, allow_bad_values: bool = False, known: Collection[str] = ()
-) -> Faults:
+) -> FieldErrors:
     """Yield the errors of a spec. `known` are CIDRs of the old object, which are not validated again."""
     yield from selector_faults(spec.podSelector, f"{start}.podSelector", allow_bad_values=allow_bad_values)
     for at, ports, name, peers in _rules(spec):
         for index, port in enumerate(ports):
-            yield from _port_faults(port, f"{start}.{at}.ports[{index}]")
+            yield from _validate_port(port, f"{start}.{at}.ports[{index}]")
         for index, peer in enumerate(peers):
-            yield from _peer_faults(peer, f"{start}.{at}.{name}[{index}]", allow_bad_values, known)
+            yield from _validate_peer(peer, f"{start}.{at}.{name}[{index}]", allow_bad_values, known)
     at = f"{start}.policyTypes"
     if len(spec.policyTypes) > len(_TYPES):
         yield FieldError.invalid(at, spec.policyTypes, "may not specify more than two policyTypes")
         return
     for index, kind in enumerate(spec.policyTypes):
-        yield from optional_one_of(kind, _TYPES, f"{at}[{index}]")
+        yield from validate_optional_one_of(kind, _TYPES, f"{at}[{index}]")
 
 
-def _port_faults(port: NetworkPolicyPort, at: str) -> Faults:
-    yield from optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
+def _validate_port(port: NetworkPolicyPort, at: str) -> FieldErrors:
+    yield from validate_optional_one_of(port.protocol, _PROTOCOLS, f"{at}.protocol")
     first, last = port.port, port.endPort
     if isinstance(first, int):
         for text in names.port_number(first):
@@ -106,21 +110,21 @@ def _port_faults(port: NetworkPolicyPort, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.port", first, text)
 
 
-def _peer_faults(peer: NetworkPolicyPeer, at: str, allow_bad_values: bool, known: Collection[str]) -> Faults:
+def _validate_peer(peer: NetworkPolicyPeer, at: str, allow_bad_values: bool, known: Collection[str]) -> FieldErrors:
     yield from selector_faults(peer.podSelector, f"{at}.podSelector", allow_bad_values=allow_bad_values)
     yield from selector_faults(peer.namespaceSelector, f"{at}.namespaceSelector", allow_bad_values=allow_bad_values)
     has_selector = peer.podSelector is not None or peer.namespaceSelector is not None
     if peer.ipBlock is not None:
-        yield from _block_faults(peer.ipBlock, f"{at}.ipBlock", known)
+        yield from _validate_ip_block(peer.ipBlock, f"{at}.ipBlock", known)
         if has_selector:
             yield FieldError.forbidden(at, "may not specify both ipBlock and another peer")
     elif not has_selector:
         yield FieldError.required(at, "must specify a peer")
 
 
-def _block_faults(block: IPBlock, at: str, known: Collection[str]) -> Faults:
+def _validate_ip_block(block: IPBlock, at: str, known: Collection[str]) -> FieldErrors:
     if not block.cidr:
-        yield from given("", f"{at}.cidr")
+        yield from validate_required("", f"{at}.cidr")
         return
     if block.cidr not in known:
         yield from addresses.legacy_cidr(block.cidr, f"{at}.cidr")

@@ -7,7 +7,7 @@ from sampan.api.types.core_v1 import Node
 from sampan.apiserver.proxy.proxied import proxy_to_node
 from sampan.apiserver.registry.address_rules import cidr_warnings
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.node_rules import change_faults, node_faults
+from sampan.apiserver.registry.node_rules import validate_node, validate_node_update
 from sampan.apiserver.registry.podspec.amounts import round_up
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables import cells
@@ -28,21 +28,21 @@ class NodeStrategy(Strategy):
         round_up(status.allocatable)
         _match_pod_cidrs(obj)
 
-    def prepare_create(self, ctx: Context, obj: Node) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Node) -> None:
         obj.spec.configSource = None
         obj.status.config = None
 
     def validate_create(self, ctx: Context, obj: Node) -> Iterable[FieldError]:
-        return node_faults(obj)
+        return validate_node(obj)
 
-    def prepare_update(self, ctx: Context, obj: Node, old: Node) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Node, old: Node) -> None:
         obj.status = old.status
         if old.spec.configSource is None:
             obj.spec.configSource = None
 
     def validate_update(self, ctx: Context, obj: Node, old: Node) -> Iterable[FieldError]:
-        yield from node_faults(obj)
-        yield from change_faults(obj, old)
+        yield from validate_node(obj)
+        yield from validate_node_update(obj, old)
 
     def warnings(self, ctx: Context, obj: Node, old: Node | None) -> Iterable[str]:
         if obj.spec.configSource is not None:
@@ -64,13 +64,13 @@ def _match_pod_cidrs(node: Node) -> None:
 
 
 class NodeStatusStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: Node, old: Node) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: Node, old: Node) -> None:
+        super().prepare_for_update(ctx, obj, old)
         if old.status.config is None:
             obj.status.config = None
 
     def validate_update(self, ctx: Context, obj: Node, old: Node) -> Iterable[FieldError]:
-        return change_faults(obj, old)
+        return validate_node_update(obj, old)
 
 
 # -- table columns -----------------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.amounts import round_up
-from sampan.apiserver.registry.podspec.claims import claim_spec_faults
-from sampan.apiserver.registry.podspec.formats import Faults, fixed
+from sampan.apiserver.registry.podspec.claims import validate_claim_spec
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable
 from sampan.apiserver.registry.podspec.internal_view import difference
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short
@@ -40,7 +40,7 @@ _RESIZE_STATUSES = (
 
 
 class PersistentVolumeClaimStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     validates_whole = True
 
     def default(self, obj: PersistentVolumeClaim) -> None:
@@ -51,14 +51,14 @@ class PersistentVolumeClaimStrategy(Strategy):
         for amounts in (spec.resources.limits, spec.resources.requests, status.capacity, status.allocatedResources):
             round_up(amounts)
 
-    def prepare_create(self, ctx: Context, obj: PersistentVolumeClaim) -> None:
+    def prepare_for_create(self, ctx: Context, obj: PersistentVolumeClaim) -> None:
         obj.status = PersistentVolumeClaimStatus(phase=_PENDING)
         _settle_sources(obj.spec, None)
 
     def validate_create(self, ctx: Context, obj: PersistentVolumeClaim) -> Iterable[FieldError]:
-        return claim_spec_faults(obj.spec, "spec")
+        return validate_claim_spec(obj.spec, "spec")
 
-    def prepare_update(self, ctx: Context, obj: PersistentVolumeClaim, old: PersistentVolumeClaim) -> None:
+    def prepare_for_update(self, ctx: Context, obj: PersistentVolumeClaim, old: PersistentVolumeClaim) -> None:
         obj.status = old.status
         _settle_sources(obj.spec, old.spec)
 
@@ -67,9 +67,9 @@ class PersistentVolumeClaimStrategy(Strategy):
     ) -> Iterable[FieldError]:
         before = old.spec
         has_group = any(source is not None and source.apiGroup is not None for source in _sources(before))
-        is_lenient = bool(selector_faults(before.selector, ""))
-        yield from claim_spec_faults(obj.spec, "spec", allow_bad_values=is_lenient, allow_bad_groups=has_group)
-        yield from _change_faults(obj, old)
+        allow_bad_values = bool(selector_faults(before.selector, ""))
+        yield from validate_claim_spec(obj.spec, "spec", allow_bad_values=allow_bad_values, allow_bad_groups=has_group)
+        yield from _validate_claim_update(obj, old)
 
     def warnings(self, ctx: Context, obj: PersistentVolumeClaim, old: PersistentVolumeClaim | None) -> Iterable[str]:
         if OLD_CLASS in obj.metadata.annotations:
@@ -116,12 +116,12 @@ def _is_claim_or_snapshot(source: TypedLocalObjectReference | None) -> bool:
 # -- validation of updates ---------------------------------------------------------------------------------------------
 
 
-def _change_faults(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Faults:
+def _validate_claim_update(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> FieldErrors:
     new, before = claim.spec, old.spec
     new_class, old_class = (pvc.metadata.annotations.get(OLD_CLASS) for pvc in (claim, old))
     moves_class = _moves_class(claim, old)
     if not moves_class:
-        yield from fixed(new_class or "", old_class or "", f"metadata.annotations.{OLD_CLASS}")
+        yield from validate_immutable(new_class or "", old_class or "", f"metadata.annotations.{OLD_CLASS}")
     gains_class = (
         before.storageClassName is None
         and new.storageClassName is not None
@@ -136,9 +136,9 @@ def _change_faults(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
         yield FieldError.forbidden("spec", f"{message}\n{difference(old_spec, new_spec)}")
     if _amount(new) < _amount(before) and _amount(new) <= parse(old.status.capacity.get(_STORAGE, "0")):
         yield FieldError.forbidden(_SIZE, "field can not be less than status.capacity")
-    yield from fixed(new.volumeMode, before.volumeMode, "volumeMode")
+    yield from validate_immutable(new.volumeMode, before.volumeMode, "volumeMode")
     if new.volumeAttributesClassName != before.volumeAttributesClassName:
-        yield from _attributes_faults(new.volumeAttributesClassName, old.status)
+        yield from _validate_attributes_class_removal(new.volumeAttributesClassName, old.status)
 
 
 def _moves_class(claim: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
@@ -176,11 +176,11 @@ def _amount(spec: PersistentVolumeClaimSpec) -> Quantity:
     return parse(spec.resources.requests.get(_STORAGE, "0"))
 
 
-def _attributes_faults(wanted: str | None, status: PersistentVolumeClaimStatus) -> Faults:
+def _validate_attributes_class_removal(class_name: str | None, status: PersistentVolumeClaimStatus) -> FieldErrors:
     """Yield an error if a volume attributes class that is in effect is removed; it can only be replaced."""
-    if status.currentVolumeAttributesClassName is None or wanted:
+    if status.currentVolumeAttributesClassName is None or class_name:
         return
-    what = "nil" if wanted is None else "empty string"
+    what = "nil" if class_name is None else "empty string"
     text = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
     yield FieldError.forbidden(_ATTRIBUTES, text)
 
@@ -194,29 +194,29 @@ class PersistentVolumeClaimStatusStrategy(StatusStrategy):
     ) -> Iterable[FieldError]:
         status = obj.status
         for name, text in sorted(status.capacity.items()):
-            yield from _quantity_faults(text, f"status.capacity[{name}]")
+            yield from _validate_quantity(text, f"status.capacity[{name}]")
         at = "status.allocatedResourceStatuses"
         for name, word in sorted(status.allocatedResourceStatuses.items()):
-            yield from _resource_name_faults(name, at)
+            yield from _validate_resource_name(name, at)
             if word not in _RESIZE_STATUSES:
                 yield FieldError.not_supported(at, name, _RESIZE_STATUSES)
         at = "status.allocatedResources"
         for name, text in sorted(status.allocatedResources.items()):
-            faults = list(_resource_name_faults(name, at))
-            yield from faults or _quantity_faults(text, f"{at}[{name}]")
+            errors = list(_validate_resource_name(name, at))
+            yield from errors or _validate_quantity(text, f"{at}[{name}]")
 
 
-def _quantity_faults(text: str, at: str) -> Faults:
+def _validate_quantity(text: str, at: str) -> FieldErrors:
     amount = parse(text).value()
     if amount < 0:
         yield FieldError.invalid(at, amount, "must be a valid resource quantity")
 
 
-def _resource_name_faults(name: str, at: str) -> Faults:
-    faults = names.qualified_name(name)
-    for text in faults:
+def _validate_resource_name(name: str, at: str) -> FieldErrors:
+    messages = names.qualified_name(name)
+    for text in messages:
         yield FieldError.invalid(at, name, text)
-    if not faults and is_native(name) and name != _STORAGE:
+    if not messages and is_native(name) and name != _STORAGE:
         yield FieldError.not_supported(at, name, [_STORAGE])
 
 
@@ -243,13 +243,13 @@ def _attributes_class(claim: PersistentVolumeClaim, now: float) -> str:
 PersistentVolumeClaimStrategy.columns = (
     NAME,
     Column("Status", _phase, field="status.phase"),
-    Column("Volume", lambda found, now: found.spec.volumeName, field="spec.volumeName"),
+    Column("Volume", lambda claim, now: claim.spec.volumeName, field="spec.volumeName"),
     Column("Capacity", _capacity, field="status.capacity"),
     Column("Access Modes", _modes, field="status.accessModes"),
-    Column("StorageClass", lambda found, now: class_of(found), description="StorageClass of the pvc"),
+    Column("StorageClass", lambda claim, now: class_of(claim), description="StorageClass of the pvc"),
     Column("VolumeAttributesClass", _attributes_class, description="VolumeAttributesClass of the pvc"),
     AGE,
-    Column("VolumeMode", lambda found, now: found.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
+    Column("VolumeMode", lambda claim, now: claim.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
 )
 
 _strategy = PersistentVolumeClaimStrategy()

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeStatus
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.warnings import node_term_warnings
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
-from sampan.apiserver.registry.volumes.changes import change_faults
+from sampan.apiserver.registry.volumes.changes import validate_persistent_volume_update
 from sampan.apiserver.registry.volumes.classes import OLD_CLASS, OLD_CLASS_WARNING, class_of, modes_in_short
 from sampan.apiserver.registry.volumes.defaults import default_volume
-from sampan.apiserver.registry.volumes.spec import has_bad_affinity, volume_faults
+from sampan.apiserver.registry.volumes.spec import has_bad_affinity, validate_persistent_volume_spec
 from sampan.apiserver.tables import cells
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -37,30 +37,34 @@ _OLD_SOURCES = {
 
 
 class PersistentVolumeStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     validates_whole = True
 
     def default(self, obj: PersistentVolume) -> None:
         obj.status.phase = obj.status.phase or _PENDING
         default_volume(obj.spec)
 
-    def prepare_create(self, ctx: Context, obj: PersistentVolume) -> None:
+    def prepare_for_create(self, ctx: Context, obj: PersistentVolume) -> None:
         obj.status = PersistentVolumeStatus(phase=_PENDING, lastPhaseTransitionTime=ctx.now)
 
     def validate_create(self, ctx: Context, obj: PersistentVolume) -> Iterable[FieldError]:
-        yield from volume_faults(obj.spec, obj.metadata.name, "spec")
-        yield from _mount_option_faults(obj)
+        yield from validate_persistent_volume_spec(obj.spec, obj.metadata.name, "spec")
+        yield from _validate_mount_option(obj)
 
-    def prepare_update(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume) -> None:
+    def prepare_for_update(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume) -> Iterable[FieldError]:
         """Yield the errors of an update; like kube-apiserver, validate the whole volume twice."""
-        is_lenient = has_bad_affinity(old.spec)
-        yield from volume_faults(obj.spec, obj.metadata.name, "spec", allow_bad_values=is_lenient)
-        yield from _mount_option_faults(obj)
-        yield from volume_faults(obj.spec, obj.metadata.name, "spec", allow_bad_values=is_lenient)
-        yield from change_faults(obj.spec, old.spec)
+        allow_bad_values = has_bad_affinity(old.spec)
+        yield from validate_persistent_volume_spec(
+            obj.spec, obj.metadata.name, "spec", allow_bad_values=allow_bad_values
+        )
+        yield from _validate_mount_option(obj)
+        yield from validate_persistent_volume_spec(
+            obj.spec, obj.metadata.name, "spec", allow_bad_values=allow_bad_values
+        )
+        yield from validate_persistent_volume_update(obj.spec, old.spec)
 
     def warnings(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume | None) -> Iterable[str]:
         for key, text in _ANNOTATIONS.items():
@@ -77,15 +81,15 @@ class PersistentVolumeStrategy(Strategy):
                 yield f"spec.{'storageOS' if source == 'storageos' else source}: {text}"
 
 
-def _mount_option_faults(volume: PersistentVolume) -> Faults:
+def _validate_mount_option(volume: PersistentVolume) -> FieldErrors:
     if _MOUNT_OPTIONS in volume.metadata.annotations and all(getattr(volume.spec, name) is None for name in _MOUNTED):
         text = "may not specify mount options for this volume type"
         yield FieldError.forbidden(f"metadata.annotations.{_MOUNT_OPTIONS}", text)
 
 
 class PersistentVolumeStatusStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: PersistentVolume, old: PersistentVolume) -> None:
+        super().prepare_for_update(ctx, obj, old)
         new, before = obj.status, old.status
         if new.phase == before.phase:
             new.lastPhaseTransitionTime = new.lastPhaseTransitionTime or before.lastPhaseTransitionTime
@@ -112,20 +116,20 @@ def _attributes_class(volume: PersistentVolume, now: float) -> str:
 
 PersistentVolumeStrategy.columns = (
     NAME,
-    Column("Capacity", lambda found, now: found.spec.capacity.get("storage", "0"), field="spec.capacity"),
-    Column("Access Modes", lambda found, now: modes_in_short(found.spec.accessModes), field="spec.accessModes"),
+    Column("Capacity", lambda volume, now: volume.spec.capacity.get("storage", "0"), field="spec.capacity"),
+    Column("Access Modes", lambda volume, now: modes_in_short(volume.spec.accessModes), field="spec.accessModes"),
     Column(
         "Reclaim Policy",
-        lambda found, now: found.spec.persistentVolumeReclaimPolicy,
+        lambda volume, now: volume.spec.persistentVolumeReclaimPolicy,
         field="spec.persistentVolumeReclaimPolicy",
     ),
     Column("Status", _phase, field="status.phase"),
     Column("Claim", _claim, field="spec.claimRef"),
-    Column("StorageClass", lambda found, now: class_of(found), description="StorageClass of the pv"),
+    Column("StorageClass", lambda volume, now: class_of(volume), description="StorageClass of the pv"),
     Column("VolumeAttributesClass", _attributes_class, description="VolumeAttributesClass of the pv"),
-    Column("Reason", lambda found, now: found.status.reason, field="status.reason"),
+    Column("Reason", lambda volume, now: volume.status.reason, field="status.reason"),
     AGE,
-    Column("VolumeMode", lambda found, now: found.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
+    Column("VolumeMode", lambda volume, now: volume.spec.volumeMode or cells.UNSET, field="spec.volumeMode", wide=True),
 )
 
 _strategy = PersistentVolumeStrategy()

@@ -37,20 +37,20 @@ async def bind(endpoints: Endpoints, call: Call) -> ValueAnswer:
     await endpoints.admission.admit(endpoints.attributes("CREATE", call, binding, None, ctx))
     if call.name and call.name != binding.metadata.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
-    if faults := _faults(binding):
-        raise errors.unexpected(joined([str(error) for error in faults]))
+    if field_errors := _validate_binding(binding):
+        raise errors.unexpected(joined([str(error) for error in field_errors]))
     await endpoints.admission.validate(endpoints.attributes("CREATE", call, binding, None, ctx))
     await _assign(endpoints, ctx, binding)
     return created()
 
 
-def _faults(binding: Binding) -> list[FieldError]:
-    faults = []
+def _validate_binding(binding: Binding) -> list[FieldError]:
+    field_errors = []
     if binding.target.kind not in ("", "Node"):
-        faults.append(FieldError.not_supported("target.kind", binding.target.kind, ("Node", "<empty>")))
+        field_errors.append(FieldError.not_supported("target.kind", binding.target.kind, ("Node", "<empty>")))
     if not binding.target.name:
-        faults.append(FieldError.required("target.name"))
-    return faults
+        field_errors.append(FieldError.required("target.name"))
+    return field_errors
 
 
 async def _assign(endpoints: Endpoints, ctx: Context, binding: Binding) -> None:

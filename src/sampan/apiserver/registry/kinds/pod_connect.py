@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 async def read_log(endpoints: Endpoints, call: Call) -> Answer:
     """Stream the log of a container; empty for a pod without a node."""
-    if faults := _log_faults(call.query):
-        raise errors.invalid("PodLogOptions", call.name, faults)
+    if field_errors := _validate_log_options(call.query):
+        raise errors.invalid("PodLogOptions", call.name, field_errors)
     pod = await _pod(endpoints, call.namespace, call.name)
     container = _container(pod, call.query.get("container"))
     if not pod.spec.nodeName:
@@ -100,13 +100,13 @@ async def _to_node(endpoints: Endpoints, pod: Pod) -> Upstream:
     return endpoints.upstream
 
 
-def _container(pod: Pod, asked: str) -> str:
+def _container(pod: Pod, requested: str) -> str:
     """Return the requested container, or the only one. Raise BadRequest if it is missing or ambiguous."""
     container_names = [container.name for _, container, _ in containers_of(pod.spec)]
-    if asked:
-        if asked not in container_names:
-            raise errors.bad_request(f"container {asked} is not valid for pod {pod.metadata.name}")
-        return asked
+    if requested:
+        if requested not in container_names:
+            raise errors.bad_request(f"container {requested} is not valid for pod {pod.metadata.name}")
+        return requested
     plain = pod.spec.containers or []
     if len(plain) == 1:
         return plain[0].name
@@ -114,22 +114,22 @@ def _container(pod: Pod, asked: str) -> str:
     raise errors.bad_request(f"{text}, choose one of: [{' '.join(container_names)}]" if plain else text)
 
 
-def _log_faults(query: Query) -> list[FieldError]:
+def _validate_log_options(query: Query) -> list[FieldError]:
     tail, limit, since = (_number(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     has_time = _check_time(query.get("sinceTime"))
-    faults = []
+    field_errors = []
     if tail is not None and tail < 0:
-        faults.append(FieldError.invalid("tailLines", tail, NEGATIVE))
+        field_errors.append(FieldError.invalid("tailLines", tail, NEGATIVE))
     if limit is not None and limit < 1:
-        faults.append(FieldError.invalid("limitBytes", limit, "must be greater than 0"))
+        field_errors.append(FieldError.invalid("limitBytes", limit, "must be greater than 0"))
     if since is not None and has_time:
         text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        faults.append(FieldError.forbidden("[]", text))
+        field_errors.append(FieldError.forbidden("[]", text))
     elif since is not None and since < 1:
-        faults.append(FieldError.invalid("sinceSeconds", since, "must be greater than 0"))
+        field_errors.append(FieldError.invalid("sinceSeconds", since, "must be greater than 0"))
     if "stream" in query:
-        faults.append(FieldError.forbidden("stream", "may not be specified"))
-    return faults
+        field_errors.append(FieldError.forbidden("stream", "may not be specified"))
+    return field_errors
 
 
 def _number(query: Query, name: str) -> int | None:

@@ -7,13 +7,13 @@ from sampan.api.faults import FieldError
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.condition_rules import condition_faults
-from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
+from sampan.apiserver.registry.condition_rules import validate_conditions
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.workloads import percentages
-from sampan.apiserver.registry.workloads.counts import negative_counts
-from sampan.apiserver.registry.workloads.selection import selector_faults_of_change
+from sampan.apiserver.registry.workloads.counts import validate_non_negative_counts
+from sampan.apiserver.registry.workloads.selection import validate_selector
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -26,31 +26,31 @@ _MARKED = tuple(
 
 
 class PodDisruptionBudgetStrategy(Strategy):
-    unconditional_update = False
+    allow_unconditional_update = False
     metadata_last = True
     counts_generation = True
     columns = (
         NAME,
         Column(
             "Min Available",
-            lambda found, now: _amount(found.spec.minAvailable),
+            lambda budget, now: _amount(budget.spec.minAvailable),
             description="The minimum number of pods that must be available.",
         ),
         Column(
             "Max Unavailable",
-            lambda found, now: _amount(found.spec.maxUnavailable),
+            lambda budget, now: _amount(budget.spec.maxUnavailable),
             description="The maximum number of pods that may be unavailable.",
         ),
         Column(
             "Allowed Disruptions",
-            lambda found, now: found.status.disruptionsAllowed,
+            lambda budget, now: budget.status.disruptionsAllowed,
             type="integer",
             description="Calculated number of pods that may be disrupted at this time.",
         ),
         AGE,
     )
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.path_segment(name, prefix=is_prefix)
 
     def default(self, obj: PodDisruptionBudget) -> None:
@@ -59,35 +59,35 @@ class PodDisruptionBudgetStrategy(Strategy):
             selector.matchLabels.pop(_OLD_MARK, None)
             selector.matchExpressions = [term for term in selector.matchExpressions if term.key != _OLD_MARK]
 
-    def prepare_create(self, ctx: Context, obj: PodDisruptionBudget) -> None:
+    def prepare_for_create(self, ctx: Context, obj: PodDisruptionBudget) -> None:
         obj.status = type(obj.status)()
 
     def validate_create(self, ctx: Context, obj: PodDisruptionBudget) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, None)
+        return _validate_spec(obj.spec, None)
 
-    def prepare_update(self, ctx: Context, obj: PodDisruptionBudget, old: PodDisruptionBudget) -> None:
+    def prepare_for_update(self, ctx: Context, obj: PodDisruptionBudget, old: PodDisruptionBudget) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: PodDisruptionBudget, old: PodDisruptionBudget) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, old.spec)
+        return _validate_spec(obj.spec, old.spec)
 
 
 class PodDisruptionBudgetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: PodDisruptionBudget, old: PodDisruptionBudget) -> Iterable[FieldError]:
-        yield from condition_faults(obj.status.conditions, "status.conditions")
+        yield from validate_conditions(obj.status.conditions, "status.conditions")
         fields = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-        yield from negative_counts(obj.status, fields)
+        yield from validate_non_negative_counts(obj.status, fields)
 
 
-def _spec_faults(spec: PodDisruptionBudgetSpec, old: PodDisruptionBudgetSpec | None) -> Faults:
+def _validate_spec(spec: PodDisruptionBudgetSpec, old: PodDisruptionBudgetSpec | None) -> FieldErrors:
     if spec.minAvailable is not None and spec.maxUnavailable is not None:
         yield FieldError.invalid("spec", shown(spec), "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         if (value := getattr(spec, field)) is not None:
-            yield from percentages.amount_faults(value, f"spec.{field}")
-            yield from percentages.above_all(value, f"spec.{field}")
-    yield from selector_faults_of_change(spec.selector, old.selector if old is not None else None, "spec.selector")
-    yield from optional_one_of(spec.unhealthyPodEvictionPolicy, _POLICIES, "spec.unhealthyPodEvictionPolicy")
+            yield from percentages.validate_int_or_percent(value, f"spec.{field}")
+            yield from percentages.validate_at_most_100_percent(value, f"spec.{field}")
+    yield from validate_selector(spec.selector, old.selector if old is not None else None, "spec.selector")
+    yield from validate_optional_one_of(spec.unhealthyPodEvictionPolicy, _POLICIES, "spec.unhealthyPodEvictionPolicy")
 
 
 def _amount(value: int | str | None) -> str:

@@ -21,8 +21,8 @@ from sampan.apiserver.registry.podspec.affinity import join_label_keys
 from sampan.apiserver.registry.podspec.conditions import set_condition
 from sampan.apiserver.registry.podspec.defaults import default_pod
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields, drop_disabled_status
-from sampan.apiserver.registry.podspec.leniency import Leniency
-from sampan.apiserver.registry.podspec.pod import new_pod_faults
+from sampan.apiserver.registry.podspec.pod import validate_pod_create
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import address_warnings, warnings_for
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.machinery.errors import FieldError
@@ -31,7 +31,7 @@ _ENDED = ("Failed", "Succeeded")
 
 
 class PodStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     counts_generation = True
     validates_whole = True
     columns = COLUMNS
@@ -39,7 +39,7 @@ class PodStrategy(Strategy):
     def default(self, obj: Pod) -> None:
         default_pod(obj)
 
-    def prepare_create(self, ctx: Context, obj: Pod) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Pod) -> None:
         spec = obj.spec
         obj.status = PodStatus(phase="Pending", qosClass=qos_class(spec))
         drop_disabled_fields(spec, ctx)
@@ -53,14 +53,14 @@ class PodStrategy(Strategy):
                 ctx.warn(text)
 
     def validate_create(self, ctx: Context, obj: Pod) -> Iterable[FieldError]:
-        return new_pod_faults(obj)
+        return validate_pod_create(obj)
 
-    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         obj.status = old.status
         drop_disabled_fields(obj.spec, ctx)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return changes.change_faults(obj, old, _lenient(old))
+        return changes.validate_pod_update(obj, old, _lenient(old))
 
     def warnings(self, ctx: Context, obj: Pod, old: Pod | None) -> Iterator[str]:
         """Yield warnings about new pods only: most updates are made by components, which ignore warnings."""
@@ -74,15 +74,15 @@ class PodStrategy(Strategy):
     def row_conditions(self, obj: Pod) -> Sequence[Mapping[str, str]]:
         return row_conditions(obj)
 
-    def grace_s(self, ctx: Context, obj: Pod, asked: int | None) -> int | None:
+    def grace_s(self, ctx: Context, obj: Pod, requested_s: int | None) -> int | None:
         if not obj.spec.nodeName or obj.status.phase in _ENDED:
             return 0
-        period = asked if asked is not None else obj.spec.terminationGracePeriodSeconds or 0
+        period = requested_s if requested_s is not None else obj.spec.terminationGracePeriodSeconds or 0
         return 1 if period < 0 else period
 
 
-def _lenient(old: Pod) -> Leniency:
-    return Leniency(old.spec, old.metadata.annotations, is_pod=True)
+def _lenient(old: Pod) -> PodValidationOptions:
+    return PodValidationOptions(old.spec, old.metadata.annotations, is_pod=True)
 
 
 class PodStatusStrategy(PodStrategy):
@@ -91,7 +91,7 @@ class PodStatusStrategy(PodStrategy):
     counts_generation = False
     validates_whole = False
 
-    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         obj.spec = old.spec
         obj.metadata.ownerReferences = old.metadata.ownerReferences
         status = obj.status
@@ -101,7 +101,7 @@ class PodStatusStrategy(PodStrategy):
         drop_disabled_status(status)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return statuses.status_faults(obj, old, _lenient(old))
+        return statuses.validate_pod_status_update(obj, old, _lenient(old))
 
     def warnings(self, ctx: Context, obj: Pod, old: Pod | None) -> Iterator[str]:
         for index, address in enumerate(obj.status.podIPs):
@@ -129,7 +129,7 @@ def _keep_observed_generations(new: PodStatus, old: PodStatus) -> None:
 class EphemeralContainersStrategy(PodStrategy):
     """The ephemeralcontainers subresource, which changes only the ephemeral containers."""
 
-    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)
         ephemeral_containers = obj.spec.ephemeralContainers
         obj.spec, obj.status = copy(old.spec), old.status
@@ -137,19 +137,19 @@ class EphemeralContainersStrategy(PodStrategy):
         _keep_metadata(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return changes.ephemeral_change_faults(obj, old, _lenient(old))
+        return changes.validate_ephemeral_container_update(obj, old, _lenient(old))
 
 
 class ResizeStrategy(PodStrategy):
     """The resize subresource, which changes only the resources and resize policies."""
 
-    def prepare_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Pod, old: Pod) -> None:
         drop_disabled_fields(obj.spec, ctx)
         if resizing.keep_all_but_resources(obj, old):
             _keep_metadata(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: Pod, old: Pod) -> Iterable[FieldError]:
-        return resizing.resize_faults(obj, old, _lenient(old))
+        return resizing.validate_pod_resize(obj, old, _lenient(old))
 
 
 BEHAVIOUR = ResourceBehaviour(

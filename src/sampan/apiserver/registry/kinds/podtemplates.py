@@ -8,8 +8,8 @@ from sampan.api.types.core_v1 import PodTemplate
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
-from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -17,23 +17,23 @@ from sampan.apiserver.tables.columns import NAME
 
 
 class PodTemplateStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     counts_generation = True
     columns = (
         NAME,
         Column(
             "Containers",
-            lambda found, now: cells.container_names(found.template.spec.containers or ()),
+            lambda pod_template, now: cells.container_names(pod_template.template.spec.containers or ()),
             description="Names of each container in the template.",
         ),
         Column(
             "Images",
-            lambda found, now: cells.container_images(found.template.spec.containers or ()),
+            lambda pod_template, now: cells.container_images(pod_template.template.spec.containers or ()),
             description="Images referenced by each container in the template.",
         ),
         Column(
             "Pod Labels",
-            lambda found, now: cells.pairs(found.template.metadata.labels),
+            lambda pod_template, now: cells.pairs(pod_template.template.metadata.labels),
             description="The labels for the pod template.",
         ),
     )
@@ -44,18 +44,18 @@ class PodTemplateStrategy(Strategy):
     def default(self, obj: PodTemplate) -> None:
         default_template(obj.template)
 
-    def prepare_create(self, ctx: Context, obj: PodTemplate) -> None:
+    def prepare_for_create(self, ctx: Context, obj: PodTemplate) -> None:
         drop_disabled_fields(obj.template.spec, ctx)
 
     def validate_create(self, ctx: Context, obj: PodTemplate) -> Iterable[FieldError]:
-        return template_faults(obj.template, NEW_TEMPLATE, "template")
+        return validate_pod_template_spec(obj.template, NEW_TEMPLATE, "template")
 
-    def prepare_update(self, ctx: Context, obj: PodTemplate, old: PodTemplate) -> None:
-        self.prepare_create(ctx, obj)
+    def prepare_for_update(self, ctx: Context, obj: PodTemplate, old: PodTemplate) -> None:
+        self.prepare_for_create(ctx, obj)
 
     def validate_update(self, ctx: Context, obj: PodTemplate, old: PodTemplate) -> Iterable[FieldError]:
-        lenient = Leniency(old.template.spec, old.template.metadata.annotations)
-        return template_faults(obj.template, lenient, "template")
+        options = PodValidationOptions(old.template.spec, old.template.metadata.annotations)
+        return validate_pod_template_spec(obj.template, options, "template")
 
     def warnings(self, ctx: Context, obj: PodTemplate, old: PodTemplate | None) -> Iterable[str]:
         if old is not None and obj.template == old.template:

@@ -16,17 +16,26 @@ _POLICIES = ("PreemptLowerPriority", "Never")
 class PriorityClassStrategy(Strategy):
     columns = (
         NAME,
-        Column("Value", lambda found, _: found.value, type="integer", field="value"),
-        Column("Global-Default", lambda found, _: found.globalDefault, type="boolean", field="globalDefault"),
+        Column("Value", lambda priority_class, _: priority_class.value, type="integer", field="value"),
+        Column(
+            "Global-Default",
+            lambda priority_class, _: priority_class.globalDefault,
+            type="boolean",
+            field="globalDefault",
+        ),
         AGE,
-        Column("PreemptionPolicy", lambda found, _: found.preemptionPolicy or "", field="preemptionPolicy"),
+        Column(
+            "PreemptionPolicy",
+            lambda priority_class, _: priority_class.preemptionPolicy or "",
+            field="preemptionPolicy",
+        ),
     )
 
     def default(self, obj: PriorityClass) -> None:
         if obj.preemptionPolicy is None:
             obj.preemptionPolicy = "PreemptLowerPriority"
 
-    def prepare_create(self, ctx: Context, obj: PriorityClass) -> None:
+    def prepare_for_create(self, ctx: Context, obj: PriorityClass) -> None:
         obj.metadata.generation = 1
 
     def validate_create(self, ctx: Context, obj: PriorityClass) -> Iterable[FieldError]:
@@ -55,13 +64,13 @@ class PriorityClassStrategy(Strategy):
             yield FieldError.invalid("preemptionPolicy", obj.preemptionPolicy, "field is immutable")
 
 
-def _unknown_to_the_system(found: PriorityClass) -> str:
-    name = found.metadata.name
+def _unknown_to_the_system(priority_class: PriorityClass) -> str:
+    name = priority_class.metadata.name
     if name not in SYSTEM:
         return f"{name} is not a known system priority class"
-    if found.value != SYSTEM[name]:
+    if priority_class.value != SYSTEM[name]:
         return f"value of {name} PriorityClass must be {SYSTEM[name]}"
-    return f"globalDefault of {name} PriorityClass must be false" if found.globalDefault else ""
+    return f"globalDefault of {name} PriorityClass must be false" if priority_class.globalDefault else ""
 
 
 BEHAVIOUR = ResourceBehaviour(strategy=PriorityClassStrategy())

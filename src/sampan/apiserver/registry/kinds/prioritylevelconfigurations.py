@@ -18,8 +18,8 @@ from sampan.api.types.flowcontrol_v1 import (
     QueuingConfiguration,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, condition_faults
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.flow_conditions import FlowStatusStrategy, validate_conditions
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables import cells
@@ -57,17 +57,19 @@ class PriorityLevelStrategy(Strategy):
             exempt.nominalConcurrencyShares = exempt.nominalConcurrencyShares or 0
             exempt.lendablePercent = exempt.lendablePercent or 0
 
-    def prepare_create(self, ctx: Context, obj: PriorityLevelConfiguration) -> None:
+    def prepare_for_create(self, ctx: Context, obj: PriorityLevelConfiguration) -> None:
         obj.status = PriorityLevelConfigurationStatus()
 
     def validate_create(self, ctx: Context, obj: PriorityLevelConfiguration) -> Iterable[FieldError]:
         if _OLD_ANNOTATION in obj.metadata.annotations:
             yield FieldError.forbidden("metadata.annotations", f"annotation '{_OLD_ANNOTATION}' is forbidden")
-        yield from _spec_faults(obj.spec, obj.metadata.name)
-        yield from _fixed_faults(obj)
-        yield from condition_faults(obj.status.conditions)
+        yield from _validate_spec(obj.spec, obj.metadata.name)
+        yield from _validate_mandatory_level(obj)
+        yield from validate_conditions(obj.status.conditions)
 
-    def prepare_update(self, ctx: Context, obj: PriorityLevelConfiguration, old: PriorityLevelConfiguration) -> None:
+    def prepare_for_update(
+        self, ctx: Context, obj: PriorityLevelConfiguration, old: PriorityLevelConfiguration
+    ) -> None:
         obj.status = old.status
 
     def validate_update(
@@ -87,7 +89,7 @@ def _default_limited(limited: LimitedPriorityLevelConfiguration) -> None:
         queuing.queueLengthLimit = queuing.queueLengthLimit or _QUEUE_LENGTH
 
 
-def _fixed_faults(level: PriorityLevelConfiguration) -> Faults:
+def _validate_mandatory_level(level: PriorityLevelConfiguration) -> FieldErrors:
     name, fixed = level.metadata.name, MANDATORY.get(level.metadata.name)
     if fixed is None:
         return
@@ -98,7 +100,7 @@ def _fixed_faults(level: PriorityLevelConfiguration) -> Faults:
         yield FieldError.invalid("spec", shown(level.spec), f"spec of '{name}'{but} must equal the fixed value")
 
 
-def _spec_faults(spec: PriorityLevelConfigurationSpec, name: str) -> Faults:
+def _validate_spec(spec: PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
     if (name == _EXEMPT) != (spec.type == "Exempt"):
         text = "must be 'Exempt' if and only if `name` is 'exempt'"
         yield FieldError.invalid("spec.type", spec.type, text)
@@ -108,37 +110,37 @@ def _spec_faults(spec: PriorityLevelConfigurationSpec, name: str) -> Faults:
         if spec.limited is not None:
             yield FieldError.forbidden("spec.limited", "must be nil if the type is not Limited")
         if spec.exempt is not None:
-            yield from _share_faults(spec.exempt.nominalConcurrencyShares, "spec.exempt")
-            yield from _lending_faults(spec.exempt.lendablePercent, "spec.exempt")
+            yield from _validate_share(spec.exempt.nominalConcurrencyShares, "spec.exempt")
+            yield from _validate_lending(spec.exempt.lendablePercent, "spec.exempt")
     else:
         if spec.exempt is not None:
             yield FieldError.forbidden("spec.exempt", "must be nil if the type is Limited")
         if spec.limited is None:
             yield FieldError.required("spec.limited", "must not be empty when type is Limited")
         else:
-            yield from _limited_faults(spec.limited, "spec.limited")
+            yield from _validate_limited(spec.limited, "spec.limited")
 
 
-def _limited_faults(limited: LimitedPriorityLevelConfiguration, at: str) -> Faults:
-    yield from _share_faults(limited.nominalConcurrencyShares, at)
-    yield from _response_faults(limited.limitResponse, f"{at}.limitResponse")
-    yield from _lending_faults(limited.lendablePercent, at)
+def _validate_limited(limited: LimitedPriorityLevelConfiguration, at: str) -> FieldErrors:
+    yield from _validate_share(limited.nominalConcurrencyShares, at)
+    yield from _validate_response(limited.limitResponse, f"{at}.limitResponse")
+    yield from _validate_lending(limited.lendablePercent, at)
     most = limited.borrowingLimitPercent
     if most is not None and most < 0:
         yield FieldError.invalid(f"{at}.borrowingLimitPercent", most, "if specified, must be a non-negative integer")
 
 
-def _share_faults(shares: int | None, at: str) -> Faults:
+def _validate_share(shares: int | None, at: str) -> FieldErrors:
     if shares is not None and shares < 0:
         yield FieldError.invalid(f"{at}.nominalConcurrencyShares", shares, "must be a non-negative integer")
 
 
-def _lending_faults(percent: int | None, at: str) -> Faults:
+def _validate_lending(percent: int | None, at: str) -> FieldErrors:
     for text in names.in_range(percent, 0, 100) if percent is not None else ():
         yield FieldError.invalid(f"{at}.lendablePercent", percent, text)
 
 
-def _response_faults(response: LimitResponse, at: str) -> Faults:
+def _validate_response(response: LimitResponse, at: str) -> FieldErrors:
     if response.type not in _RESPONSES:
         yield FieldError.not_supported(f"{at}.type", response.type, _RESPONSES)
     elif response.type == "Reject":
@@ -148,10 +150,10 @@ def _response_faults(response: LimitResponse, at: str) -> Faults:
     elif response.queuing is None:
         yield FieldError.required(f"{at}.queuing", "must not be empty if limited.limitResponse.type is Limited")
     else:
-        yield from _queuing_faults(response.queuing, f"{at}.queuing")
+        yield from _validate_queuing(response.queuing, f"{at}.queuing")
 
 
-def _queuing_faults(queuing: QueuingConfiguration, at: str) -> Faults:
+def _validate_queuing(queuing: QueuingConfiguration, at: str) -> FieldErrors:
     queues, hand, length = queuing.queues, queuing.handSize, queuing.queueLengthLimit
     if length <= 0:
         yield FieldError.invalid(f"{at}.queueLengthLimit", length, "must be positive")
@@ -187,7 +189,7 @@ def _of_queues(field: str) -> Callable[[PriorityLevelConfiguration, float], Any]
 _QUEUING = "spec.limited.limitResponse.queuing"
 PriorityLevelStrategy.columns = (
     NAME,
-    Column("Type", lambda found, now: found.spec.type, field="spec.type"),
+    Column("Type", lambda level, now: level.spec.type, field="spec.type"),
     Column("NominalConcurrencyShares", _shares, field="spec.limited.nominalConcurrencyShares"),
     Column("Queues", _of_queues("queues"), field=f"{_QUEUING}.queues"),
     Column("HandSize", _of_queues("handSize"), field=f"{_QUEUING}.handSize"),

@@ -8,21 +8,27 @@ from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
-from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
+from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, selection
 from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns, count
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances, ends_faults
+from sampan.apiserver.registry.workloads.templates import (
+    TemplateStrategy,
+    update_options,
+    validate_template_never_completes,
+)
 from sampan.apiserver.tables.columns import AGE, NAME
 
 
 class ReplicaSetStrategy(TemplateStrategy):
     columns = (
         NAME,
-        Column("Desired", lambda found, now: found.spec.replicas or 0, type="integer", field="spec.replicas"),
+        Column(
+            "Desired", lambda replica_set, now: replica_set.spec.replicas or 0, type="integer", field="spec.replicas"
+        ),
         count("Current", "replicas"),
         count("Ready", "readyReplicas"),
         AGE,
@@ -36,43 +42,45 @@ class ReplicaSetStrategy(TemplateStrategy):
             obj.spec.replicas = 1
 
     def validate_create(self, ctx: Context, obj: ReplicaSet) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, NEW_TEMPLATE)
+        return _validate_spec(obj.spec, NEW_TEMPLATE)
 
     def validate_update(self, ctx: Context, obj: ReplicaSet, old: ReplicaSet) -> Iterable[FieldError]:
-        yield from _spec_faults(obj.spec, allowances(old.spec.template))
-        yield from selection.changed_selector(obj.spec.selector, old.spec.selector, "spec.selector")
+        yield from _validate_spec(obj.spec, update_options(old.spec.template))
+        yield from selection.validate_immutable_selector(obj.spec.selector, old.spec.selector, "spec.selector")
 
 
 class ReplicaSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: ReplicaSet, old: ReplicaSet) -> Iterable[FieldError]:
         parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         fields = ("replicas", *parts, "observedGeneration", "terminatingReplicas")
-        yield from counts.negative_counts(obj.status, fields)
-        yield from counts.counts_above_all(obj.status, parts)
-        yield from counts.available_above_ready(obj.status)
+        yield from counts.validate_non_negative_counts(obj.status, fields)
+        yield from counts.validate_counts_at_most_replicas(obj.status, parts)
+        yield from counts.validate_available_at_most_ready(obj.status)
 
 
-def _spec_faults(spec: ReplicaSetSpec, lenient: Leniency) -> Faults:
-    yield from non_negative(spec.replicas or 0, "spec.replicas")
-    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
-    yield from selector_and_template(spec.selector, spec.template, lenient)
+def _validate_spec(spec: ReplicaSetSpec, options: PodValidationOptions) -> FieldErrors:
+    yield from validate_non_negative(spec.replicas or 0, "spec.replicas")
+    yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+    yield from validate_selector_and_template(spec.selector, spec.template, options)
 
 
-def selector_and_template(selector: LabelSelector | None, template: PodTemplateSpec, lenient: Leniency) -> Faults:
+def validate_selector_and_template(
+    selector: LabelSelector | None, template: PodTemplateSpec, options: PodValidationOptions
+) -> FieldErrors:
     """Yield the errors of selector and template, which Deployments have with the same messages."""
     at = "spec.template"
-    yield from selection.required_selector(selector, "spec.selector", of="deployment")
+    yield from selection.validate_required_selector(selector, "spec.selector", of="deployment")
     selected = selection.parsed(selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", selector, "invalid label selector")
         return
-    yield from selection.mismatch(selected, template, at)
-    yield from template_faults(template, lenient, at)
-    yield from ends_faults(template, at, of="ReplicaSet")
+    yield from selection.validate_selector_matches_template(selected, template, at)
+    yield from validate_pod_template_spec(template, options, at)
+    yield from validate_template_never_completes(template, at, of="ReplicaSet")
 
 
 _strategy = ReplicaSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda replica_set: selection.expression(replica_set.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": ReplicaSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -13,9 +13,9 @@ from sampan.api.types.core_v1 import (
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.defaults import default_template
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
-from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
+from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
@@ -27,7 +27,7 @@ _TOO_MANY = "cannot be greater than status.replicas"
 
 class ReplicationControllerStrategy(Strategy):
     counts_generation = True
-    default_policy = "Orphan"
+    default_garbage_collection_policy = "Orphan"
 
     def default(self, obj: ReplicationController) -> None:
         spec = obj.spec
@@ -41,29 +41,29 @@ class ReplicationControllerStrategy(Strategy):
             obj.metadata.labels = obj.metadata.labels or dict(labels)
         default_template(spec.template)
 
-    def prepare_create(self, ctx: Context, obj: ReplicationController) -> None:
+    def prepare_for_create(self, ctx: Context, obj: ReplicationController) -> None:
         obj.status = ReplicationControllerStatus()
         if obj.spec.template is not None:
             drop_disabled_fields(obj.spec.template.spec, ctx)
 
     def validate_create(self, ctx: Context, obj: ReplicationController) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, NEW_TEMPLATE)
+        return _validate_spec(obj.spec, NEW_TEMPLATE)
 
-    def prepare_update(self, ctx: Context, obj: ReplicationController, old: ReplicationController) -> None:
-        self.prepare_create(ctx, obj)
+    def prepare_for_update(self, ctx: Context, obj: ReplicationController, old: ReplicationController) -> None:
+        self.prepare_for_create(ctx, obj)
         obj.status = old.status
 
     def validate_update(
         self, ctx: Context, obj: ReplicationController, old: ReplicationController
     ) -> Iterable[FieldError]:
         before = old.spec.template
-        lenient = Leniency(before.spec, before.metadata.annotations) if before is not None else NEW_TEMPLATE
-        return _spec_faults(obj.spec, lenient)
+        options = PodValidationOptions(before.spec, before.metadata.annotations) if before is not None else NEW_TEMPLATE
+        return _validate_spec(obj.spec, options)
 
     def warnings(self, ctx: Context, obj: ReplicationController, old: ReplicationController | None) -> Iterable[str]:
-        if old is None and (faults := names.dns1123_label(obj.metadata.name)):
+        if old is None and (messages := names.dns1123_label(obj.metadata.name)):
             surprise = "this is used in Pod names and hostnames, which can result in surprising behavior"
-            yield f"metadata.name: {surprise}; a DNS label is recommended: [{' '.join(faults)}]"
+            yield f"metadata.name: {surprise}; a DNS label is recommended: [{' '.join(messages)}]"
         template = obj.spec.template
         if template is not None and (old is None or obj.spec != old.spec):
             yield from warnings_for(template.spec, template.metadata, "spec.template")
@@ -76,7 +76,7 @@ class ReplicationControllerStatusStrategy(StatusStrategy):
         status = obj.status
         counted = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
         for field in counted:
-            yield from non_negative(getattr(status, field), f"status.{field}")
+            yield from validate_non_negative(getattr(status, field), f"status.{field}")
         for field in counted[1:4]:
             if getattr(status, field) > status.replicas:
                 yield FieldError.invalid(f"status.{field}", getattr(status, field), _TOO_MANY)
@@ -85,23 +85,25 @@ class ReplicationControllerStatusStrategy(StatusStrategy):
             yield FieldError.invalid("status.availableReplicas", status.availableReplicas, text)
 
 
-def _spec_faults(spec: ReplicationControllerSpec, lenient: Leniency) -> Faults:
-    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+def _validate_spec(spec: ReplicationControllerSpec, options: PodValidationOptions) -> FieldErrors:
+    yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
     if not spec.selector:
         yield FieldError.required("spec.selector")
-    yield from non_negative(spec.replicas or 0, "spec.replicas")
+    yield from validate_non_negative(spec.replicas or 0, "spec.replicas")
     if spec.template is None:
         yield FieldError.required("spec.template")
     else:
-        yield from _template_faults(spec.template, spec.selector, lenient)
+        yield from _validate_template(spec.template, spec.selector, options)
 
 
-def _template_faults(template: PodTemplateSpec, selector: dict[str, str], lenient: Leniency) -> Faults:
+def _validate_template(
+    template: PodTemplateSpec, selector: dict[str, str], options: PodValidationOptions
+) -> FieldErrors:
     at, labels = "spec.template", template.metadata.labels
     if not selector.items() <= labels.items():
         text = "`selector` does not match template `labels`"
         yield FieldError.invalid(f"{at}.metadata.labels", labels or None, text)
-    yield from template_faults(template, lenient, at)
+    yield from validate_pod_template_spec(template, options, at)
     if template.spec.restartPolicy != "Always":
         yield FieldError.not_supported(f"{at}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
     if template.spec.activeDeadlineSeconds is not None:
@@ -112,33 +114,35 @@ def _template_faults(template: PodTemplateSpec, selector: dict[str, str], lenien
 # -- table columns -----------------------------------------------------------------------------------------------------
 
 
-def _containers(found: ReplicationController) -> list[object]:
-    return list(found.spec.template.spec.containers or ()) if found.spec.template is not None else []
+def _containers(controller: ReplicationController) -> list[object]:
+    return list(controller.spec.template.spec.containers or ()) if controller.spec.template is not None else []
 
 
-def _selector(found: ReplicationController) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted(found.spec.selector.items()))
+def _selector(controller: ReplicationController) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(controller.spec.selector.items()))
 
 
 ReplicationControllerStrategy.columns = (
     NAME,
-    Column("Desired", lambda found, now: found.spec.replicas or 0, type="integer", field="spec.replicas"),
-    Column("Current", lambda found, now: found.status.replicas, type="integer", field="status.replicas"),
-    Column("Ready", lambda found, now: found.status.readyReplicas, type="integer", field="status.readyReplicas"),
+    Column("Desired", lambda controller, now: controller.spec.replicas or 0, type="integer", field="spec.replicas"),
+    Column("Current", lambda controller, now: controller.status.replicas, type="integer", field="status.replicas"),
+    Column(
+        "Ready", lambda controller, now: controller.status.readyReplicas, type="integer", field="status.readyReplicas"
+    ),
     AGE,
     Column(
         "Containers",
-        lambda found, now: cells.container_names(_containers(found)),
+        lambda controller, now: cells.container_names(_containers(controller)),
         description="Names of each container in the template.",
         wide=True,
     ),
     Column(
         "Images",
-        lambda found, now: cells.container_images(_containers(found)),
+        lambda controller, now: cells.container_images(_containers(controller)),
         description="Images referenced by each container in the template.",
         wide=True,
     ),
-    Column("Selector", lambda found, now: cells.pairs(found.spec.selector), field="spec.selector", wide=True),
+    Column("Selector", lambda controller, now: cells.pairs(controller.spec.selector), field="spec.selector", wide=True),
 )
 
 _strategy = ReplicationControllerStrategy()

@@ -7,10 +7,10 @@ from sampan.api.types.resource_v1 import DeviceRequest, ResourceClaim, ResourceC
 from sampan.apiserver.authz.authorizer import Attributes
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.allocations import drop_deallocated, status_faults
-from sampan.apiserver.registry.devices.requests import claim_faults, default_claim
-from sampan.apiserver.registry.devices.status_rights import needs_of, refusals
-from sampan.apiserver.registry.podspec.formats import Faults, fixed
+from sampan.apiserver.registry.devices.allocations import drop_deallocated, validate_claim_status
+from sampan.apiserver.registry.devices.requests import default_claim, validate_claim_spec
+from sampan.apiserver.registry.devices.status_rights import needs_of, validate_status_permissions
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_immutable
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -18,7 +18,7 @@ _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 
 class ResourceClaimStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     validates_whole = True
     has_expressions = True
 
@@ -30,36 +30,36 @@ class ResourceClaimStrategy(Strategy):
             for toleration in result.tolerations:
                 toleration.operator = toleration.operator or "Equal"
 
-    def prepare_create(self, ctx: Context, obj: ResourceClaim) -> None:
+    def prepare_for_create(self, ctx: Context, obj: ResourceClaim) -> None:
         obj.status = ResourceClaimStatus()
 
     def validate_create(self, ctx: Context, obj: ResourceClaim) -> Iterable[FieldError]:
-        yield from admin_faults(ctx, obj.spec.devices.requests or ())
-        yield from claim_faults(obj.spec.devices, "spec.devices")
+        yield from validate_admin_access(ctx, obj.spec.devices.requests or ())
+        yield from validate_claim_spec(obj.spec.devices, "spec.devices")
 
-    def prepare_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
+    def prepare_for_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
-        return fixed(obj.spec, old.spec, "spec")
+        return validate_immutable(obj.spec, old.spec, "spec")
 
 
 class ResourceClaimStatusStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> None:
+        super().prepare_for_update(ctx, obj, old)
         metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
         drop_deallocated(obj.status, old.status)
 
-    async def refusals(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Sequence[FieldError]:
+    async def validate_permissions(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Sequence[FieldError]:
         indexes = _admin_results(obj.status) if not _admin_results(old.status) else ()
-        faults = list(_marked_faults(ctx, indexes, "status.allocation.devices.results"))
+        errors = list(_validate_admin_access_label(ctx, indexes, "status.allocation.devices.results"))
         if ctx.registry.security is not None:
             needs = needs_of(_request(ctx, obj), obj.status, old.status)
-            faults += await refusals(ctx.registry.security.authorizer, needs)
-        return faults
+            errors += await validate_status_permissions(ctx.registry.security.authorizer, needs)
+        return errors
 
     def validate_update(self, ctx: Context, obj: ResourceClaim, old: ResourceClaim) -> Iterable[FieldError]:
-        return status_faults(obj, old.status)
+        return validate_claim_status(obj, old.status)
 
 
 def _request(ctx: Context, claim: ResourceClaim) -> Attributes:
@@ -80,21 +80,21 @@ def _admin_results(status: ResourceClaimStatus) -> list[int]:
     return [index for index, result in enumerate(results) if result.adminAccess]
 
 
-def admin_faults(ctx: Context, requests: Sequence[DeviceRequest]) -> Faults:
+def validate_admin_access(ctx: Context, requests: Sequence[DeviceRequest]) -> FieldErrors:
     indexes = [
         index for index, request in enumerate(requests) if request.exactly is not None and request.exactly.adminAccess
     ]
-    return _marked_faults(ctx, indexes, "spec.devices.requests")
+    return _validate_admin_access_label(ctx, indexes, "spec.devices.requests")
 
 
-def _marked_faults(ctx: Context, wanted: Sequence[int], at: str) -> Faults:
+def _validate_admin_access_label(ctx: Context, indexes: Sequence[int], at: str) -> FieldErrors:
     """Yield an error if admin access to devices is requested in a namespace without the label that permits it."""
-    if not wanted:
+    if not indexes:
         return
     namespace = ctx.registry.store_of("", "v1", "Namespace").peek("", ctx.namespace)
     if namespace is None or namespace.metadata.labels.get(_ADMIN_LABEL) != "true":
         text = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
-        yield FieldError.forbidden(f"{at}[{wanted[0]}].adminAccess", text)
+        yield FieldError.forbidden(f"{at}[{indexes[0]}].adminAccess", text)
 
 
 def _state(claim: ResourceClaim, now: float) -> str:

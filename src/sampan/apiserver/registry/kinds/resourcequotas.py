@@ -7,10 +7,10 @@ from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus, ScopeSelector
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.podspec.amounts import round_up
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.resources import resource_name
-from sampan.apiserver.registry.quantity_rules import amount_faults
+from sampan.apiserver.registry.podspec.resources import validate_resource_name
+from sampan.apiserver.registry.quantity_rules import validate_resource_quantity
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -41,24 +41,24 @@ _NOT_EXISTS = (
 
 
 class ResourceQuotaStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
 
     def default(self, obj: ResourceQuota) -> None:
         round_up(obj.spec.hard)
         round_up(obj.status.hard)
         round_up(obj.status.used)
 
-    def prepare_create(self, ctx: Context, obj: ResourceQuota) -> None:
+    def prepare_for_create(self, ctx: Context, obj: ResourceQuota) -> None:
         obj.status = ResourceQuotaStatus()
 
     def validate_create(self, ctx: Context, obj: ResourceQuota) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec)
+        return _validate_spec(obj.spec)
 
-    def prepare_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> None:
+    def prepare_for_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> Iterable[FieldError]:
-        yield from _spec_faults(obj.spec)
+        yield from _validate_spec(obj.spec)
         if set(obj.spec.scopes) != set(old.spec.scopes):
             yield FieldError.invalid("spec.scopes", obj.spec.scopes or None, "field is immutable")
 
@@ -68,8 +68,8 @@ class ResourceQuotaStrategy(Strategy):
 
 class ResourceQuotaStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: ResourceQuota, old: ResourceQuota) -> Iterable[FieldError]:
-        yield from _amount_faults(obj.status.hard, "status.hard")
-        yield from _amount_faults(obj.status.used, "status.used")
+        yield from _validate_amount(obj.status.hard, "status.hard")
+        yield from _validate_amount(obj.status.used, "status.used")
 
 
 def _warnings(hard: Mapping[str, str]) -> Iterable[str]:
@@ -81,20 +81,20 @@ def _warnings(hard: Mapping[str, str]) -> Iterable[str]:
             yield f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
 
 
-def _spec_faults(spec: ResourceQuotaSpec) -> Faults:
-    yield from _amount_faults(spec.hard, "spec.hard")
-    yield from _scope_faults(spec)
+def _validate_spec(spec: ResourceQuotaSpec) -> FieldErrors:
+    yield from _validate_amount(spec.hard, "spec.hard")
+    yield from _validate_scope(spec)
     if spec.scopeSelector is not None:
-        yield from _selector_faults(spec, spec.scopeSelector)
+        yield from _validate_selector(spec, spec.scopeSelector)
 
 
-def _amount_faults(found: Mapping[str, str], at: str) -> Faults:
-    for name in sorted(found):
+def _validate_amount(quantities: Mapping[str, str], at: str) -> FieldErrors:
+    for name in sorted(quantities):
         path = f"{at}[{name}]"
-        yield from resource_name(name, path)
+        yield from validate_resource_name(name, path)
         if "/" not in name and not _is_standard(name):
             yield FieldError.invalid(path, name, "must be a standard resource for quota")
-        yield from amount_faults(name, found[name], path)
+        yield from validate_resource_quantity(name, quantities[name], path)
 
 
 def _is_standard(name: str) -> bool:
@@ -112,7 +112,7 @@ def _misapplied(scope: str, hard: Mapping[str, str]) -> int:
     return 0 if fitting is None else sum(_is_standard(name) and name not in fitting for name in hard)
 
 
-def _scope_faults(spec: ResourceQuotaSpec) -> Faults:
+def _validate_scope(spec: ResourceQuotaSpec) -> FieldErrors:
     at = "spec.scopes"
     misapplied = {scope: _misapplied(scope, spec.hard) for scope in set(spec.scopes)}
     for scope in spec.scopes:
@@ -125,7 +125,7 @@ def _scope_faults(spec: ResourceQuotaSpec) -> Faults:
             yield FieldError.invalid(at, spec.scopes, "conflicting scopes")
 
 
-def _selector_faults(spec: ResourceQuotaSpec, selector: ScopeSelector) -> Faults:
+def _validate_selector(spec: ResourceQuotaSpec, selector: ScopeSelector) -> FieldErrors:
     at, whole = "spec.scopeSelector.matchExpressions", shown(selector)
     scopes = {term.scopeName for term in selector.matchExpressions}
     misapplied = {scope: _misapplied(scope, spec.hard) for scope in scopes}
@@ -136,13 +136,13 @@ def _selector_faults(spec: ResourceQuotaSpec, selector: ScopeSelector) -> Faults
             yield FieldError.invalid(at, whole, "unsupported scope applied to resource")
         if _is_plain(term.scopeName) and term.operator != "Exists":
             yield FieldError.invalid(f"{at}.operator", term.operator, _NOT_EXISTS)
-        yield from _operator_faults(term.operator, term.values, at)
+        yield from _validate_operator(term.operator, term.values, at)
     for pair in _OPPOSITES:
         if pair <= scopes:
             yield FieldError.invalid(at, spec.scopes or None, "conflicting scopes")
 
 
-def _operator_faults(operator: str, values: list[str], at: str) -> Faults:
+def _validate_operator(operator: str, values: list[str], at: str) -> FieldErrors:
     if operator in ("In", "NotIn"):
         if not values:
             text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"

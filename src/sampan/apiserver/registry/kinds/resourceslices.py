@@ -6,23 +6,23 @@ from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
 from sampan.api.types.resource_v1 import ResourceSlice
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.devices.publishing import slice_faults
+from sampan.apiserver.registry.devices.publishing import validate_resource_slice_spec
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 
 class ResourceSliceStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     counts_generation = True
     columns = (
         NAME,
-        Column("Node", lambda found, now: found.spec.nodeName or "", field="spec.nodeName"),
-        Column("Driver", lambda found, now: found.spec.driver, field="spec.driver"),
-        Column("Pool", lambda found, now: found.spec.pool.name, field="spec.pool.name"),
+        Column("Node", lambda resource_slice, now: resource_slice.spec.nodeName or "", field="spec.nodeName"),
+        Column("Driver", lambda resource_slice, now: resource_slice.spec.driver, field="spec.driver"),
+        Column("Pool", lambda resource_slice, now: resource_slice.spec.pool.name, field="spec.pool.name"),
         AGE,
     )
 
-    def prepare_create(self, ctx: Context, obj: ResourceSlice) -> None:
+    def prepare_for_create(self, ctx: Context, obj: ResourceSlice) -> None:
         """Set timeAdded of new taints, and drop the fields of disabled features."""
         for device in obj.spec.devices:
             device.nodeAllocatableResourceMappings = {}
@@ -31,14 +31,14 @@ class ResourceSliceStrategy(Strategy):
             for taint in device.taints:
                 taint.timeAdded = taint.timeAdded or ctx.now
 
-    def prepare_update(self, ctx: Context, obj: ResourceSlice, old: ResourceSlice) -> None:
-        self.prepare_create(ctx, obj)
+    def prepare_for_update(self, ctx: Context, obj: ResourceSlice, old: ResourceSlice) -> None:
+        self.prepare_for_create(ctx, obj)
 
     def validate_create(self, ctx: Context, obj: ResourceSlice) -> Iterable[FieldError]:
-        return slice_faults(obj.spec, None, "spec")
+        return validate_resource_slice_spec(obj.spec, None, "spec")
 
     def validate_update(self, ctx: Context, obj: ResourceSlice, old: ResourceSlice) -> Iterable[FieldError]:
-        return slice_faults(obj.spec, old.spec, "spec")
+        return validate_resource_slice_spec(obj.spec, old.spec, "spec")
 
     def warnings(self, ctx: Context, obj: ResourceSlice, old: ResourceSlice | None) -> Iterable[str]:
         driver = obj.spec.driver

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sampan.api.faults import FieldError
 from sampan.api.types.rbac_v1 import Role
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.rbac_rules import RbacStrategy, rules_faults
+from sampan.apiserver.registry.rbac_rules import RbacStrategy, validate_policy_rules
 from sampan.apiserver.registry.strategy import Context
 
 
@@ -14,7 +14,7 @@ class RoleStrategy(RbacStrategy):
         obj.rules = obj.rules or None
 
     def validate_create(self, ctx: Context, obj: Role) -> Iterable[FieldError]:
-        return rules_faults(obj.rules, is_namespaced=True)
+        return validate_policy_rules(obj.rules, is_namespaced=True)
 
     def validate_update(self, ctx: Context, obj: Role, old: Role) -> Iterable[FieldError]:
         return self.validate_create(ctx, obj)

@@ -6,34 +6,40 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import ResourceRequirements, Toleration
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, fixed, given, labels
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_immutable,
+    validate_labels,
+    validate_required,
+)
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.leniency import Leniency
-from sampan.apiserver.registry.podspec.resources import requirement_faults
-from sampan.apiserver.registry.podspec.tolerations import toleration_faults
+from sampan.apiserver.registry.podspec.resources import validate_resource_requirements
+from sampan.apiserver.registry.podspec.tolerations import validate_tolerations
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
 
 class RuntimeClassStrategy(Strategy):
-    create_on_update = True
-    unconditional_update = False
+    allow_create_on_update = True
+    allow_unconditional_update = False
     validates_whole = True
-    columns = (NAME, Column("Handler", lambda found, now: found.handler), AGE)
+    columns = (NAME, Column("Handler", lambda runtime_class, now: runtime_class.handler), AGE)
 
     def validate_create(self, ctx: Context, obj: RuntimeClass) -> Iterable[FieldError]:
-        yield from dns_label(obj.handler, "handler") if obj.handler else given("", "handler")
+        yield from validate_dns_label(obj.handler, "handler") if obj.handler else validate_required("", "handler")
         if obj.overhead is not None:
             requirements = ResourceRequirements(limits=obj.overhead.podFixed)
-            yield from requirement_faults(requirements, Leniency(), "overhead")
+            yield from validate_resource_requirements(requirements, PodValidationOptions(), "overhead")
         if obj.scheduling is not None:
-            yield from labels(obj.scheduling.nodeSelector, "scheduling.nodeSelector")
-            yield from _toleration_faults(obj.scheduling.tolerations, "scheduling.tolerations")
+            yield from validate_labels(obj.scheduling.nodeSelector, "scheduling.nodeSelector")
+            yield from _validate_toleration(obj.scheduling.tolerations, "scheduling.tolerations")
 
     def validate_update(self, ctx: Context, obj: RuntimeClass, old: RuntimeClass) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)
-        yield from fixed(obj.handler, old.handler, "handler")
+        yield from validate_immutable(obj.handler, old.handler, "handler")
 
     def warnings(self, ctx: Context, obj: RuntimeClass, old: RuntimeClass | None) -> Iterable[str]:
         selector = obj.scheduling.nodeSelector if obj.scheduling is not None else {}
@@ -41,8 +47,8 @@ class RuntimeClassStrategy(Strategy):
             yield f"scheduling.nodeSelector: {DEPRECATED_NODE_LABELS[key]}"
 
 
-def _toleration_faults(tolerations: list[Toleration], at: str) -> Faults:
-    yield from toleration_faults(tolerations, at)
+def _validate_toleration(tolerations: list[Toleration], at: str) -> FieldErrors:
+    yield from validate_tolerations(tolerations, at)
     keys: set[tuple[str, str, str, str]] = set()
     for index, toleration in enumerate(tolerations):
         key = (toleration.key, toleration.operator, toleration.value, toleration.effect)

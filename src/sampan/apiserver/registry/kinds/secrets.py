@@ -9,11 +9,11 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Secret
 from sampan.apiserver.registry import key_pairs
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.kinds.configmaps import FROZEN, LARGEST, key_faults
+from sampan.apiserver.registry.kinds.configmaps import FROZEN, LARGEST, validate_data_keys
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
-Faults = Iterator[FieldError]
+FieldErrors = Iterator[FieldError]
 
 _OPAQUE, _TLS = "Opaque", "kubernetes.io/tls"
 _ACCOUNT = "kubernetes.io/service-account.name"
@@ -37,7 +37,7 @@ class SecretStrategy(Strategy):
             obj.stringData = {}
 
     def validate_create(self, ctx: Context, obj: Secret) -> Iterable[FieldError]:
-        return _faults(obj)
+        return _validate_secret(obj)
 
     def validate_update(self, ctx: Context, obj: Secret, old: Secret) -> Iterable[FieldError]:
         if obj.type != old.type:
@@ -47,17 +47,17 @@ class SecretStrategy(Strategy):
                 yield FieldError.forbidden("immutable", FROZEN)
             if obj.data != old.data:
                 yield FieldError.forbidden("data", FROZEN)
-        yield from _faults(obj)
+        yield from _validate_secret(obj)
 
     def warnings(self, ctx: Context, obj: Secret, old: Secret | None) -> Iterable[str]:
         if obj.type == _TLS:
-            message = key_pairs.fault_of(obj.data.get("tls.crt", b""), obj.data.get("tls.key", b""))
+            message = key_pairs.find_key_pair_error(obj.data.get("tls.crt", b""), obj.data.get("tls.key", b""))
             return [message] if message else ()
         return ()
 
 
-def _faults(secret: Secret) -> Faults:
-    yield from key_faults(sorted(secret.data), "data")
+def _validate_secret(secret: Secret) -> FieldErrors:
+    yield from validate_data_keys(sorted(secret.data), "data")
     if sum(map(len, secret.data.values())) > LARGEST:
         yield FieldError.too_long("data", LARGEST)
     check = _BY_TYPE.get(secret.type)
@@ -65,25 +65,25 @@ def _faults(secret: Secret) -> Faults:
         yield from check(secret)
 
 
-def _token(secret: Secret) -> Faults:
+def _validate_token(secret: Secret) -> FieldErrors:
     if not secret.metadata.annotations.get(_ACCOUNT):
         yield FieldError.required(f"metadata.annotations[{_ACCOUNT}]")
 
 
-def _needs(secret: Secret, *keys: str) -> Faults:
+def _validate_required_keys(secret: Secret, *keys: str) -> FieldErrors:
     for key in keys:
         if key not in secret.data:
             yield FieldError.required(f"data[{key}]")
 
 
-def _json(secret: Secret, key: str) -> Faults:
+def _validate_json(secret: Secret, key: str) -> FieldErrors:
     if key not in secret.data:
         yield FieldError.required(f"data[{key}]")
-    elif message := _object_fault(secret.data[key]):
+    elif message := _find_json_object_error(secret.data[key]):
         yield FieldError.invalid(f"data[{key}]", _HIDDEN, message)
 
 
-def _object_fault(text: bytes) -> str:
+def _find_json_object_error(text: bytes) -> str:
     """Return why the text is not a JSON object, "" if it is one."""
     try:
         value = msgspec.json.decode(text)
@@ -98,23 +98,23 @@ def _object_fault(text: bytes) -> str:
     return f"json: cannot unmarshal {careful.kind(value)} into Go value of type map[string]interface {{}}"
 
 
-def _basic(secret: Secret) -> Faults:
+def _validate_basic(secret: Secret) -> FieldErrors:
     if "username" not in secret.data and "password" not in secret.data:
-        yield from _needs(secret, "username", "password")
+        yield from _validate_required_keys(secret, "username", "password")
 
 
-def _ssh(secret: Secret) -> Faults:
+def _validate_ssh(secret: Secret) -> FieldErrors:
     if not secret.data.get("ssh-privatekey"):
         yield FieldError.required("data[ssh-privatekey]")
 
 
-_BY_TYPE: dict[str, Callable[[Secret], Faults]] = {
-    "kubernetes.io/service-account-token": _token,
-    "kubernetes.io/dockercfg": lambda secret: _json(secret, ".dockercfg"),
-    "kubernetes.io/dockerconfigjson": lambda secret: _json(secret, ".dockerconfigjson"),
-    "kubernetes.io/basic-auth": _basic,
-    "kubernetes.io/ssh-auth": _ssh,
-    _TLS: lambda secret: _needs(secret, "tls.crt", "tls.key"),
+_BY_TYPE: dict[str, Callable[[Secret], FieldErrors]] = {
+    "kubernetes.io/service-account-token": _validate_token,
+    "kubernetes.io/dockercfg": lambda secret: _validate_json(secret, ".dockercfg"),
+    "kubernetes.io/dockerconfigjson": lambda secret: _validate_json(secret, ".dockerconfigjson"),
+    "kubernetes.io/basic-auth": _validate_basic,
+    "kubernetes.io/ssh-auth": _validate_ssh,
+    _TLS: lambda secret: _validate_required_keys(secret, "tls.crt", "tls.key"),
 }
 
 BEHAVIOUR = ResourceBehaviour(strategy=SecretStrategy())

@@ -108,8 +108,8 @@ def _shorten(request: TokenRequest, signer: TokenSigner, call: Call) -> None:
         request.spec.expirationSeconds = most
 
 
-def _invalid(name: str, fault: FieldError) -> errors.ApiError:
-    return errors.invalid(_KIND.kind, name, [fault], group=_KIND.group)
+def _invalid(name: str, error: FieldError) -> errors.ApiError:
+    return errors.invalid(_KIND.kind, name, [error], group=_KIND.group)
 
 
 async def _bound(endpoints: Endpoints, call: Call, ref: BoundObjectReference) -> _Bound:

@@ -12,15 +12,15 @@ _MOUNTABLE_ONLY = "kubernetes.io/enforce-mountable-secrets"
 
 
 class ServiceAccountStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     validates_whole = True
     columns = (NAME, AGE)
 
-    def prepare_create(self, ctx: Context, obj: ServiceAccount) -> None:
+    def prepare_for_create(self, ctx: Context, obj: ServiceAccount) -> None:
         obj.secrets = [ObjectReference(name=secret.name) for secret in obj.secrets]
 
-    def prepare_update(self, ctx: Context, obj: ServiceAccount, old: ServiceAccount) -> None:
-        self.prepare_create(ctx, obj)
+    def prepare_for_update(self, ctx: Context, obj: ServiceAccount, old: ServiceAccount) -> None:
+        self.prepare_for_create(ctx, obj)
 
     def warnings(self, ctx: Context, obj: ServiceAccount, old: ServiceAccount | None) -> Iterable[str]:
         is_old = old is not None and _MOUNTABLE_ONLY in old.metadata.annotations

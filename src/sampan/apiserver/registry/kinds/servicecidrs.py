@@ -6,7 +6,7 @@ from sampan.api import addresses
 from sampan.api.faults import FieldError
 from sampan.api.types.networking_v1 import ServiceCIDR, ServiceCIDRStatus
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.tables.columns import AGE, NAME
 
@@ -15,15 +15,15 @@ _FIXED = "field is immutable"
 
 
 class ServiceCIDRStrategy(Strategy):
-    columns = (NAME, Column("CIDRs", lambda found, now: ",".join(found.spec.cidrs), field=_AT), AGE)
+    columns = (NAME, Column("CIDRs", lambda service_cidr, now: ",".join(service_cidr.spec.cidrs), field=_AT), AGE)
 
-    def prepare_create(self, ctx: Context, obj: ServiceCIDR) -> None:
+    def prepare_for_create(self, ctx: Context, obj: ServiceCIDR) -> None:
         obj.status = ServiceCIDRStatus()
 
     def validate_create(self, ctx: Context, obj: ServiceCIDR) -> Iterable[FieldError]:
-        return _faults(obj.spec.cidrs)
+        return _validate_cidrs(obj.spec.cidrs)
 
-    def prepare_update(self, ctx: Context, obj: ServiceCIDR, old: ServiceCIDR) -> None:
+    def prepare_for_update(self, ctx: Context, obj: ServiceCIDR, old: ServiceCIDR) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: ServiceCIDR, old: ServiceCIDR) -> Iterable[FieldError]:
@@ -36,19 +36,19 @@ class ServiceCIDRStrategy(Strategy):
             if new_cidr != old_cidr:
                 yield FieldError.invalid(f"{_AT}[{index}]", new_cidr, _FIXED)
         if len(new) > len(before):
-            yield from _faults(new)
+            yield from _validate_cidrs(new)
 
 
-def _faults(cidrs: Sequence[str]) -> Faults:
+def _validate_cidrs(cidrs: Sequence[str]) -> FieldErrors:
     if not cidrs:
         yield FieldError.required(_AT, "at least one CIDR required")
         return
     if len(cidrs) > 2:
         yield FieldError.invalid(_AT, {"CIDRs": list(cidrs)}, "may only hold up to 2 values")
         return
-    faults = [error for index, text in enumerate(cidrs) for error in addresses.cidr(text, f"{_AT}[{index}]")]
-    yield from faults
-    if len(cidrs) == 2 and not faults and (":" in cidrs[0]) == (":" in cidrs[1]):
+    errors = [error for index, text in enumerate(cidrs) for error in addresses.cidr(text, f"{_AT}[{index}]")]
+    yield from errors
+    if len(cidrs) == 2 and not errors and (":" in cidrs[0]) == (":" in cidrs[1]):
         text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
         yield FieldError.invalid(_AT, list(cidrs), text)
 

@@ -15,17 +15,26 @@ from sampan.api.types.apps_v1 import (
 )
 from sampan.api.types.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.claims import claim_spec_faults, claim_warnings, default_claim
+from sampan.apiserver.registry.podspec.claims import claim_warnings, default_claim, validate_claim_spec
 from sampan.apiserver.registry.podspec.defaults import default_template
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, non_negative, optional_one_of
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_non_negative,
+    validate_optional_one_of,
+)
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
-from sampan.apiserver.registry.podspec.template import template_faults, template_metadata_faults
+from sampan.apiserver.registry.podspec.template import validate_pod_template_spec, validate_template_metadata
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.scale import Scaled
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 from sampan.apiserver.registry.workloads import counts, selection
 from sampan.apiserver.registry.workloads.columns import container_columns
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances, ends_faults
+from sampan.apiserver.registry.workloads.templates import (
+    TemplateStrategy,
+    update_options,
+    validate_template_never_completes,
+)
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _ROLLING, _ON_DELETE = "RollingUpdate", "OnDelete"
@@ -46,32 +55,32 @@ class StatefulSetStrategy(TemplateStrategy):
         NAME,
         Column(
             "Ready",
-            lambda found, now: f"{found.status.readyReplicas}/{found.spec.replicas or 0}",
+            lambda stateful_set, now: f"{stateful_set.status.readyReplicas}/{stateful_set.spec.replicas or 0}",
             description="Number of the pod with ready state",
         ),
         AGE,
         *container_columns(),
     )
 
-    def name_faults(self, name: str, is_prefix: bool) -> list[str]:
+    def validate_name(self, name: str, is_prefix: bool) -> list[str]:
         return names.dns1123_label(name, prefix=is_prefix)
 
     def default(self, obj: StatefulSet) -> None:
         _default_spec(obj.spec)
 
-    def prepare_create(self, ctx: Context, obj: StatefulSet) -> None:
-        super().prepare_create(ctx, obj)
+    def prepare_for_create(self, ctx: Context, obj: StatefulSet) -> None:
+        super().prepare_for_create(ctx, obj)
         _drop_max_unavailable(obj.spec, None)
 
     def validate_create(self, ctx: Context, obj: StatefulSet) -> Iterable[FieldError]:
-        return _spec_faults(obj.spec, NEW_TEMPLATE)
+        return _validate_spec(obj.spec, NEW_TEMPLATE)
 
-    def prepare_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> None:
+        super().prepare_for_update(ctx, obj, old)
         _drop_max_unavailable(obj.spec, old.spec)
 
     def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
-        yield from _changed_spec_faults(obj.spec, old.spec)
+        yield from _validate_spec_update(obj.spec, old.spec)
         if any(getattr(obj.spec, field) != getattr(old.spec, field) for field in _FIXED):
             yield FieldError.forbidden("spec", _FIXED_TEXT)
 
@@ -87,10 +96,12 @@ class StatefulSetStrategy(TemplateStrategy):
 class StatefulSetStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: StatefulSet, old: StatefulSet) -> Iterable[FieldError]:
         parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        yield from counts.negative_counts(obj.status, ("replicas", *parts, "observedGeneration", "collisionCount"))
-        yield from counts.counts_above_all(obj.status, parts)
-        yield from counts.available_above_ready(obj.status, ready="status.readyReplicas")
-        yield from counts.fewer_collisions(obj.status, old.status)
+        yield from counts.validate_non_negative_counts(
+            obj.status, ("replicas", *parts, "observedGeneration", "collisionCount")
+        )
+        yield from counts.validate_counts_at_most_replicas(obj.status, parts)
+        yield from counts.validate_available_at_most_ready(obj.status, ready="status.readyReplicas")
+        yield from counts.validate_collision_count(obj.status, old.status)
 
 
 # -- defaults ----------------------------------------------------------------------------------------------------------
@@ -132,46 +143,46 @@ def _drop_max_unavailable(spec: StatefulSetSpec, old: StatefulSetSpec | None) ->
 # -- validation --------------------------------------------------------------------------------------------------------
 
 
-def _changed_spec_faults(spec: StatefulSetSpec, old: StatefulSetSpec) -> Faults:
+def _validate_spec_update(spec: StatefulSetSpec, old: StatefulSetSpec) -> FieldErrors:
     """Yield the errors of an update; the pod template is not validated if the old spec is invalid already."""
-    lenient = allowances(old.template)
-    faults = list(_spec_faults(spec, lenient, is_new=False))
-    if faults and any(_spec_faults(old, lenient, is_new=False)):
-        faults = list(_spec_faults(spec, lenient, is_new=False, checks_template=False))
-    yield from faults
+    options = update_options(old.template)
+    errors = list(_validate_spec(spec, options, is_new=False))
+    if errors and any(_validate_spec(old, options, is_new=False)):
+        errors = list(_validate_spec(spec, options, is_new=False, checks_template=False))
+    yield from errors
 
 
-def _spec_faults(
-    spec: StatefulSetSpec, lenient: Leniency, *, is_new: bool = True, checks_template: bool = True
-) -> Faults:
+def _validate_spec(
+    spec: StatefulSetSpec, options: PodValidationOptions, *, is_new: bool = True, checks_template: bool = True
+) -> FieldErrors:
     if spec.podManagementPolicy not in (_ORDERED, _PARALLEL):
         text = f"must be '{_ORDERED}' or '{_PARALLEL}'"
         yield FieldError.invalid("spec.podManagementPolicy", spec.podManagementPolicy, text)
-    yield from _update_faults(spec.updateStrategy, "spec.updateStrategy")
+    yield from _validate_update_strategy(spec.updateStrategy, "spec.updateStrategy")
     policy = spec.persistentVolumeClaimRetentionPolicy
     if policy is not None:
         at = "spec.persistentVolumeClaimRetentionPolicy"
-        yield from optional_one_of(policy.whenDeleted, (_RETAIN, _DELETE), f"{at}.whenDeleted")
-        yield from optional_one_of(policy.whenScaled, (_RETAIN, _DELETE), f"{at}.whenScaled")
+        yield from validate_optional_one_of(policy.whenDeleted, (_RETAIN, _DELETE), f"{at}.whenDeleted")
+        yield from validate_optional_one_of(policy.whenScaled, (_RETAIN, _DELETE), f"{at}.whenScaled")
     for index, claim in enumerate(spec.volumeClaimTemplates if is_new else ()):
-        yield from claim_spec_faults(claim.spec, f"spec.volumeClaimTemplates[{index}].spec")
-    yield from non_negative(spec.replicas or 0, "spec.replicas")
-    yield from non_negative(spec.minReadySeconds, "spec.minReadySeconds")
+        yield from validate_claim_spec(claim.spec, f"spec.volumeClaimTemplates[{index}].spec")
+    yield from validate_non_negative(spec.replicas or 0, "spec.replicas")
+    yield from validate_non_negative(spec.minReadySeconds, "spec.minReadySeconds")
     if spec.ordinals is not None:
-        yield from non_negative(spec.ordinals.start, "spec.ordinals.start")
+        yield from validate_non_negative(spec.ordinals.start, "spec.ordinals.start")
     if is_new and spec.serviceName:
-        yield from dns_label(spec.serviceName, "spec.serviceName")
-    yield from _template_faults(spec, lenient, checks_template)
+        yield from validate_dns_label(spec.serviceName, "spec.serviceName")
+    yield from _validate_template(spec, options, checks_template)
 
 
-def _update_faults(strategy: StatefulSetUpdateStrategy, at: str) -> Faults:
+def _validate_update_strategy(strategy: StatefulSetUpdateStrategy, at: str) -> FieldErrors:
     update = strategy.rollingUpdate
     if strategy.type not in (_ROLLING, _ON_DELETE):
         yield FieldError.invalid(at, shown(_internal(strategy)), f"must be '{_ROLLING}' or '{_ON_DELETE}'")
     elif update is None:
         return
     elif strategy.type == _ROLLING:
-        yield from non_negative(update.partition or 0, f"{at}.rollingUpdate.partition")
+        yield from validate_non_negative(update.partition or 0, f"{at}.rollingUpdate.partition")
     else:
         text = f"only allowed for updateStrategy '{_ROLLING}'"
         yield FieldError.invalid(f"{at}.rollingUpdate", shown(_internal(strategy).rollingUpdate), text)
@@ -186,19 +197,19 @@ def _internal(strategy: StatefulSetUpdateStrategy) -> StatefulSetUpdateStrategy:
     return StatefulSetUpdateStrategy(type=strategy.type, rollingUpdate=rolling_update)
 
 
-def _template_faults(spec: StatefulSetSpec, lenient: Leniency, checks_template: bool) -> Faults:
+def _validate_template(spec: StatefulSetSpec, options: PodValidationOptions, checks_template: bool) -> FieldErrors:
     at = "spec.template"
-    yield from selection.required_selector(spec.selector, "spec.selector", of="statefulset")
+    yield from selection.validate_required_selector(spec.selector, "spec.selector", of="statefulset")
     selected = selection.parsed(spec.selector)
     if selected is None:
         yield FieldError.invalid("spec.selector", spec.selector, "")
     else:
         template = _as_run(spec)
-        yield from selection.mismatch(selected, template, at)
+        yield from selection.validate_selector_matches_template(selected, template, at)
         if checks_template:
-            yield from template_faults(template, lenient, at)
-        yield from template_metadata_faults(template, lenient, at)
-    yield from ends_faults(spec.template, at, of="StatefulSet")
+            yield from validate_pod_template_spec(template, options, at)
+        yield from validate_template_metadata(template, options, at)
+    yield from validate_template_never_completes(spec.template, at, of="StatefulSet")
 
 
 def _as_run(spec: StatefulSetSpec) -> PodTemplateSpec:
@@ -217,7 +228,7 @@ def _volume(name: str) -> Volume:
 
 
 _strategy = StatefulSetStrategy()
-_scaled = Scaled(strategy=_strategy, selector=lambda found: selection.expression(found.spec.selector))
+_scaled = Scaled(strategy=_strategy, selector=lambda stateful_set: selection.expression(stateful_set.spec.selector))
 BEHAVIOUR = ResourceBehaviour(
     strategy=_strategy, views={"status": StatefulSetStatusStrategy(_strategy)}, handlers={"scale": _scaled.serve}
 )

@@ -7,11 +7,17 @@ from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import TopologySelectorLabelRequirement, TopologySelectorTerm
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, fixed, optional_one_of, qualified, repeated
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_immutable,
+    validate_optional_one_of,
+    validate_qualified_name,
+    validate_unique,
+)
 from sampan.apiserver.registry.podspec.warnings import DEPRECATED_NODE_LABELS
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
 from sampan.apiserver.registry.volumes.classes import is_default
-from sampan.apiserver.registry.volumes.parameters import driver_faults, parameter_faults
+from sampan.apiserver.registry.volumes.parameters import validate_parameter, validate_provisioner
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _POLICIES, _MODES = ("Delete", "Retain"), ("Immediate", "WaitForFirstConsumer")
@@ -19,7 +25,7 @@ _FIXED = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
 
 class StorageClassStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     validates_whole = True
 
     def default(self, obj: StorageClass) -> None:
@@ -29,16 +35,16 @@ class StorageClassStrategy(Strategy):
             obj.volumeBindingMode = "Immediate"
 
     def validate_create(self, ctx: Context, obj: StorageClass) -> Iterable[FieldError]:
-        yield from driver_faults(obj.provisioner, "provisioner")
-        yield from parameter_faults(obj.parameters, "parameters")
-        yield from optional_one_of(obj.reclaimPolicy or None, _POLICIES, "reclaimPolicy")
-        yield from optional_one_of(obj.volumeBindingMode, _MODES, "volumeBindingMode")
-        yield from _topology_faults(obj.allowedTopologies, "allowedTopologies")
+        yield from validate_provisioner(obj.provisioner, "provisioner")
+        yield from validate_parameter(obj.parameters, "parameters")
+        yield from validate_optional_one_of(obj.reclaimPolicy or None, _POLICIES, "reclaimPolicy")
+        yield from validate_optional_one_of(obj.volumeBindingMode, _MODES, "volumeBindingMode")
+        yield from _validate_topology(obj.allowedTopologies, "allowedTopologies")
 
     def validate_update(self, ctx: Context, obj: StorageClass, old: StorageClass) -> Iterable[FieldError]:
         yield from self.validate_create(ctx, obj)
         for field in _FIXED:
-            yield from fixed(getattr(obj, field), getattr(old, field), field)
+            yield from validate_immutable(getattr(obj, field), getattr(old, field), field)
 
     def warnings(self, ctx: Context, obj: StorageClass, old: StorageClass | None) -> Iterable[str]:
         for index, term in enumerate(obj.allowedTopologies):
@@ -48,11 +54,11 @@ class StorageClassStrategy(Strategy):
                     yield f"{at}: {DEPRECATED_NODE_LABELS[expression.key]}"
 
 
-def _topology_faults(terms: Sequence[TopologySelectorTerm], at: str) -> Faults:
+def _validate_topology(terms: Sequence[TopologySelectorTerm], at: str) -> FieldErrors:
     counts: Counter[frozenset[tuple[str, frozenset[str]]]] = Counter()
     for index, term in enumerate(terms):
         path = f"{at}[{index}].matchLabelExpressions"
-        yield from _expression_faults(term.matchLabelExpressions, path)
+        yield from _validate_expression(term.matchLabelExpressions, path)
         values = {expression.key: frozenset(expression.values or ()) for expression in term.matchLabelExpressions}
         places = frozenset(values.items())
         for _ in range(counts[places]):
@@ -60,29 +66,37 @@ def _topology_faults(terms: Sequence[TopologySelectorTerm], at: str) -> Faults:
         counts[places] += 1
 
 
-def _expression_faults(expressions: Sequence[TopologySelectorLabelRequirement], at: str) -> Faults:
+def _validate_expression(expressions: Sequence[TopologySelectorLabelRequirement], at: str) -> FieldErrors:
     keys: set[str] = set()
     for index, expression in enumerate(expressions):
         path, values = f"{at}[{index}]", set[str]()
         if not expression.values:
             yield FieldError.required(f"{path}.values")
         for value_index, value in enumerate(expression.values or ()):
-            yield from repeated(value, values, f"{path}.values[{value_index}]")
-        yield from qualified(expression.key, f"{path}.key")
-        yield from repeated(expression.key, keys, f"{path}.key")
+            yield from validate_unique(value, values, f"{path}.values[{value_index}]")
+        yield from validate_qualified_name(expression.key, f"{path}.key")
+        yield from validate_unique(expression.key, keys, f"{path}.key")
 
 
-def _name(found: StorageClass, now: float) -> str:
-    name = found.metadata.name
-    return f"{name} (default)" if is_default(found.metadata) else name
+def _name(storage_class: StorageClass, now: float) -> str:
+    name = storage_class.metadata.name
+    return f"{name} (default)" if is_default(storage_class.metadata) else name
 
 
 StorageClassStrategy.columns = (
     Column("Name", _name, format="name", field=NAME.field),
-    Column("Provisioner", lambda found, now: found.provisioner, field="provisioner"),
-    Column("ReclaimPolicy", lambda found, now: found.reclaimPolicy or "Delete", field="reclaimPolicy"),
-    Column("VolumeBindingMode", lambda found, now: found.volumeBindingMode or "Immediate", field="volumeBindingMode"),
-    Column("AllowVolumeExpansion", lambda found, now: bool(found.allowVolumeExpansion), field="allowVolumeExpansion"),
+    Column("Provisioner", lambda storage_class, now: storage_class.provisioner, field="provisioner"),
+    Column("ReclaimPolicy", lambda storage_class, now: storage_class.reclaimPolicy or "Delete", field="reclaimPolicy"),
+    Column(
+        "VolumeBindingMode",
+        lambda storage_class, now: storage_class.volumeBindingMode or "Immediate",
+        field="volumeBindingMode",
+    ),
+    Column(
+        "AllowVolumeExpansion",
+        lambda storage_class, now: bool(storage_class.allowVolumeExpansion),
+        field="allowVolumeExpansion",
+    ),
     AGE,
 )
 

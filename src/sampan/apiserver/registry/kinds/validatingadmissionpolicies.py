@@ -14,13 +14,19 @@ from sampan.api.types.admissionregistration_v1 import (
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.admission_configs.policies import (
     PolicyStrategy,
-    expression_faults,
     policy_columns,
-    start_faults,
+    validate_conditions_and_variables,
+    validate_failure_policy_and_match,
 )
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.condition_rules import condition_faults
-from sampan.apiserver.registry.podspec.formats import Faults, given, optional_one_of, qualified, repeated
+from sampan.apiserver.registry.condition_rules import validate_conditions
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_optional_one_of,
+    validate_qualified_name,
+    validate_required,
+    validate_unique,
+)
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy
 
@@ -33,61 +39,61 @@ class ValidatingAdmissionPolicyStrategy(PolicyStrategy):
     columns = policy_columns(
         Column(
             "Validations",
-            lambda found, now: len(found.spec.validations),
+            lambda policy, now: len(policy.spec.validations),
             type="integer",
             description="Validations indicates the number of validation rules defined in this configuration",
         )
     )
 
-    def prepare_create(self, ctx: Context, obj: ValidatingAdmissionPolicy) -> None:
+    def prepare_for_create(self, ctx: Context, obj: ValidatingAdmissionPolicy) -> None:
         obj.status = ValidatingAdmissionPolicyStatus()
 
     def validate_create(self, ctx: Context, obj: ValidatingAdmissionPolicy) -> Iterable[FieldError]:
-        return _faults(obj, None)
+        return _validate_policy(obj, None)
 
-    def prepare_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
+    def prepare_for_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
         obj.status = old.status
 
     def validate_update(
         self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy
     ) -> Iterable[FieldError]:
-        return _faults(obj, old.spec)
+        return _validate_policy(obj, old.spec)
 
 
 class PolicyStatusStrategy(StatusStrategy):
-    def prepare_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy) -> None:
+        super().prepare_for_update(ctx, obj, old)
         metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
 
     def validate_update(
         self, ctx: Context, obj: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy
     ) -> Iterable[FieldError]:
         if obj.status.typeChecking is not None:
-            yield from _warning_faults(obj.status.typeChecking, "status.typeChecking.expressionWarnings")
-        yield from condition_faults(obj.status.conditions, "status.conditions")
+            yield from _validate_expression_warning(obj.status.typeChecking, "status.typeChecking.expressionWarnings")
+        yield from validate_conditions(obj.status.conditions, "status.conditions")
 
 
-def _faults(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicySpec | None) -> Faults:
+def _validate_policy(policy: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicySpec | None) -> FieldErrors:
     spec = policy.spec
-    yield from start_faults(spec)
-    yield from expression_faults(spec, old)
+    yield from validate_failure_policy_and_match(spec)
+    yield from validate_conditions_and_variables(spec, old)
     if not spec.validations and not spec.auditAnnotations:
         yield FieldError.required("spec.validations", _NOTHING)
         yield FieldError.required("spec.auditAnnotations", _NOTHING)
         return
     for index, validation in enumerate(spec.validations):
-        yield from _validation_faults(validation, f"spec.validations[{index}]")
+        yield from _validate_validation(validation, f"spec.validations[{index}]")
     if len(spec.auditAnnotations) > _MOST_ANNOTATIONS:
         text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
         yield FieldError.invalid("spec.auditAnnotations", shown(spec.auditAnnotations), text)
     keys: set[str] = set()
     for index, annotation in enumerate(spec.auditAnnotations):
         at = f"spec.auditAnnotations[{index}]"
-        yield from _annotation_faults(annotation, policy.metadata.name, at)
-        yield from repeated(annotation.key, keys, f"{at}.key")
+        yield from _validate_audit_annotation(annotation, policy.metadata.name, at)
+        yield from validate_unique(annotation.key, keys, f"{at}.key")
 
 
-def _validation_faults(validation: Validation, at: str) -> Faults:
+def _validate_validation(validation: Validation, at: str) -> FieldErrors:
     if not validation.expression.strip():
         yield FieldError.required(f"{at}.expression", "expression is not specified")
     if validation.messageExpression and not validation.messageExpression.strip():
@@ -98,12 +104,12 @@ def _validation_faults(validation: Validation, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.message", validation.message, "must be non-empty if specified")
     elif "\n" in message or "\r" in message:
         yield FieldError.invalid(f"{at}.message", validation.message, "must not contain line breaks")
-    yield from optional_one_of(validation.reason, _REASONS, f"{at}.reason")
+    yield from validate_optional_one_of(validation.reason, _REASONS, f"{at}.reason")
 
 
-def _annotation_faults(annotation: AuditAnnotation, policy: str, at: str) -> Faults:
+def _validate_audit_annotation(annotation: AuditAnnotation, policy: str, at: str) -> FieldErrors:
     if policy:
-        yield from qualified(f"{policy}/{annotation.key}", f"{at}.key")
+        yield from validate_qualified_name(f"{policy}/{annotation.key}", f"{at}.key")
     else:
         yield FieldError.invalid(f"{at}.key", annotation.key, "requires metadata.name be non-empty")
     expression = annotation.valueExpression.strip()
@@ -113,10 +119,10 @@ def _annotation_faults(annotation: AuditAnnotation, policy: str, at: str) -> Fau
         yield FieldError.required(f"{at}.valueExpression", f"must not exceed {_LONGEST_VALUE} bytes in length")
 
 
-def _warning_faults(checked: TypeChecking, at: str) -> Faults:
+def _validate_expression_warning(checked: TypeChecking, at: str) -> FieldErrors:
     for index, warning in enumerate(checked.expressionWarnings):
-        yield from given(warning.warning, f"{at}[{index}].warning")
-        yield from given(warning.fieldRef.strip(), f"{at}[{index}].fieldRef")
+        yield from validate_required(warning.warning, f"{at}[{index}].warning")
+        yield from validate_required(warning.fieldRef.strip(), f"{at}[{index}].fieldRef")
 
 
 _strategy = ValidatingAdmissionPolicyStrategy()

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 
 from sampan.api.faults import FieldError
 from sampan.api.types.admissionregistration_v1 import ValidatingAdmissionPolicyBinding
-from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, binding_faults
+from sampan.apiserver.registry.admission_configs.bindings import BindingStrategy, validate_binding_spec
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of, repeated
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_unique
 from sampan.apiserver.registry.strategy import Context
 
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -18,8 +18,8 @@ _BOTH = (
 
 class ValidatingBindingStrategy(BindingStrategy):
     def validate_create(self, ctx: Context, obj: ValidatingAdmissionPolicyBinding) -> Iterable[FieldError]:
-        yield from binding_faults(obj.spec)
-        yield from _action_faults(obj.spec.validationActions, "spec.validationActions")
+        yield from validate_binding_spec(obj.spec)
+        yield from _validate_action(obj.spec.validationActions, "spec.validationActions")
 
     def validate_update(
         self, ctx: Context, obj: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding
@@ -27,11 +27,11 @@ class ValidatingBindingStrategy(BindingStrategy):
         return self.validate_create(ctx, obj)
 
 
-def _action_faults(actions: Sequence[str], at: str) -> Faults:
+def _validate_action(actions: Sequence[str], at: str) -> FieldErrors:
     distinct_actions: set[str] = set()
     for index, action in enumerate(actions):
-        yield from optional_one_of(action, _ACTIONS, f"{at}[{index}]")
-        yield from repeated(action, distinct_actions, f"{at}[{index}]")
+        yield from validate_optional_one_of(action, _ACTIONS, f"{at}[{index}]")
+        yield from validate_unique(action, distinct_actions, f"{at}[{index}]")
     if {"Deny", "Warn"} <= distinct_actions:
         yield FieldError.invalid(at, list(actions), _BOTH)
     if not distinct_actions:

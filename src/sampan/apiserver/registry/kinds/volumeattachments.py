@@ -12,11 +12,11 @@ from sampan.api.types.storage_v1 import (
 )
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, fixed
-from sampan.apiserver.registry.podspec.storage_volumes import csi_driver_name
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain, validate_immutable
+from sampan.apiserver.registry.podspec.storage_volumes import validate_csi_driver_name
 from sampan.apiserver.registry.strategy import Column, Context, StatusStrategy, Strategy
 from sampan.apiserver.registry.volumes.defaults import default_sources
-from sampan.apiserver.registry.volumes.spec import inline_faults
+from sampan.apiserver.registry.volumes.spec import validate_inline_volume_spec
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _LARGEST, _LONGEST_MESSAGE = 256 * 1024, 1024
@@ -24,19 +24,19 @@ _ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolume
 
 
 class VolumeAttachmentStrategy(Strategy):
-    returns_deleted = True
-    unconditional_update = False
+    return_deleted_object = True
+    allow_unconditional_update = False
     validates_whole = True
     columns = (
         NAME,
-        Column("Attacher", lambda found, now: found.spec.attacher, format="name", field="spec.attacher"),
+        Column("Attacher", lambda attachment, now: attachment.spec.attacher, format="name", field="spec.attacher"),
         Column(
             "PV",
-            lambda found, now: found.spec.source.persistentVolumeName or "",
+            lambda attachment, now: attachment.spec.source.persistentVolumeName or "",
             field="spec.source.persistentVolumeName",
         ),
-        Column("Node", lambda found, now: found.spec.nodeName, field="spec.nodeName"),
-        Column("Attached", lambda found, now: found.status.attached, type="boolean", field="status.attached"),
+        Column("Node", lambda attachment, now: attachment.spec.nodeName, field="spec.nodeName"),
+        Column("Attached", lambda attachment, now: attachment.status.attached, type="boolean", field="status.attached"),
         AGE,
     )
 
@@ -44,62 +44,62 @@ class VolumeAttachmentStrategy(Strategy):
         if obj.spec.source.inlineVolumeSpec is not None:
             default_sources(obj.spec.source.inlineVolumeSpec)
 
-    def prepare_create(self, ctx: Context, obj: VolumeAttachment) -> None:
+    def prepare_for_create(self, ctx: Context, obj: VolumeAttachment) -> None:
         obj.status = VolumeAttachmentStatus()
 
     def validate_create(self, ctx: Context, obj: VolumeAttachment) -> Iterable[FieldError]:
-        return _faults(obj)
+        return _validate_attachment(obj)
 
-    def prepare_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> None:
+    def prepare_for_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> None:
         obj.status = old.status
 
     def validate_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> Iterable[FieldError]:
-        return _change_faults(obj, old)
+        return _validate_attachment_update(obj, old)
 
 
 class VolumeAttachmentStatusStrategy(StatusStrategy):
     validates_whole = True
 
-    def prepare_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> None:
-        super().prepare_update(ctx, obj, old)
+    def prepare_for_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> None:
+        super().prepare_for_update(ctx, obj, old)
         metadata.keep_all_but_managed_fields(obj.metadata, old.metadata)
 
     def validate_update(self, ctx: Context, obj: VolumeAttachment, old: VolumeAttachment) -> Iterable[FieldError]:
-        return _change_faults(obj, old)
+        return _validate_attachment_update(obj, old)
 
 
-def _change_faults(found: VolumeAttachment, old: VolumeAttachment) -> Faults:
-    yield from _faults(found)
-    yield from fixed(found.spec, old.spec, "spec")
+def _validate_attachment_update(attachment: VolumeAttachment, old: VolumeAttachment) -> FieldErrors:
+    yield from _validate_attachment(attachment)
+    yield from validate_immutable(attachment.spec, old.spec, "spec")
 
 
-def _faults(found: VolumeAttachment) -> Faults:
-    spec, status = found.spec, found.status
-    yield from csi_driver_name(spec.attacher, "spec.attacher")
-    yield from _source_faults(spec.source, "spec.source")
-    yield from dns_subdomain(spec.nodeName, "spec.nodeName")
+def _validate_attachment(attachment: VolumeAttachment) -> FieldErrors:
+    spec, status = attachment.spec, attachment.status
+    yield from validate_csi_driver_name(spec.attacher, "spec.attacher")
+    yield from _validate_source(spec.source, "spec.source")
+    yield from validate_dns_subdomain(spec.nodeName, "spec.nodeName")
     size = sum(names.size(key) + names.size(value) for key, value in status.attachmentMetadata.items())
     if size > _LARGEST:
         yield FieldError.too_long("status.attachmentMetadata", _LARGEST)
-    yield from _error_faults(status.attachError, "status.attachError")
-    yield from _error_faults(status.detachError, "status.detachError")
+    yield from _validate_volume_error(status.attachError, "status.attachError")
+    yield from _validate_volume_error(status.detachError, "status.detachError")
     if spec.source.persistentVolumeName is not None:
-        yield from dns_subdomain(spec.source.persistentVolumeName, "spec.source.persistentVolumeName")
+        yield from validate_dns_subdomain(spec.source.persistentVolumeName, "spec.source.persistentVolumeName")
 
 
-def _source_faults(source: VolumeAttachmentSource, at: str) -> Faults:
+def _validate_source(source: VolumeAttachmentSource, at: str) -> FieldErrors:
     volume, inline = source.persistentVolumeName, source.inlineVolumeSpec
     if volume is None and inline is None:
         yield FieldError.required(at, _ONE_SOURCE)
     elif volume is not None and inline is not None:
         yield FieldError.forbidden(at, _ONE_SOURCE)
     elif inline is not None:
-        yield from inline_faults(inline, f"{at}.inlineVolumeSpec")
+        yield from validate_inline_volume_spec(inline, f"{at}.inlineVolumeSpec")
     elif volume == "":
         yield FieldError.required(f"{at}.persistentVolumeName", "must specify non empty persistentVolumeName")
 
 
-def _error_faults(error: VolumeError | None, at: str) -> Faults:
+def _validate_volume_error(error: VolumeError | None, at: str) -> FieldErrors:
     if error is None:
         return
     if names.size(error.message) > _LONGEST_MESSAGE:

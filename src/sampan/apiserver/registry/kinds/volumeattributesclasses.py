@@ -6,18 +6,22 @@ from sampan.api.faults import FieldError
 from sampan.api.types.storage_v1 import VolumeAttributesClass
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
 from sampan.apiserver.registry.strategy import Column, Context, Strategy
-from sampan.apiserver.registry.volumes.parameters import driver_faults, parameter_faults
+from sampan.apiserver.registry.volumes.parameters import validate_parameter, validate_provisioner
 from sampan.apiserver.tables.columns import AGE, NAME
 
 
 class VolumeAttributesClassStrategy(Strategy):
-    returns_deleted = True
+    return_deleted_object = True
     validates_whole = True
-    columns = (NAME, Column("DriverName", lambda found, now: found.driverName, field="driverName"), AGE)
+    columns = (
+        NAME,
+        Column("DriverName", lambda attributes_class, now: attributes_class.driverName, field="driverName"),
+        AGE,
+    )
 
     def validate_create(self, ctx: Context, obj: VolumeAttributesClass) -> Iterable[FieldError]:
-        yield from driver_faults(obj.driverName, "driverName")
-        yield from parameter_faults(obj.parameters, "parameters")
+        yield from validate_provisioner(obj.driverName, "driverName")
+        yield from validate_parameter(obj.parameters, "parameters")
         if not obj.parameters:
             yield FieldError.required("parameters", "must contain at least one key/value pair")
 

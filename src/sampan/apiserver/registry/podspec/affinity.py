@@ -18,55 +18,59 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import LabelSelector, LabelSelectorRequirement
 from sampan.apiserver.registry.podspec import selectors
-from sampan.apiserver.registry.podspec.formats import Faults, qualified
-from sampan.apiserver.registry.podspec.node_selectors import node_selector_faults, preferred_faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_qualified_name
+from sampan.apiserver.registry.podspec.node_selectors import validate_node_selector, validate_preferred_scheduling_terms
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.podspec.leniency import Leniency
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def affinity_faults(affinity: Affinity, lenient: Leniency, at: str) -> Faults:
+def validate_affinity(affinity: Affinity, options: PodValidationOptions, at: str) -> FieldErrors:
     if affinity.nodeAffinity is not None:
-        yield from _node(affinity.nodeAffinity, lenient, f"{at}.nodeAffinity")
+        yield from _validate_node_affinity(affinity.nodeAffinity, options, f"{at}.nodeAffinity")
     if affinity.podAffinity is not None:
-        yield from _pods(affinity.podAffinity, lenient, f"{at}.podAffinity")
+        yield from _validate_pod_affinity_terms(affinity.podAffinity, options, f"{at}.podAffinity")
     if affinity.podAntiAffinity is not None:
-        yield from _pods(affinity.podAntiAffinity, lenient, f"{at}.podAntiAffinity")
+        yield from _validate_pod_affinity_terms(affinity.podAntiAffinity, options, f"{at}.podAntiAffinity")
 
 
-def _node(affinity: NodeAffinity, lenient: Leniency, at: str) -> Faults:
+def _validate_node_affinity(affinity: NodeAffinity, options: PodValidationOptions, at: str) -> FieldErrors:
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution
     if required is not None:
-        allow = lenient.bad_node_affinity_values
-        yield from node_selector_faults(required, f"{at}.{_REQUIRED}", allow_bad_values=allow)
-    yield from preferred_faults(affinity.preferredDuringSchedulingIgnoredDuringExecution, f"{at}.{_PREFERRED}")
+        allow = options.bad_node_affinity_values
+        yield from validate_node_selector(required, f"{at}.{_REQUIRED}", allow_bad_values=allow)
+    yield from validate_preferred_scheduling_terms(
+        affinity.preferredDuringSchedulingIgnoredDuringExecution, f"{at}.{_PREFERRED}"
+    )
 
 
-def _pods(affinity: PodAffinity | PodAntiAffinity, lenient: Leniency, at: str) -> Faults:
+def _validate_pod_affinity_terms(
+    affinity: PodAffinity | PodAntiAffinity, options: PodValidationOptions, at: str
+) -> FieldErrors:
     for index, term in enumerate(affinity.requiredDuringSchedulingIgnoredDuringExecution):
-        yield from _term(term, lenient, f"{at}.{_REQUIRED}[{index}]")
+        yield from _validate_pod_affinity_term(term, options, f"{at}.{_REQUIRED}[{index}]")
     for index, weighted in enumerate(affinity.preferredDuringSchedulingIgnoredDuringExecution):
-        yield from _weighted(weighted, lenient, f"{at}.{_PREFERRED}[{index}]")
+        yield from _validate_weighted_terms(weighted, options, f"{at}.{_PREFERRED}[{index}]")
 
 
-def _weighted(weighted: WeightedPodAffinityTerm, lenient: Leniency, at: str) -> Faults:
+def _validate_weighted_terms(weighted: WeightedPodAffinityTerm, options: PodValidationOptions, at: str) -> FieldErrors:
     if not 1 <= weighted.weight <= 100:
         yield FieldError.invalid(f"{at}.weight", weighted.weight, "must be in the range 1-100")
-    yield from _term(weighted.podAffinityTerm, lenient, f"{at}.podAffinityTerm")
+    yield from _validate_pod_affinity_term(weighted.podAffinityTerm, options, f"{at}.podAffinityTerm")
 
 
-def _term(term: PodAffinityTerm, lenient: Leniency, at: str) -> Faults:
-    yield from selectors.term_selectors(term, at, allow_bad_values=lenient.bad_affinity_selectors)
+def _validate_pod_affinity_term(term: PodAffinityTerm, options: PodValidationOptions, at: str) -> FieldErrors:
+    yield from selectors.validate_term_selectors(term, at, allow_bad_values=options.bad_affinity_selectors)
     for name in term.namespaces:
         for text in names.dns1123_label(name):
             yield FieldError.invalid(f"{at}.namespace", name, text)
-    yield from selectors.label_keys(term.matchLabelKeys, term.mismatchLabelKeys, term.labelSelector, at)
+    yield from selectors.validate_match_label_keys(term.matchLabelKeys, term.mismatchLabelKeys, term.labelSelector, at)
     if not term.topologyKey:
         yield FieldError.required(f"{at}.topologyKey", "can not be empty")
-    yield from qualified(term.topologyKey, f"{at}.topologyKey")
+    yield from validate_qualified_name(term.topologyKey, f"{at}.topologyKey")
 
 
 def join_label_keys(pod: Pod) -> None:

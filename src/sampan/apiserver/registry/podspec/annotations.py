@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PodSpec
 from sampan.apiserver.registry.podspec import profiles
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.podspec.leniency import Leniency
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 MIRROR = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-def annotation_faults(annotations: Mapping[str, str], spec: PodSpec, lenient: Leniency, at: str) -> Faults:
+def validate_pod_annotations(
+    annotations: Mapping[str, str], spec: PodSpec, options: PodValidationOptions, at: str
+) -> FieldErrors:
     if not annotations:
         return
     if MIRROR in annotations and not spec.nodeName:
         text = "must set spec.nodeName if mirror pod annotation is set"
         yield FieldError.invalid(f"{at}[{MIRROR}]", annotations[MIRROR], text)
-    if has_bad_deletion_cost(annotations) and not lenient.bad_deletion_cost:
+    if has_bad_deletion_cost(annotations) and not options.bad_deletion_cost:
         yield FieldError.invalid(f"{at}[{_DELETION_COST}]", annotations[_DELETION_COST], "must be a 32bit integer")
-    yield from profiles.annotation_faults(annotations, spec, at)
+    yield from profiles.validate_profile_annotations(annotations, spec, at)
 
 
 def has_bad_deletion_cost(annotations: Mapping[str, str]) -> bool:
@@ -38,7 +40,7 @@ def has_bad_deletion_cost(annotations: Mapping[str, str]) -> bool:
     return not -(2**31) <= int(cost[:20]) < 2**31
 
 
-def change_faults(new: Mapping[str, str], old: Mapping[str, str], at: str) -> Faults:
+def validate_pod_annotation_update(new: Mapping[str, str], old: Mapping[str, str], at: str) -> FieldErrors:
     """Yield errors for changes of immutable annotations."""
     for key in sorted(old):
         if new.get(key) != old[key]:

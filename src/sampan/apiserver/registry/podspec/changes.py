@@ -19,14 +19,14 @@ from sampan.api.types.core_v1 import (
     Toleration,
 )
 from sampan.apiserver.registry.podspec import annotations as pod_annotations
-from sampan.apiserver.registry.podspec.containers import image_faults
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.containers import validate_image
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import difference, shown
-from sampan.apiserver.registry.podspec.pod import pod_faults
-from sampan.apiserver.registry.podspec.tolerations import toleration_faults
+from sampan.apiserver.registry.podspec.pod import validate_pod
+from sampan.apiserver.registry.podspec.tolerations import validate_tolerations
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.podspec.leniency import Leniency
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 _MAX_INT32 = 2**31 - 1
 _CHANGEABLE = (
@@ -36,41 +36,41 @@ _CHANGEABLE = (
 )
 
 
-def change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+def validate_pod_update(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
     """Yield all errors of an update of the pod except those of its metadata. Some errors end the validation early."""
-    yield from pod_faults(new, lenient)
-    yield from annotation_change_faults(new, old, lenient)
+    yield from validate_pod(new, options)
+    yield from validate_annotations_of_update(new, old, options)
     for part in ("containers", "initContainers"):
         now, before = getattr(new.spec, part) or (), getattr(old.spec, part) or ()
         if len(now) != len(before):
             yield FieldError.forbidden(f"spec.{part}", "pod updates may not add or remove containers")
             return
-        yield from _image_changes(now, f"spec.{part}")
-    deadline = list(_deadline(new.spec.activeDeadlineSeconds, old.spec.activeDeadlineSeconds))
+        yield from _validate_image_changes(now, f"spec.{part}")
+    deadline = list(_validate_active_deadline(new.spec.activeDeadlineSeconds, old.spec.activeDeadlineSeconds))
     yield from deadline
     if deadline and new.spec.activeDeadlineSeconds is not None:
         return
-    yield from _tolerations(new.spec.tolerations, old.spec.tolerations)
-    yield from _scheduling_gates(new.spec.schedulingGates, old.spec.schedulingGates)
+    yield from _validate_tolerations(new.spec.tolerations, old.spec.tolerations)
+    yield from _validate_scheduling_gates(new.spec.schedulingGates, old.spec.schedulingGates)
     if new.spec != old.spec:
-        yield from _rest(new.spec, old.spec)
+        yield from _validate_immutable_rest(new.spec, old.spec)
 
 
-def annotation_change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+def validate_annotations_of_update(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
     now, before = new.metadata.annotations, old.metadata.annotations
     if now != before:
-        yield from pod_annotations.change_faults(now, before, "metadata.annotations")
-    yield from pod_annotations.annotation_faults(now, new.spec, lenient, "metadata.annotations")
+        yield from pod_annotations.validate_pod_annotation_update(now, before, "metadata.annotations")
+    yield from pod_annotations.validate_pod_annotations(now, new.spec, options, "metadata.annotations")
 
 
-def _image_changes(containers: Sequence[Container], at: str) -> Faults:
+def _validate_image_changes(containers: Sequence[Container], at: str) -> FieldErrors:
     for index, container in enumerate(containers):
         if not container.image:
             yield FieldError.required(f"{at}[{index}].image")
-        yield from image_faults(container, f"{at}[{index}]")
+        yield from validate_image(container, f"{at}[{index}]")
 
 
-def _deadline(new: int | None, old: int | None) -> Faults:
+def _validate_active_deadline(new: int | None, old: int | None) -> FieldErrors:
     """Yield an error unless the deadline is unchanged, newly set or lowered."""
     at = "spec.activeDeadlineSeconds"
     if new is None:
@@ -82,7 +82,7 @@ def _deadline(new: int | None, old: int | None) -> Faults:
         yield FieldError.invalid(at, new, "must be less than or equal to previous value")
 
 
-def _tolerations(new: Sequence[Toleration], old: Sequence[Toleration]) -> Faults:
+def _validate_tolerations(new: Sequence[Toleration], old: Sequence[Toleration]) -> FieldErrors:
     """Yield an error if tolerations are removed or changed, except for their tolerationSeconds."""
     if new == old:
         return
@@ -91,14 +91,14 @@ def _tolerations(new: Sequence[Toleration], old: Sequence[Toleration]) -> Faults
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield FieldError.forbidden("spec.tolerations", text)
         return
-    yield from toleration_faults(new, "spec.tolerations")
+    yield from validate_tolerations(new, "spec.tolerations")
 
 
 def _without_time(toleration: Toleration) -> tuple[str, str, str, str]:
     return toleration.key, toleration.operator, toleration.value, toleration.effect
 
 
-def _scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedulingGate]) -> Faults:
+def _validate_scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedulingGate]) -> FieldErrors:
     known, places = {gate.name for gate in old}, {gate.name: index for index, gate in enumerate(new)}
     for name, index in places.items():
         if name not in known:
@@ -106,7 +106,7 @@ def _scheduling_gates(new: Sequence[PodSchedulingGate], old: Sequence[PodSchedul
             yield FieldError.forbidden(f"spec.schedulingGates[{index}].name", text)
 
 
-def _rest(new: PodSpec, old: PodSpec) -> Faults:
+def _validate_immutable_rest(new: PodSpec, old: PodSpec) -> FieldErrors:
     """Yield an error if the specs differ in any other field than those that may change."""
     masked = _with_old_images(new, old)
     masked.activeDeadlineSeconds = old.activeDeadlineSeconds
@@ -115,7 +115,7 @@ def _rest(new: PodSpec, old: PodSpec) -> Faults:
     if (old.terminationGracePeriodSeconds or 0) < 0 and masked.terminationGracePeriodSeconds == 1:
         masked.terminationGracePeriodSeconds = old.terminationGracePeriodSeconds
     if old.schedulingGates:
-        yield from _gated(masked, old)
+        yield from _validate_gated_pod(masked, old)
     if masked != old:
         text = f"pod updates may not change fields other than {_CHANGEABLE}\n{difference(old, masked)}"
         yield FieldError.forbidden("spec", text)
@@ -139,7 +139,7 @@ def _old_images(new: list[Container], old: list[Container]) -> list[Container]:
 # -- a pod with scheduling gates may get stricter node constraints -----------------------------------------------------
 
 
-def _gated(left: PodSpec, old: PodSpec) -> Faults:
+def _validate_gated_pod(left: PodSpec, old: PodSpec) -> FieldErrors:
     """Yield errors unless nodeSelector and required node affinity only get stricter.
 
     Whatever is allowed here or has its own error is reset in `left`, so that the comparison that follows ignores it.
@@ -152,7 +152,7 @@ def _gated(left: PodSpec, old: PodSpec) -> Faults:
     before = old.affinity.nodeAffinity if old.affinity is not None else None
     now = left.affinity.nodeAffinity if left.affinity is not None else None
     if now != before:
-        yield from _node_affinity(now, before, "spec.affinity.nodeAffinity")
+        yield from _validate_node_affinity(now, before, "spec.affinity.nodeAffinity")
         left.affinity = _with_node_affinity(left.affinity, old.affinity, before)
 
 
@@ -166,7 +166,7 @@ def _with_node_affinity(new: Affinity | None, old: Affinity | None, node: NodeAf
     return kept
 
 
-def _node_affinity(new: NodeAffinity | None, old: NodeAffinity | None, at: str) -> Faults:
+def _validate_node_affinity(new: NodeAffinity | None, old: NodeAffinity | None, at: str) -> FieldErrors:
     before, now = _required_terms(old), _required_terms(new)
     if not before:
         return
@@ -198,13 +198,13 @@ def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
 # -- ephemeral containers ------------------------------------------------------------------------------------------
 
 
-def ephemeral_change_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+def validate_ephemeral_container_update(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
     """Yield an error for any change of ephemeral containers but additions."""
     if pod_annotations.MIRROR in old.metadata.annotations:
         yield FieldError.forbidden("[]", "static pods do not support ephemeral containers")
         return
-    yield from pod_faults(new, lenient)
-    yield from annotation_change_faults(new, old, lenient)
+    yield from validate_pod(new, options)
+    yield from validate_annotations_of_update(new, old, options)
     at = "spec.ephemeralContainers"
     now = {container.name: container for container in new.spec.ephemeralContainers}
     for container in old.spec.ephemeralContainers:

@@ -15,7 +15,7 @@ from sampan.api.types.core_v1 import (
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry import metadata
 from sampan.apiserver.registry.podspec.amounts import round_up
-from sampan.apiserver.registry.podspec.formats import Faults, optional_one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
@@ -44,53 +44,53 @@ def claim_warnings(spec: PersistentVolumeClaimSpec, at: str) -> Iterator[str]:
             yield f"{path}: fractional byte value {gotext.quote(text)} is invalid, must be an integer"
 
 
-def claim_template_faults(template: PersistentVolumeClaimTemplate, at: str) -> Faults:
-    yield from template_metadata_faults(template.metadata, f"{at}.metadata")
-    yield from claim_spec_faults(template.spec, f"{at}.spec")
+def validate_claim_template(template: PersistentVolumeClaimTemplate, at: str) -> FieldErrors:
+    yield from validate_template_metadata(template.metadata, f"{at}.metadata")
+    yield from validate_claim_spec(template.spec, f"{at}.spec")
 
 
-def template_metadata_faults(meta: ObjectMeta, at: str) -> Faults:
+def validate_template_metadata(meta: ObjectMeta, at: str) -> FieldErrors:
     """Yield errors for any metadata of a template but labels and annotations."""
-    yield from metadata.annotation_faults(meta.annotations, f"{at}.annotations")
+    yield from metadata.validate_annotations(meta.annotations, f"{at}.annotations")
     yield from label_faults(meta.labels, f"{at}.labels")
     for field in ObjectMeta.__struct_fields__:
         if field not in ("labels", "annotations") and getattr(meta, field) != getattr(_UNSET, field):
             yield FieldError.forbidden(f"{at}.{field}", "cannot be set")
 
 
-def claim_spec_faults(
+def validate_claim_spec(
     spec: PersistentVolumeClaimSpec, at: str, *, allow_bad_values: bool = False, allow_bad_groups: bool = False
-) -> Faults:
+) -> FieldErrors:
     """Yield the errors of a claim's spec. The `allow_*` options tolerate invalid values that the old object has."""
-    yield from _access_modes(spec, f"{at}.accessModes", at, allow_bad_values)
-    yield from _storage(spec, f"{at}.resources[storage]")
+    yield from _validate_access_modes(spec, f"{at}.accessModes", at, allow_bad_values)
+    yield from _validate_storage(spec, f"{at}.resources[storage]")
     if spec.storageClassName:
         for text in names.dns1123_subdomain(spec.storageClassName):
             yield FieldError.invalid(f"{at}.storageClassName", spec.storageClassName, text)
-    yield from optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
-    yield from _sources(spec, at, allow_bad_groups)
+    yield from validate_optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
+    yield from _validate_sources(spec, at, allow_bad_groups)
     if spec.volumeAttributesClassName:
         for text in names.dns1123_subdomain(spec.volumeAttributesClassName):
             yield FieldError.invalid(f"{at}.volumeAttributesClassName", spec.volumeAttributesClassName, text)
 
 
-def _access_modes(spec: PersistentVolumeClaimSpec, here: str, at: str, allow_bad_values: bool) -> Faults:
+def _validate_access_modes(spec: PersistentVolumeClaimSpec, here: str, at: str, allow_bad_values: bool) -> FieldErrors:
     modes = spec.accessModes
     if not modes:
         yield FieldError.required(here, "at least 1 access mode is required")
     yield from selector_faults(spec.selector, f"{at}.selector", allow_bad_values=allow_bad_values)
-    yield from access_mode_faults(modes, here)
+    yield from validate_access_mode(modes, here)
 
 
-def access_mode_faults(modes: Sequence[str], at: str) -> Faults:
+def validate_access_mode(modes: Sequence[str], at: str) -> FieldErrors:
     for mode in modes:
-        yield from optional_one_of(mode, ACCESS_MODES, at)
+        yield from validate_optional_one_of(mode, ACCESS_MODES, at)
     known = {mode for mode in modes if mode in ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
         yield FieldError.forbidden(at, "may not use ReadWriteOncePod with other access modes")
 
 
-def _storage(spec: PersistentVolumeClaimSpec, at: str) -> Faults:
+def _validate_storage(spec: PersistentVolumeClaimSpec, at: str) -> FieldErrors:
     text = spec.resources.requests.get("storage")
     if text is None:
         yield FieldError.required(at)
@@ -98,12 +98,12 @@ def _storage(spec: PersistentVolumeClaimSpec, at: str) -> Faults:
         yield FieldError.invalid(at, text, "must be greater than zero")
 
 
-def _sources(spec: PersistentVolumeClaimSpec, at: str, allow_bad_groups: bool) -> Faults:
+def _validate_sources(spec: PersistentVolumeClaimSpec, at: str, allow_bad_groups: bool) -> FieldErrors:
     source, ref = spec.dataSource, spec.dataSourceRef
     if source is not None:
-        yield from _source(source, f"{at}.dataSource", allow_bad_groups)
+        yield from _validate_typed_reference(source, f"{at}.dataSource", allow_bad_groups)
     if ref is not None:
-        yield from _source(ref, f"{at}.dataSourceRef", allow_bad_groups)
+        yield from _validate_typed_reference(ref, f"{at}.dataSourceRef", allow_bad_groups)
         if ref.namespace:
             for text in names.dns1123_label(ref.namespace):
                 yield FieldError.invalid(f"{at}.dataSourceRef.namespace", ref.namespace, text)
@@ -119,7 +119,9 @@ def _contradiction(at: str, text: str) -> FieldError:
     return FieldError.invalid(at, f"{at}.dataSource", text)
 
 
-def _source(source: TypedLocalObjectReference | TypedObjectReference, at: str, allow_bad_group: bool) -> Faults:
+def _validate_typed_reference(
+    source: TypedLocalObjectReference | TypedObjectReference, at: str, allow_bad_group: bool
+) -> FieldErrors:
     if not source.name:
         yield FieldError.required(f"{at}.name")
     if not source.kind:

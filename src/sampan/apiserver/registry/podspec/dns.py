@@ -3,7 +3,7 @@
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import HostAlias, PodDNSConfig, PodSpec
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain
 
 _NAMESERVERS_MOST = 3
 _SEARCHES_MOST = 32
@@ -11,7 +11,7 @@ _SEARCH_CHARACTERS_MOST = 2048
 _HOSTNAME_MOST = 64
 
 
-def dns_faults(spec: PodSpec, at: str) -> Faults:
+def validate_dns(spec: PodSpec, at: str) -> FieldErrors:
     config = spec.dnsConfig
     if spec.dnsPolicy == "None":
         if config is None:
@@ -22,14 +22,14 @@ def dns_faults(spec: PodSpec, at: str) -> Faults:
             yield FieldError.required(f"{at}.nameservers", text)
             return
     if config is not None:
-        yield from _nameservers(config, f"{at}.nameservers")
-        yield from _searches(config, f"{at}.searches")
+        yield from _validate_nameservers(config, f"{at}.nameservers")
+        yield from _validate_searches(config, f"{at}.searches")
         for index, option in enumerate(config.options):
             if not option.name:
                 yield FieldError.required(f"{at}.options[{index}]", "must not be empty")
 
 
-def _nameservers(config: PodDNSConfig, at: str) -> Faults:
+def _validate_nameservers(config: PodDNSConfig, at: str) -> FieldErrors:
     if len(config.nameservers) > _NAMESERVERS_MOST:
         text = f"must not have more than {_NAMESERVERS_MOST} nameservers"
         yield FieldError.invalid(at, config.nameservers, text)
@@ -37,7 +37,7 @@ def _nameservers(config: PodDNSConfig, at: str) -> Faults:
         yield from addresses.legacy_ip(server, f"{at}[{index}]")
 
 
-def _searches(config: PodDNSConfig, at: str) -> Faults:
+def _validate_searches(config: PodDNSConfig, at: str) -> FieldErrors:
     searches = config.searches
     if len(searches) > _SEARCHES_MOST:
         yield FieldError.invalid(at, searches, f"must not have more than {_SEARCHES_MOST} search paths")
@@ -52,14 +52,14 @@ def _searches(config: PodDNSConfig, at: str) -> Faults:
             yield FieldError.invalid(f"{at}[{index}]", domain, text)
 
 
-def host_alias_faults(aliases: list[HostAlias], at: str) -> Faults:
+def validate_host_alias(aliases: list[HostAlias], at: str) -> FieldErrors:
     for index, alias in enumerate(aliases):
         yield from addresses.legacy_ip(alias.ip, f"{at}[{index}].ip")
         for hostname_index, hostname in enumerate(alias.hostnames):
-            yield from dns_subdomain(hostname, f"{at}[{index}].hostnames[{hostname_index}]")
+            yield from validate_dns_subdomain(hostname, f"{at}[{index}].hostnames[{hostname_index}]")
 
 
-def hostname_override_faults(spec: PodSpec, at: str) -> Faults:
+def validate_hostname_override(spec: PodSpec, at: str) -> FieldErrors:
     override = spec.hostnameOverride
     if override is None:
         return
@@ -69,4 +69,4 @@ def hostname_override_faults(spec: PodSpec, at: str) -> Faults:
         yield FieldError.forbidden(at, "may not be specified when hostNetwork is true")
     if len(override.encode()) > _HOSTNAME_MOST:
         yield FieldError.too_long(at, _HOSTNAME_MOST)
-    yield from dns_subdomain(override, at)
+    yield from validate_dns_subdomain(override, at)

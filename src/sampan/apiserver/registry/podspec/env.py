@@ -20,8 +20,8 @@ from sampan.api.types.core_v1 import (
     Volume,
 )
 from sampan.apiserver.registry.podspec.everywhere import containers_of
-from sampan.apiserver.registry.podspec.file_paths import no_backsteps
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, qualified
+from sampan.apiserver.registry.podspec.file_paths import validate_path_no_backsteps
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_label, validate_qualified_name
 
 ENV_FIELDS = (
     "metadata.name",
@@ -45,19 +45,19 @@ _HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
 _BYTES = ("1", *(f"1{unit}" for unit in ("k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")))
 
 
-def env_faults(variables: Sequence[EnvVar], at: str) -> Faults:
+def validate_env(variables: Sequence[EnvVar], at: str) -> FieldErrors:
     for index, variable in enumerate(variables):
         if not _is_plain_name(variable.name):
-            yield from _name(variable.name, f"{at}[{index}].name")
+            yield from _validate_name(variable.name, f"{at}[{index}].name")
         if variable.valueFrom is not None:
-            yield from _value_from(variable.valueFrom, variable.value, f"{at}[{index}].valueFrom")
+            yield from _validate_value_from(variable.valueFrom, variable.value, f"{at}[{index}].valueFrom")
 
 
 _is_plain_name = re.compile(r"[ -<>-~]+").fullmatch
 """A fast check: there are many variables, and nearly all names are valid."""
 
 
-def _name(name: str, at: str) -> Faults:
+def _validate_name(name: str, at: str) -> FieldErrors:
     if not name:
         yield FieldError.required(at)
         return
@@ -65,8 +65,8 @@ def _name(name: str, at: str) -> Faults:
         yield FieldError.invalid(at, name, text)
 
 
-def _value_from(source: EnvVarSource, value: str, at: str) -> Faults:
-    yield from _source(source, at)
+def _validate_value_from(source: EnvVarSource, value: str, at: str) -> FieldErrors:
+    yield from _validate_env_from_source(source, at)
     count = sum(getattr(source, name) is not None for name in EnvVarSource.__struct_fields__)
     if count == 0:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
@@ -77,20 +77,22 @@ def _value_from(source: EnvVarSource, value: str, at: str) -> Faults:
         yield FieldError.invalid(at, "", "may not have more than one field specified at a time")
 
 
-def _source(source: EnvVarSource, at: str) -> Faults:
+def _validate_env_from_source(source: EnvVarSource, at: str) -> FieldErrors:
     if source.fieldRef is not None:
-        yield from field_ref_faults(source.fieldRef, ENV_FIELDS, f"{at}.fieldRef")
+        yield from validate_object_field_selector(source.fieldRef, ENV_FIELDS, f"{at}.fieldRef")
     if source.resourceFieldRef is not None:
-        yield from resource_ref_faults(source.resourceFieldRef, f"{at}.resourceFieldRef", needs_container=False)
+        yield from validate_resource_field_selector(
+            source.resourceFieldRef, f"{at}.resourceFieldRef", needs_container=False
+        )
     if source.configMapKeyRef is not None:
-        yield from _key_ref(source.configMapKeyRef, f"{at}.configMapKeyRef")
+        yield from _validate_key_ref(source.configMapKeyRef, f"{at}.configMapKeyRef")
     if source.secretKeyRef is not None:
-        yield from _key_ref(source.secretKeyRef, f"{at}.secretKeyRef")
+        yield from _validate_key_ref(source.secretKeyRef, f"{at}.secretKeyRef")
     if source.fileKeyRef is not None:
-        yield from _file_ref(source.fileKeyRef, f"{at}.fileKeyRef")
+        yield from _validate_file_ref(source.fileKeyRef, f"{at}.fileKeyRef")
 
 
-def field_ref_faults(ref: ObjectFieldSelector, allowed: Collection[str], at: str) -> Faults:
+def validate_object_field_selector(ref: ObjectFieldSelector, allowed: Collection[str], at: str) -> FieldErrors:
     if not ref.apiVersion or not ref.fieldPath:
         yield FieldError.required(f"{at}.fieldPath" if ref.apiVersion else f"{at}.apiVersion")
         return
@@ -98,7 +100,7 @@ def field_ref_faults(ref: ObjectFieldSelector, allowed: Collection[str], at: str
     if problem := _unknown_field(ref, path, subscript):
         yield FieldError.invalid(f"{at}.fieldPath", ref.fieldPath, f"error converting fieldPath: {problem}")
     elif subscript is not None:
-        yield from qualified(subscript.lower() if path == "metadata.annotations" else subscript, at)
+        yield from validate_qualified_name(subscript.lower() if path == "metadata.annotations" else subscript, at)
     elif (path := "spec.nodeName" if path == "spec.host" else path) not in allowed:
         yield FieldError.not_supported(f"{at}.fieldPath", path, allowed)
 
@@ -118,17 +120,17 @@ def _unknown_field(ref: ObjectFieldSelector, path: str, subscript: str | None) -
     return "" if path in _KNOWN_FIELDS else f"field label not supported: {path}"
 
 
-def resource_ref_faults(ref: ResourceFieldSelector, at: str, *, needs_container: bool) -> Faults:
+def validate_resource_field_selector(ref: ResourceFieldSelector, at: str, *, needs_container: bool) -> FieldErrors:
     if needs_container and not ref.containerName:
         yield FieldError.required(f"{at}.containerName")
     elif not ref.resource:
         yield FieldError.required(f"{at}.resource")
     elif ref.resource not in _RESOURCES and not ref.resource.startswith(_HUGE_PAGES):
         yield FieldError.not_supported(f"{at}.resource", ref.resource, _RESOURCES)
-    yield from _divisor(ref, f"{at}.divisor")
+    yield from _validate_divisor(ref, f"{at}.divisor")
 
 
-def _divisor(ref: ResourceFieldSelector, at: str) -> Faults:
+def _validate_divisor(ref: ResourceFieldSelector, at: str) -> FieldErrors:
     if ref.divisor == "0" or not quantity.parse(ref.divisor):
         return
     resource = ref.resource.partition(".")[2]
@@ -144,7 +146,7 @@ def _divisor(ref: ResourceFieldSelector, at: str) -> Faults:
         yield FieldError.invalid(at, ref.resource, text)
 
 
-def _key_ref(ref: ConfigMapKeySelector | SecretKeySelector, at: str) -> Faults:
+def _validate_key_ref(ref: ConfigMapKeySelector | SecretKeySelector, at: str) -> FieldErrors:
     for text in names.dns1123_subdomain(ref.name):
         yield FieldError.invalid(f"{at}.name", ref.name, text)
     if not ref.key:
@@ -154,7 +156,7 @@ def _key_ref(ref: ConfigMapKeySelector | SecretKeySelector, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.key", ref.key, text)
 
 
-def _file_ref(ref: FileKeySelector, at: str) -> Faults:
+def _validate_file_ref(ref: FileKeySelector, at: str) -> FieldErrors:
     if not ref.key:
         yield FieldError.required(f"{at}.key")
     else:
@@ -163,28 +165,28 @@ def _file_ref(ref: FileKeySelector, at: str) -> Faults:
     if not ref.volumeName:
         yield FieldError.required(f"{at}.volumeName")
     else:
-        yield from dns_label(ref.volumeName, f"{at}.volumeName")
+        yield from validate_dns_label(ref.volumeName, f"{at}.volumeName")
     if not ref.path:
         yield FieldError.required(f"{at}.path")
-    yield from no_backsteps(ref.path, f"{at}.path")
+    yield from validate_path_no_backsteps(ref.path, f"{at}.path")
 
 
-def env_from_faults(sources: Sequence[EnvFromSource], at: str) -> Faults:
+def validate_env_from(sources: Sequence[EnvFromSource], at: str) -> FieldErrors:
     for index, source in enumerate(sources):
         if source.prefix:
             for text in names.env_var_name(source.prefix):
                 yield FieldError.invalid(f"{at}[{index}].prefix", source.prefix, text)
         if source.configMapRef is not None:
-            yield from _object_ref(source.configMapRef, f"{at}[{index}].configMapRef.name")
+            yield from _validate_object_ref(source.configMapRef, f"{at}[{index}].configMapRef.name")
         if source.secretRef is not None:
-            yield from _object_ref(source.secretRef, f"{at}[{index}].secretRef.name")
+            yield from _validate_object_ref(source.secretRef, f"{at}[{index}].secretRef.name")
         if source.configMapRef is None and source.secretRef is None:
             yield FieldError.invalid(at, "", "must specify one of: `configMapRef` or `secretRef`")
         elif source.configMapRef is not None and source.secretRef is not None:
             yield FieldError.invalid(at, "", "may not have more than one field specified at a time")
 
 
-def _object_ref(ref: ConfigMapEnvSource | SecretEnvSource, at: str) -> Faults:
+def _validate_object_ref(ref: ConfigMapEnvSource | SecretEnvSource, at: str) -> FieldErrors:
     if not ref.name:
         yield FieldError.required(at)
         return
@@ -192,7 +194,7 @@ def _object_ref(ref: ConfigMapEnvSource | SecretEnvSource, at: str) -> Faults:
         yield FieldError.invalid(at, ref.name, text)
 
 
-def file_volume_faults(spec: PodSpec, at: str) -> Faults:
+def validate_file_volume(spec: PodSpec, at: str) -> FieldErrors:
     """Yield errors if a fileKeyRef refers to a volume that is missing or not an emptyDir."""
     volumes: dict[str, Volume] = {}
     for volume in reversed(spec.volumes):

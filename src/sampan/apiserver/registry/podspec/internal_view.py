@@ -135,13 +135,13 @@ def _one_hunk(before: list[str], after: list[str]) -> list[str]:
     start = next((i for i in range(shorter) if before[i] != after[i]), shorter)
     end = next((i for i in range(shorter - start) if before[-1 - i] != after[-1 - i]), shorter - start)
     first, last = max(start - _AROUND, 0), max(end - _AROUND, 0)
-    gone, come = before[start : len(before) - end], after[start : len(after) - end]
+    removed, added = before[start : len(before) - end], after[start : len(after) - end]
     sizes = f"-{_range(first, len(before) - last)} +{_range(first, len(after) - last)}"
     return [
         f"@@ {sizes} @@",
         *(f" {line}" for line in before[first:start]),
-        *(f"-{line}" for line in gone),
-        *(f"+{line}" for line in come),
+        *(f"-{line}" for line in removed),
+        *(f"+{line}" for line in added),
         *(f" {line}" for line in before[len(before) - end : len(before) - last]),
     ]
 

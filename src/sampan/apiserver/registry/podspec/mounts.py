@@ -5,29 +5,29 @@ from collections.abc import Mapping
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Volume, VolumeDevice, VolumeMount
 from sampan.apiserver.registry.podspec.everywhere import AnyContainer
-from sampan.apiserver.registry.podspec.file_paths import climbs, descending
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.file_paths import has_backsteps, validate_local_descending_path
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 
 
-def mount_faults(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> Faults:
+def validate_volume_mounts(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> FieldErrors:
     devices = {device.name: device.devicePath for device in container.volumeDevices}
     paths: set[str] = set()
     for index, mount in enumerate(container.volumeMounts):
-        yield from _place(mount, volumes, paths, f"{at}[{index}]")
+        yield from _validate_mount_path(mount, volumes, paths, f"{at}[{index}]")
         if devices:
-            yield from _mounted_as_device(mount, devices, f"{at}[{index}]")
+            yield from _validate_not_a_device(mount, devices, f"{at}[{index}]")
         if mount.subPath or mount.subPathExpr:
-            yield from _sub_paths(mount, at, f"{at}[{index}]")
+            yield from _validate_sub_paths(mount, at, f"{at}[{index}]")
         if mount.mountPropagation is not None:
-            yield from _propagation(mount.mountPropagation, container, f"{at}.mountPropagation")
+            yield from _validate_propagation(mount.mountPropagation, container, f"{at}.mountPropagation")
         if mount.recursiveReadOnly is not None:
-            yield from _recursive(mount, f"{at}.recursiveReadOnly")
+            yield from _validate_recursive_read_only(mount, f"{at}.recursiveReadOnly")
 
 
-def _place(mount: VolumeMount, volumes: Mapping[str, Volume], paths: set[str], at: str) -> Faults:
+def _validate_mount_path(mount: VolumeMount, volumes: Mapping[str, Volume], paths: set[str], at: str) -> FieldErrors:
     name, path = mount.name, mount.mountPath
     if not name:
         yield FieldError.required(f"{at}.name")
@@ -40,7 +40,7 @@ def _place(mount: VolumeMount, volumes: Mapping[str, Volume], paths: set[str], a
     paths.add(path)
 
 
-def _mounted_as_device(mount: VolumeMount, devices: Mapping[str, str], at: str) -> Faults:
+def _validate_not_a_device(mount: VolumeMount, devices: Mapping[str, str], at: str) -> FieldErrors:
     if mount.name in devices:
         yield FieldError.invalid(f"{at}.name", mount.name, "must not already exist in volumeDevices")
     if mount.mountPath in devices.values():
@@ -48,18 +48,18 @@ def _mounted_as_device(mount: VolumeMount, devices: Mapping[str, str], at: str) 
         yield FieldError.invalid(f"{at}.mountPath", mount.mountPath, text)
 
 
-def _sub_paths(mount: VolumeMount, at: str, here: str) -> Faults:
+def _validate_sub_paths(mount: VolumeMount, at: str, here: str) -> FieldErrors:
     """Yield errors of sub-paths. Those of a path itself are reported at the list, as kube-apiserver does."""
     if mount.subPath:
-        yield from descending(mount.subPath, f"{at}.subPath")
+        yield from validate_local_descending_path(mount.subPath, f"{at}.subPath")
     if mount.subPathExpr:
         if mount.subPath:
             text = "subPathExpr and subPath are mutually exclusive"
             yield FieldError.invalid(f"{here}.subPathExpr", mount.subPathExpr, text)
-        yield from descending(mount.subPathExpr, f"{at}.subPathExpr")
+        yield from validate_local_descending_path(mount.subPathExpr, f"{at}.subPathExpr")
 
 
-def _propagation(propagation: str, container: AnyContainer, at: str) -> Faults:
+def _validate_propagation(propagation: str, container: AnyContainer, at: str) -> FieldErrors:
     if propagation not in _PROPAGATIONS:
         yield FieldError.not_supported(at, propagation, _PROPAGATIONS)
     context = container.securityContext
@@ -68,7 +68,7 @@ def _propagation(propagation: str, container: AnyContainer, at: str) -> Faults:
         yield FieldError.forbidden(at, text)
 
 
-def _recursive(mount: VolumeMount, at: str) -> Faults:
+def _validate_recursive_read_only(mount: VolumeMount, at: str) -> FieldErrors:
     if mount.recursiveReadOnly not in _RECURSIVE:
         yield FieldError.not_supported(at, mount.recursiveReadOnly, _RECURSIVE)
     elif mount.recursiveReadOnly != "Disabled":
@@ -79,13 +79,13 @@ def _recursive(mount: VolumeMount, at: str) -> Faults:
             yield FieldError.forbidden(at, text)
 
 
-def device_faults(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> Faults:
+def validate_volume_devices(container: AnyContainer, volumes: Mapping[str, Volume], at: str) -> FieldErrors:
     mounts = {mount.name: mount.mountPath for mount in container.volumeMounts}
     seen_names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(container.volumeDevices):
-        yield from _device_name(device, volumes, seen_names, f"{at}[{index}].name")
-        yield from _device_path(device, paths, f"{at}[{index}].devicePath")
+        yield from _validate_device_name(device, volumes, seen_names, f"{at}[{index}].name")
+        yield from _validate_device_path(device, paths, f"{at}[{index}].devicePath")
         if device.name in mounts:
             yield FieldError.invalid(f"{at}[{index}].name", device.name, "must not already exist in volumeMounts")
         if device.devicePath in mounts.values():
@@ -93,11 +93,13 @@ def device_faults(container: AnyContainer, volumes: Mapping[str, Volume], at: st
             yield FieldError.invalid(f"{at}[{index}].devicePath", device.devicePath, text)
 
 
-def _device_name(device: VolumeDevice, volumes: Mapping[str, Volume], seen: set[str], at: str) -> Faults:
+def _validate_device_name(
+    device: VolumeDevice, volumes: Mapping[str, Volume], known_names: set[str], at: str
+) -> FieldErrors:
     name, volume = device.name, volumes.get(device.name)
     if not name:
         yield FieldError.required(at)
-    if name in seen:
+    if name in known_names:
         yield FieldError.invalid(at, name, "must be unique")
     if volume is None:
         yield FieldError.not_found(at, name)
@@ -105,16 +107,16 @@ def _device_name(device: VolumeDevice, volumes: Mapping[str, Volume], seen: set[
         text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
         yield FieldError.invalid(at, name, text)
     if name:
-        seen.add(name)
+        known_names.add(name)
 
 
-def _device_path(device: VolumeDevice, paths: set[str], at: str) -> Faults:
+def _validate_device_path(device: VolumeDevice, paths: set[str], at: str) -> FieldErrors:
     path = device.devicePath
     if not path:
         yield FieldError.required(at)
     if path in paths:
         yield FieldError.invalid(at, path, "must be unique")
-    if climbs(path):
+    if has_backsteps(path):
         yield FieldError.invalid(at, path, "can not contain backsteps ('..')")
     else:
         paths.add(path)

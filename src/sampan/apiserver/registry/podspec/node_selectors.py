@@ -3,44 +3,44 @@
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm
-from sampan.apiserver.registry.podspec.formats import Faults, label_value, qualified
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_label_value, validate_qualified_name
 
 _BAD_OPERATOR = "not a valid selector operator"
 
 
-def node_selector_faults(selector: NodeSelector, at: str, *, allow_bad_values: bool = False) -> Faults:
+def validate_node_selector(selector: NodeSelector, at: str, *, allow_bad_values: bool = False) -> FieldErrors:
     at = f"{at}.nodeSelectorTerms"
     if not selector.nodeSelectorTerms:
         yield FieldError.required(at, "must have at least one node selector term")
         return
     for index, term in enumerate(selector.nodeSelectorTerms):
-        yield from term_faults(term, f"{at}[{index}]", allow_bad_values=allow_bad_values)
+        yield from validate_node_selector_term(term, f"{at}[{index}]", allow_bad_values=allow_bad_values)
 
 
-def term_faults(term: NodeSelectorTerm, at: str, *, allow_bad_values: bool) -> Faults:
+def validate_node_selector_term(term: NodeSelectorTerm, at: str, *, allow_bad_values: bool) -> FieldErrors:
     for index, requirement in enumerate(term.matchExpressions):
-        yield from _expression(requirement, f"{at}.matchExpressions[{index}]", allow_bad_values)
+        yield from _validate_requirement(requirement, f"{at}.matchExpressions[{index}]", allow_bad_values)
     for index, requirement in enumerate(term.matchFields):
-        yield from _field(requirement, f"{at}.matchFields[{index}]")
+        yield from _validate_field_requirement(requirement, f"{at}.matchFields[{index}]")
 
 
-def preferred_faults(terms: list[PreferredSchedulingTerm], at: str) -> Faults:
+def validate_preferred_scheduling_terms(terms: list[PreferredSchedulingTerm], at: str) -> FieldErrors:
     """Yield errors of preferred terms. Invalid label values are accepted: they match no node."""
     for index, term in enumerate(terms):
         if not 1 <= term.weight <= 100:
             yield FieldError.invalid(f"{at}[{index}].weight", term.weight, "must be in the range 1-100")
-        yield from term_faults(term.preference, f"{at}[{index}].preference", allow_bad_values=True)
+        yield from validate_node_selector_term(term.preference, f"{at}[{index}].preference", allow_bad_values=True)
 
 
-def _expression(requirement: NodeSelectorRequirement, at: str, allow_bad_values: bool) -> Faults:
-    yield from _operator(requirement, at)
-    yield from qualified(requirement.key, f"{at}.key")
+def _validate_requirement(requirement: NodeSelectorRequirement, at: str, allow_bad_values: bool) -> FieldErrors:
+    yield from _validate_operator(requirement, at)
+    yield from validate_qualified_name(requirement.key, f"{at}.key")
     if not allow_bad_values:
         for index, value in enumerate(requirement.values):
-            yield from label_value(value, f"{at}.values[{index}]")
+            yield from validate_label_value(value, f"{at}.values[{index}]")
 
 
-def _operator(requirement: NodeSelectorRequirement, at: str) -> Faults:
+def _validate_operator(requirement: NodeSelectorRequirement, at: str) -> FieldErrors:
     count = len(requirement.values)
     match requirement.operator:
         case "In" | "NotIn":
@@ -58,7 +58,7 @@ def _operator(requirement: NodeSelectorRequirement, at: str) -> Faults:
             yield FieldError.invalid(f"{at}.operator", requirement.operator, _BAD_OPERATOR)
 
 
-def _field(requirement: NodeSelectorRequirement, at: str) -> Faults:
+def _validate_field_requirement(requirement: NodeSelectorRequirement, at: str) -> FieldErrors:
     if requirement.operator not in ("In", "NotIn"):
         yield FieldError.invalid(f"{at}.operator", requirement.operator, _BAD_OPERATOR)
     elif len(requirement.values) != 1:

@@ -6,51 +6,51 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Container, ContainerPort
 from sampan.apiserver.registry.podspec.everywhere import AnyContainer
-from sampan.apiserver.registry.podspec.formats import Faults, one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
-def port_faults(ports: Sequence[ContainerPort], at: str) -> Faults:
+def validate_container_ports(ports: Sequence[ContainerPort], at: str) -> FieldErrors:
     port_names: set[str] = set()
     for index, port in enumerate(ports):
         if port.name:
-            yield from _name(port.name, port_names, f"{at}[{index}].name")
+            yield from _validate_name(port.name, port_names, f"{at}[{index}].name")
         if port.containerPort == 0:
             yield FieldError.required(f"{at}[{index}].containerPort")
         else:
-            yield from port_number(port.containerPort, f"{at}[{index}].containerPort")
+            yield from validate_port_number(port.containerPort, f"{at}[{index}].containerPort")
         if port.hostPort:
-            yield from port_number(port.hostPort, f"{at}[{index}].hostPort")
+            yield from validate_port_number(port.hostPort, f"{at}[{index}].hostPort")
         if port.protocol not in _PROTOCOLS:
-            yield from one_of(port.protocol, _PROTOCOLS, f"{at}[{index}].protocol")
+            yield from validate_one_of(port.protocol, _PROTOCOLS, f"{at}[{index}].protocol")
 
 
-def _name(name: str, seen: set[str], at: str) -> Faults:
+def _validate_name(name: str, known_names: set[str], at: str) -> FieldErrors:
     messages = names.port_name(name)
     for text in messages:
         yield FieldError.invalid(at, name, text)
     if messages:
         return
-    if name in seen:
+    if name in known_names:
         yield FieldError.duplicate(at, name)
-    seen.add(name)
+    known_names.add(name)
 
 
-def port_number(value: int, at: str) -> Faults:
+def validate_port_number(value: int, at: str) -> FieldErrors:
     if not 1 <= value <= 65535:
         yield FieldError.invalid(at, value, names.out_of_range(1, 65535))
 
 
-def port_or_name(value: int | str, at: str) -> Faults:
+def validate_port_or_name(value: int | str, at: str) -> FieldErrors:
     if isinstance(value, int):
-        yield from port_number(value, at)
+        yield from validate_port_number(value, at)
         return
     for text in names.port_name(value):
         yield FieldError.invalid(at, value, text)
 
 
-def host_port_conflicts(containers: Iterable[AnyContainer], at: str) -> Faults:
+def validate_host_port_conflicts(containers: Iterable[AnyContainer], at: str) -> FieldErrors:
     """Yield an error for each host port that is used twice."""
     host_ports: set[str] = set()
     for container_index, container in enumerate(containers):
@@ -63,7 +63,7 @@ def host_port_conflicts(containers: Iterable[AnyContainer], at: str) -> Faults:
             host_ports.add(host_port)
 
 
-def host_network_faults(containers: Iterable[Container], at: str, *, is_pod: bool) -> Faults:
+def validate_host_network_ports(containers: Iterable[Container], at: str, *, is_pod: bool) -> FieldErrors:
     """Yield errors if a host port differs from the container port; in a template it may be unset."""
     for container_index, container in enumerate(containers):
         for index, port in enumerate(container.ports):

@@ -8,8 +8,8 @@ from sampan.api import gotext
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, SecurityContext
 from sampan.apiserver.registry.podspec.everywhere import containers_of
-from sampan.apiserver.registry.podspec.file_paths import descending
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.file_paths import validate_local_descending_path
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
 
 _TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
@@ -20,7 +20,7 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _LONGEST = 4095
 
 
-def seccomp_faults(profile: SeccompProfile, at: str) -> Faults:
+def validate_seccomp(profile: SeccompProfile, at: str) -> FieldErrors:
     if not profile.type:
         yield FieldError.required(f"{at}.type", "type is required when seccompProfile is set")
     elif profile.type not in _TYPES:
@@ -30,15 +30,15 @@ def seccomp_faults(profile: SeccompProfile, at: str) -> Faults:
         if path is None:
             yield FieldError.required(f"{at}.localhostProfile", "must be set when seccomp type is Localhost")
         else:
-            yield from descending(path, f"{at}.localhostProfile")
+            yield from validate_local_descending_path(path, f"{at}.localhostProfile")
     elif path is not None:
         text = "can only be set when seccomp type is Localhost"
         yield FieldError.invalid(f"{at}.localhostProfile", shown(profile), text)
 
 
-def app_armor_faults(profile: AppArmorProfile, at: str) -> Faults:
+def validate_app_armor(profile: AppArmorProfile, at: str) -> FieldErrors:
     if profile.type == "Localhost":
-        yield from _local_app_armor(profile.localhostProfile, f"{at}.localhostProfile")
+        yield from _validate_localhost_app_armor(profile.localhostProfile, f"{at}.localhostProfile")
     elif profile.type in _TYPES:
         if profile.localhostProfile is not None:
             text = "can only be set when AppArmor type is Localhost"
@@ -49,7 +49,7 @@ def app_armor_faults(profile: AppArmorProfile, at: str) -> Faults:
         yield FieldError.not_supported(f"{at}.type", profile.type, _TYPES)
 
 
-def _local_app_armor(name: str | None, at: str) -> Faults:
+def _validate_localhost_app_armor(name: str | None, at: str) -> FieldErrors:
     if not name:
         yield FieldError.required(at, "must be set when AppArmor type is Localhost")
         return
@@ -62,28 +62,28 @@ def _local_app_armor(name: str | None, at: str) -> Faults:
 # -- annotations -----------------------------------------------------------------------------------------------------
 
 
-def annotation_faults(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+def validate_profile_annotations(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
     pod = annotations.get(SECCOMP_POD)
     if pod is not None:
-        yield from _seccomp_name(pod, f"{at}.{SECCOMP_POD}")
+        yield from _validate_seccomp_name(pod, f"{at}.{SECCOMP_POD}")
     for key in sorted(annotations):
         if key.startswith(SECCOMP_CONTAINER):
-            yield from _seccomp_name(annotations[key], f"{at}.{key}")
+            yield from _validate_seccomp_name(annotations[key], f"{at}.{key}")
     for key in sorted(annotations):
         if key.startswith(APPARMOR):
-            yield from _app_armor_annotation(key, annotations[key], spec, f"{at}[{key}]")
+            yield from _validate_app_armor_annotation(key, annotations[key], spec, f"{at}[{key}]")
 
 
-def _seccomp_name(profile: str, at: str) -> Faults:
+def _validate_seccomp_name(profile: str, at: str) -> FieldErrors:
     if profile in ("runtime/default", "docker/default", "unconfined"):
         return
     if profile.startswith(_LOCAL):
-        yield from descending(profile.removeprefix(_LOCAL), at)
+        yield from validate_local_descending_path(profile.removeprefix(_LOCAL), at)
     else:
         yield FieldError.invalid(at, profile, "must be a valid seccomp profile")
 
 
-def _app_armor_annotation(key: str, profile: str, spec: PodSpec, at: str) -> Faults:
+def _validate_app_armor_annotation(key: str, profile: str, spec: PodSpec, at: str) -> FieldErrors:
     name = key.removeprefix(APPARMOR)
     if all(container.name != name for _, container, _ in containers_of(spec)):
         yield FieldError.invalid(at, name, "container not found")
@@ -91,27 +91,27 @@ def _app_armor_annotation(key: str, profile: str, spec: PodSpec, at: str) -> Fau
         yield FieldError.invalid(at, profile, f"invalid AppArmor profile name: {gotext.quote(profile)}")
 
 
-def agreement_faults(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+def validate_annotations_match_fields(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
     """Yield errors if a profile's field and annotation are both set and differ."""
-    yield from _seccomp_agreement(annotations, spec, at)
+    yield from _validate_seccomp_annotations_match(annotations, spec, at)
     if spec.os is None or spec.os.name != "windows":
-        yield from _app_armor_agreement(annotations, spec, at)
+        yield from _validate_app_armor_annotations_match(annotations, spec, at)
 
 
-def _seccomp_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+def _validate_seccomp_annotations_match(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
     context = spec.securityContext
     if context is not None and context.seccompProfile is not None and SECCOMP_POD in annotations:
         path = f"{at}.securityContext.seccompProfile"
-        yield from _agreement(annotations[SECCOMP_POD], context.seccompProfile, path, "seccomp")
+        yield from _validate_annotation_matches_field(annotations[SECCOMP_POD], context.seccompProfile, path, "seccomp")
     for part, container, index in containers_of(spec):
         profile = container.securityContext.seccompProfile if container.securityContext is not None else None
         annotation = annotations.get(SECCOMP_CONTAINER + container.name)
         if profile is not None and annotation is not None:
             path = f"{at}.{part}[{index}].securityContext.seccompProfile"
-            yield from _agreement(annotation, profile, path, "seccomp")
+            yield from _validate_annotation_matches_field(annotation, profile, path, "seccomp")
 
 
-def _app_armor_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str) -> Faults:
+def _validate_app_armor_annotations_match(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
     of_pod = spec.securityContext.appArmorProfile if spec.securityContext is not None else None
     for part, container, index in containers_of(spec):
         own = container.securityContext.appArmorProfile if container.securityContext is not None else None
@@ -119,18 +119,20 @@ def _app_armor_agreement(annotations: Mapping[str, str], spec: PodSpec, at: str)
         annotation = annotations.get(APPARMOR + container.name)
         if profile is not None and annotation is not None:
             path = f"{at}.{part}[{index}].securityContext.appArmorProfile"
-            yield from _agreement(annotation, profile, path, "apparmor")
+            yield from _validate_annotation_matches_field(annotation, profile, path, "apparmor")
 
 
-def _agreement(said: str, profile: SeccompProfile | AppArmorProfile, at: str, what: str) -> Faults:
+def _validate_annotation_matches_field(
+    annotation: str, profile: SeccompProfile | AppArmorProfile, at: str, what: str
+) -> FieldErrors:
     matches = {
-        "Unconfined": said == "unconfined",
-        "RuntimeDefault": said == "runtime/default" or (what == "seccomp" and said == "docker/default"),
-        "Localhost": said.startswith(_LOCAL),
+        "Unconfined": annotation == "unconfined",
+        "RuntimeDefault": annotation == "runtime/default" or (what == "seccomp" and annotation == "docker/default"),
+        "Localhost": annotation.startswith(_LOCAL),
     }
     if not matches.get(profile.type, True):
         yield FieldError.forbidden(f"{at}.type", f"{what} type in annotation and field must match")
-    elif profile.type == "Localhost" and said.removeprefix(_LOCAL) != profile.localhostProfile:
+    elif profile.type == "Localhost" and annotation.removeprefix(_LOCAL) != profile.localhostProfile:
         yield FieldError.forbidden(f"{at}.localhostProfile", f"{what} profile in annotation and field must match")
 
 
@@ -158,7 +160,7 @@ def fields_from_annotations(pod: Pod) -> list[str]:
         if key not in pod.metadata.annotations or (own is not None and own.appArmorProfile is not None):
             continue
         profile = app_armor_of(pod.metadata.annotations[key])
-        if profile is not None and any(app_armor_faults(profile, "")):
+        if profile is not None and any(validate_app_armor(profile, "")):
             profile = None
         if profile is not None and profile != of_pod:
             container.securityContext = own or SecurityContext()

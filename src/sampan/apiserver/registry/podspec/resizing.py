@@ -10,11 +10,11 @@ from sampan.api.faults import FieldError
 from sampan.api.pod_qos import qos_class
 from sampan.api.types.core_v1 import Container, Pod, PodSpec, ResourceRequirements
 from sampan.apiserver.registry.podspec.annotations import MIRROR
-from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.apiserver.registry.podspec.pod import pod_faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.apiserver.registry.podspec.pod import validate_pod
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.podspec.leniency import Leniency
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 _RESIZED = ("cpu", "memory")
 _PARTS = ("initContainers", "containers")
@@ -50,38 +50,38 @@ def _resized(new: list[Container], old: list[Container]) -> list[Container]:
     return kept
 
 
-def resize_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+def validate_pod_resize(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
     if MIRROR in old.metadata.annotations:
         yield FieldError.forbidden("[]", "static pods cannot be resized")
         return
     if old.spec.os is not None and old.spec.os.name == "windows":
         yield FieldError.forbidden("[]", "windows pods cannot be resized")
         return
-    pod_errors = [*pod_faults(new, lenient), *_pod_faults(new, old)]
-    order = list(_order(new, old))
+    pod_errors = [*validate_pod(new, options), *_validate_pod_is_resizable(new, old)]
+    order = list(_validate_container_order(new, old))
     yield from pod_errors
     yield from order
     if order:
         return
-    faults = list(_container_changes(new, old))
-    yield from faults
-    if not pod_errors and not faults and _masked(new.spec, old.spec) != old.spec:
+    errors = list(_validate_container_changes(new, old))
+    yield from errors
+    if not pod_errors and not errors and _masked(new.spec, old.spec) != old.spec:
         yield FieldError.forbidden("spec", "only cpu and memory resources are mutable")
 
 
-def _pod_faults(new: Pod, old: Pod) -> Faults:
+def _validate_pod_is_resizable(new: Pod, old: Pod) -> FieldErrors:
     if (old.status.qosClass or qos_class(old.spec)) != qos_class(new.spec):
         text = "Pod QOS Class may not change as a result of resizing"
         yield FieldError.invalid("spec", new.status.qosClass, text)
     running = next((status for status in old.status.containerStatuses if status.state.running is not None), None)
     if running is not None and running.resources is None:
         yield FieldError.forbidden("spec", "Pod running on node without support for resize")
-    yield from _pod_level(new.spec, old.spec)
+    yield from _validate_pod_level_resources(new.spec, old.spec)
     if old.status.nodeAllocatableResourceClaimStatuses:
         yield FieldError.forbidden("spec", "pods with node allocatable resource claims cannot be resized")
 
 
-def _pod_level(new: PodSpec, old: PodSpec) -> Faults:
+def _validate_pod_level_resources(new: PodSpec, old: PodSpec) -> FieldErrors:
     now, before = new.resources, old.resources
     if not any(resources is not None and (resources.requests or resources.limits) for resources in (now, before)):
         return
@@ -97,7 +97,7 @@ def _pod_level(new: PodSpec, old: PodSpec) -> Faults:
         yield FieldError.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
 
 
-def _order(new: Pod, old: Pod) -> Faults:
+def _validate_container_order(new: Pod, old: Pod) -> FieldErrors:
     for part in ("containers", "initContainers"):
         now, before = _part(new, part), _part(old, part)
         if len(now) != len(before):
@@ -109,7 +109,7 @@ def _order(new: Pod, old: Pod) -> Faults:
                 yield FieldError.forbidden(f"spec.{part}[{index}].name", text)
 
 
-def _container_changes(new: Pod, old: Pod) -> Faults:
+def _validate_container_changes(new: Pod, old: Pod) -> FieldErrors:
     for part in _PARTS:
         for index, (container, before) in enumerate(zip(_part(new, part), _part(old, part), strict=True)):
             path = f"spec.{part}[{index}].resources"
@@ -123,10 +123,10 @@ def _container_changes(new: Pod, old: Pod) -> Faults:
     for index, (container, before) in enumerate(
         zip(_part(new, "initContainers"), _part(old, "initContainers"), strict=True)
     ):
-        yield from _init_change(container, before, f"spec.initContainers[{index}]")
+        yield from _validate_init_container_change(container, before, f"spec.initContainers[{index}]")
 
 
-def _init_change(container: Container, before: Container, at: str) -> Faults:
+def _validate_init_container_change(container: Container, before: Container, at: str) -> FieldErrors:
     if _masked_container(container, before) != before:
         yield FieldError.forbidden(at, "only cpu and memory resources for init or sidecar containers are mutable")
     if container != before and container.restartPolicy != "Always":

@@ -12,20 +12,20 @@ from sampan.api.quantity import Quantity, parse
 from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements
 from sampan.apiserver.registry.podspec import amounts
 from sampan.apiserver.registry.podspec.annotations import MIRROR
-from sampan.apiserver.registry.podspec.formats import NEGATIVE, Faults, dns_label
+from sampan.apiserver.registry.podspec.formats import NEGATIVE, FieldErrors, validate_dns_label
 from sampan.apiserver.registry.podspec.internal_view import shown
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.podspec.leniency import Leniency
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
-NameFaults = Callable[[str, str], Faults]
+ValidateResourceName = Callable[[str, str], FieldErrors]
 _COMPUTE = frozenset({"cpu", "memory"})
 
 
-def container_resource_name(name: str, at: str) -> Faults:
+def validate_container_resource_name(name: str, at: str) -> FieldErrors:
     if name in amounts.CONTAINER_RESOURCES:
         return
-    yield from resource_name(name, at)
+    yield from validate_resource_name(name, at)
     if "/" not in name:
         if not resource_names.is_huge_pages(name):
             yield FieldError.invalid(at, name, "must be a standard resource for containers")
@@ -33,7 +33,7 @@ def container_resource_name(name: str, at: str) -> Faults:
         yield FieldError.invalid(at, name, "doesn't follow extended resource name standard")
 
 
-def resource_name(name: str, at: str) -> Faults:
+def validate_resource_name(name: str, at: str) -> FieldErrors:
     messages = names.qualified_name(name)
     for text in messages:
         yield FieldError.invalid(at, name, text)
@@ -41,56 +41,62 @@ def resource_name(name: str, at: str) -> Faults:
         yield FieldError.invalid(at, name, "must be a standard resource type or fully qualified")
 
 
-def _pod_resource_name(name: str, at: str) -> Faults:
-    errors = list(resource_name(name, at))
+def _validate_pod_resource_name(name: str, at: str) -> FieldErrors:
+    errors = list(validate_resource_name(name, at))
     yield from errors
     if not errors and not resource_names.is_pod_level(name):
         yield FieldError.not_supported(at, name, ("cpu", "hugepages-", "memory"))
 
 
-def quantity_faults(name: str, amount: Quantity, at: str) -> Faults:
+def validate_quantity(name: str, amount: Quantity, at: str) -> FieldErrors:
     if amount.sign < 0:
         yield FieldError.invalid(at, str(amount), NEGATIVE)
     if amounts.is_whole(name) and amount.milli_value() % 1000:
         yield FieldError.invalid(at, str(amount), "must be an integer")
 
 
-def requirement_faults(
+def validate_resource_requirements(
     requirements: ResourceRequirements,
-    lenient: Leniency,
+    options: PodValidationOptions,
     at: str,
     *,
     pod_claims: Collection[str] = (),
-    name_faults: NameFaults = container_resource_name,
-) -> Faults:
+    validate_resource_name: ValidateResourceName = validate_container_resource_name,
+) -> FieldErrors:
     limits, requests = requirements.limits, requirements.requests
     for name in sorted(limits) if len(limits) > 1 else limits:
-        yield from _amount(name, parse(limits[name]), lenient, f"{at}.limits[{name}]", name_faults)
+        yield from _validate_resource_amount(
+            name, parse(limits[name]), options, f"{at}.limits[{name}]", validate_resource_name
+        )
     for name in sorted(requests) if len(requests) > 1 else requests:
         amount, is_plain = parse(requests[name]), name in _COMPUTE
         if not is_plain or amount.sign < 0:
-            yield from _amount(name, amount, lenient, f"{at}.requests[{name}]", name_faults)
+            yield from _validate_resource_amount(
+                name, amount, options, f"{at}.requests[{name}]", validate_resource_name
+            )
         if not is_plain or name in limits:
-            yield from _against_limit(name, amount, limits, at)
+            yield from _validate_at_most_limit(name, amount, limits, at)
     if not requests.keys() >= limits.keys() or not _COMPUTE.issuperset(requests):
-        yield from _huge_pages_alone({*limits, *requests}, at)
+        yield from _validate_huge_pages_have_cpu_or_memory({*limits, *requests}, at)
     if requirements.claims:
-        yield from _claims(requirements.claims, pod_claims, f"{at}.claims")
+        yield from _validate_container_claims(requirements.claims, pod_claims, f"{at}.claims")
 
 
-def _huge_pages_alone(found: Collection[str], at: str) -> Faults:
-    if any(map(resource_names.is_huge_pages, found)) and _COMPUTE.isdisjoint(found):
+def _validate_huge_pages_have_cpu_or_memory(resource_names_set: Collection[str], at: str) -> FieldErrors:
+    if any(map(resource_names.is_huge_pages, resource_names_set)) and _COMPUTE.isdisjoint(resource_names_set):
         yield FieldError.forbidden(at, "HugePages require cpu or memory")
 
 
-def _amount(name: str, amount: Quantity, lenient: Leniency, at: str, name_faults: NameFaults) -> Faults:
-    yield from name_faults(name, at)
-    yield from quantity_faults(name, amount, at)
-    if resource_names.is_huge_pages(name) and not amounts.is_divisible(name, amount) and not lenient.uneven_huge_pages:
+def _validate_resource_amount(
+    name: str, amount: Quantity, options: PodValidationOptions, at: str, validate_resource_name: ValidateResourceName
+) -> FieldErrors:
+    yield from validate_resource_name(name, at)
+    yield from validate_quantity(name, amount, at)
+    if resource_names.is_huge_pages(name) and not amounts.is_divisible(name, amount) and not options.uneven_huge_pages:
         yield FieldError.invalid(at, str(amount), f"{amount} is not positive integer multiple of {name}")
 
 
-def _against_limit(name: str, amount: Quantity, limits: Mapping[str, str], at: str) -> Faults:
+def _validate_at_most_limit(name: str, amount: Quantity, limits: Mapping[str, str], at: str) -> FieldErrors:
     if name not in limits:
         if not amounts.may_overcommit(name):
             yield FieldError.required(f"{at}.limits", "Limit must be set for non overcommitable resources")
@@ -104,7 +110,7 @@ def _against_limit(name: str, amount: Quantity, limits: Mapping[str, str], at: s
         yield FieldError.invalid(f"{at}.requests", str(amount), text)
 
 
-def _claims(claims: Sequence[ResourceClaim], pod_claims: Collection[str], at: str) -> Faults:
+def _validate_container_claims(claims: Sequence[ResourceClaim], pod_claims: Collection[str], at: str) -> FieldErrors:
     claim_names: set[str] = set()
     requests: Counter[str] = Counter()
     choices = f": {', '.join(sorted(pod_claims))}" if pod_claims else " which is empty"
@@ -114,37 +120,41 @@ def _claims(claims: Sequence[ResourceClaim], pod_claims: Collection[str], at: st
         if not name:
             yield FieldError.required(path)
             continue
-        yield from _claim_again(claim, claim_names, requests, path)
+        yield from _validate_unique_claim(claim, claim_names, requests, path)
         if name not in pod_claims:
             yield FieldError(NOT_FOUND, path, name, not_found)
 
 
-def _claim_again(claim: ResourceClaim, seen: set[str], requests: Counter[str], at: str) -> Faults:
+def _validate_unique_claim(
+    claim: ResourceClaim, known_claims: set[str], requests: Counter[str], at: str
+) -> FieldErrors:
     """Yield errors if a claim, or a request of it, is used already.
 
     `requests` counts the claims and requests seen so far by the part of their key before the first slash.
     """
     name = claim.name
-    if name in seen:
+    if name in known_claims:
         yield FieldError.duplicate(at, name)
         return
     key = f"{name}/{claim.request}" if claim.request else name
     if claim.request:
-        yield from dns_label(claim.request, f"{at}.request")
-        if key in seen:
+        yield from validate_dns_label(claim.request, f"{at}.request")
+        if key in known_claims:
             yield FieldError.duplicate(at, key)
     else:
         for _ in range(requests[name]):
             yield FieldError.duplicate(at, name)
-    if key not in seen:
-        seen.add(key)
+    if key not in known_claims:
+        known_claims.add(key)
         requests[key.partition("/")[0]] += 1
 
 
 # -- pod-level resources -----------------------------------------------------------------------------------------------
 
 
-def pod_resource_faults(spec: PodSpec, lenient: Leniency, pod_claims: Collection[str], at: str) -> Faults:
+def validate_pod_resources(
+    spec: PodSpec, options: PodValidationOptions, pod_claims: Collection[str], at: str
+) -> FieldErrors:
     """Yield the errors of `spec.resources`."""
     resources = spec.resources
     if resources is None:
@@ -154,12 +164,14 @@ def pod_resource_faults(spec: PodSpec, lenient: Leniency, pod_claims: Collection
         return
     if resources.claims:
         yield FieldError.forbidden(f"{at}.claims", "claims may not be set for Resources at pod-level")
-    yield from requirement_faults(resources, lenient, at, pod_claims=pod_claims, name_faults=_pod_resource_name)
-    yield from _sums(spec, resources, at)
-    yield from _single_limits(spec, resources, at)
+    yield from validate_resource_requirements(
+        resources, options, at, pod_claims=pod_claims, validate_resource_name=_validate_pod_resource_name
+    )
+    yield from _validate_container_sums(spec, resources, at)
+    yield from _validate_container_limits(spec, resources, at)
 
 
-def _sums(spec: PodSpec, resources: ResourceRequirements, at: str) -> Faults:
+def _validate_container_sums(spec: PodSpec, resources: ResourceRequirements, at: str) -> FieldErrors:
     for name, total in sorted(pod_amounts.pod_requests(spec).items()):
         if name in resources.requests and total > parse(resources.requests[name]):
             text = f"must be greater than or equal to aggregate container requests of {total}"
@@ -170,7 +182,7 @@ def _sums(spec: PodSpec, resources: ResourceRequirements, at: str) -> Faults:
             yield FieldError.invalid(f"{at}.limits[{name}]", resources.limits[name], text)
 
 
-def _single_limits(spec: PodSpec, resources: ResourceRequirements, at: str) -> Faults:
+def _validate_container_limits(spec: PodSpec, resources: ResourceRequirements, at: str) -> FieldErrors:
     for index, container in enumerate(spec.containers or ()):
         for name, limit in sorted(container.resources.limits.items()):
             of_pod = resources.limits.get(name)
@@ -179,28 +191,30 @@ def _single_limits(spec: PodSpec, resources: ResourceRequirements, at: str) -> F
                 yield FieldError.invalid(f"{at}.containers[{index}][{name}].limits", limit, text)
 
 
-def claim_faults(claims: Sequence[PodResourceClaim], pod_annotations: Mapping[str, str], at: str) -> Faults:
+def validate_pod_resource_claims(
+    claims: Sequence[PodResourceClaim], pod_annotations: Mapping[str, str], at: str
+) -> FieldErrors:
     """Yield the errors of `spec.resourceClaims`."""
     claim_names: set[str] = set()
     for index, claim in enumerate(claims):
         if MIRROR in pod_annotations:
             yield FieldError.forbidden("[]", "static pods do not support resource claims")
             continue
-        yield from _claim_name(claim.name, claim_names, f"{at}[{index}].name")
-        yield from _claim_source(claim, f"{at}[{index}]")
+        yield from _validate_claim_name(claim.name, claim_names, f"{at}[{index}].name")
+        yield from _validate_claim_source(claim, f"{at}[{index}]")
 
 
-def _claim_name(name: str, seen: set[str], at: str) -> Faults:
+def _validate_claim_name(name: str, known_names: set[str], at: str) -> FieldErrors:
     if not name:
         yield FieldError.required(at)
-    elif name in seen:
+    elif name in known_names:
         yield FieldError.duplicate(at, name)
     else:
-        yield from dns_label(name, at)
-        seen.add(name)
+        yield from validate_dns_label(name, at)
+        known_names.add(name)
 
 
-def _claim_source(claim: PodResourceClaim, at: str) -> Faults:
+def _validate_claim_source(claim: PodResourceClaim, at: str) -> FieldErrors:
     direct, template = claim.resourceClaimName, claim.resourceClaimTemplateName
     if direct is not None and template is not None:
         text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import ContainerResizePolicy, ContainerRestartRule, PodSpec
 from sampan.apiserver.registry.podspec.everywhere import AnyContainer
-from sampan.apiserver.registry.podspec.formats import Faults, one_of, optional_one_of
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of, validate_optional_one_of
 
 _POLICIES = ("Always", "Never", "OnFailure")
 _ACTIONS = ("Restart", "RestartAllContainers")
@@ -17,46 +17,46 @@ _RULES_MOST = 20
 _CODES_MOST = 255
 
 
-def restart_faults(container: AnyContainer, at: str) -> Faults:
+def validate_container_restart_policy(container: AnyContainer, at: str) -> FieldErrors:
     policy, rules = container.restartPolicy, container.restartPolicyRules
     if policy is None:
         if rules:
             yield FieldError.required(f"{at}.restartPolicy", _POLICY_MISSING)
     else:
-        yield from optional_one_of(policy, _POLICIES, f"{at}.restartPolicy")
+        yield from validate_optional_one_of(policy, _POLICIES, f"{at}.restartPolicy")
     if len(rules) > _RULES_MOST:
         yield FieldError.too_many(f"{at}.restartPolicyRules", len(rules), _RULES_MOST)
     for index, rule in enumerate(rules):
-        yield from _rule(rule, f"{at}.restartPolicyRules[{index}]")
+        yield from _validate_restart_rule(rule, f"{at}.restartPolicyRules[{index}]")
 
 
-def init_restart_faults(container: AnyContainer, at: str) -> Faults:
+def validate_init_container_restart_policy(container: AnyContainer, at: str) -> FieldErrors:
     """Yield the errors of an init container; restart rules without a restartPolicy are not validated further."""
     if container.restartPolicy is not None:
-        yield from restart_faults(container, at)
+        yield from validate_container_restart_policy(container, at)
     elif container.restartPolicyRules:
         yield FieldError.required(f"{at}.restartPolicy", _POLICY_MISSING)
 
 
-def _rule(rule: ContainerRestartRule, at: str) -> Faults:
-    yield from optional_one_of(rule.action, _ACTIONS, f"{at}.action")
+def _validate_restart_rule(rule: ContainerRestartRule, at: str) -> FieldErrors:
+    yield from validate_optional_one_of(rule.action, _ACTIONS, f"{at}.action")
     codes = rule.exitCodes
     if codes is None:
         yield FieldError.required(f"{at}.exitCodes", "must be specified")
         return
-    yield from optional_one_of(codes.operator, _OPERATORS, f"{at}.exitCodes.operator")
+    yield from validate_optional_one_of(codes.operator, _OPERATORS, f"{at}.exitCodes.operator")
     if len(codes.values) > _CODES_MOST:
         yield FieldError.too_many(f"{at}.exitCodes.values", len(codes.values), _CODES_MOST)
 
 
-def resize_policy_faults(policies: Sequence[ContainerResizePolicy], restart_policy: str, at: str) -> Faults:
+def validate_resize_policy(policies: Sequence[ContainerResizePolicy], restart_policy: str, at: str) -> FieldErrors:
     resources: set[str] = set()
     for index, policy in enumerate(policies):
         if policy.resourceName in resources:
             yield FieldError.duplicate(f"{at}[{index}]", policy.resourceName)
         resources.add(policy.resourceName)
-        yield from one_of(policy.resourceName, _RESIZED, at)
-        yield from one_of(policy.restartPolicy, _RESIZE_POLICIES, at)
+        yield from validate_one_of(policy.resourceName, _RESIZED, at)
+        yield from validate_one_of(policy.restartPolicy, _RESIZE_POLICIES, at)
         if restart_policy == "Never" and policy.restartPolicy != "NotRequired":
             text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             yield FieldError.invalid(at, policy.restartPolicy, text)

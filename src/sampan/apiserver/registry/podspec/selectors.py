@@ -7,25 +7,27 @@ from sampan.api.faults import FieldError
 from sampan.api.label_selector import selector_faults
 from sampan.api.types.core_v1 import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec
 from sampan.api.types.meta_v1 import LabelSelector
-from sampan.apiserver.registry.podspec.formats import Faults, qualified
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_qualified_name
 
 _UNSELECTED = "must not be specified when labelSelector is not set"
 _IN_BOTH = "exists in both matchLabelKeys and labelSelector"
 
 
-def term_selectors(term: PodAffinityTerm, at: str, *, allow_bad_values: bool) -> Faults:
+def validate_term_selectors(term: PodAffinityTerm, at: str, *, allow_bad_values: bool) -> FieldErrors:
     for name, selector in (("labelSelector", term.labelSelector), ("namespaceSelector", term.namespaceSelector)):
         yield from selector_faults(selector, f"{at}.{name}", allow_bad_values=allow_bad_values)
 
 
-def label_keys(match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
+def validate_match_label_keys(
+    match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, at: str
+) -> FieldErrors:
     """Yield the errors of matchLabelKeys and mismatchLabelKeys, after the keys were merged into the selector."""
     if not match and not mismatch:
         return
-    yield from _keys(match, selector, f"{at}.matchLabelKeys")
-    yield from _keys(mismatch, selector, f"{at}.mismatchLabelKeys")
+    yield from _validate_label_keys(match, selector, f"{at}.matchLabelKeys")
+    yield from _validate_label_keys(mismatch, selector, f"{at}.mismatchLabelKeys")
     if selector is not None:
-        yield from _keys_selected_twice(match, selector, at)
+        yield from _validate_keys_not_selected(match, selector, at)
     both = set(match).intersection(mismatch)
     for index, key in enumerate(match):
         if key in both:
@@ -33,15 +35,15 @@ def label_keys(match: Sequence[str], mismatch: Sequence[str], selector: LabelSel
             yield FieldError.invalid(f"{at}.matchLabelKeys[{index}]", key, text)
 
 
-def _keys(keys: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
+def _validate_label_keys(keys: Sequence[str], selector: LabelSelector | None, at: str) -> FieldErrors:
     if keys and selector is None:
         yield FieldError.forbidden(at, _UNSELECTED)
         return
     for index, key in enumerate(keys):
-        yield from qualified(key, f"{at}[{index}]")
+        yield from validate_qualified_name(key, f"{at}[{index}]")
 
 
-def _keys_selected_twice(match: Sequence[str], selector: LabelSelector, at: str) -> Faults:
+def _validate_keys_not_selected(match: Sequence[str], selector: LabelSelector, at: str) -> FieldErrors:
     places = {key: index for index, key in enumerate(match)}
     keys = set(selector.matchLabels)
     for expression in selector.matchExpressions:
@@ -50,7 +52,7 @@ def _keys_selected_twice(match: Sequence[str], selector: LabelSelector, at: str)
         keys.add(expression.key)
 
 
-def old_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str) -> Faults:
+def validate_legacy_match_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str) -> FieldErrors:
     """Yield the errors of a spread constraint's matchLabelKeys by the older rules: the keys are not in the selector."""
     if not match:
         return
@@ -58,7 +60,7 @@ def old_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str
         yield FieldError.forbidden(at, _UNSELECTED)
     selected = set() if selector is None else {*selector.matchLabels, *(e.key for e in selector.matchExpressions)}
     for index, key in enumerate(match):
-        yield from qualified(key, f"{at}[{index}]")
+        yield from validate_qualified_name(key, f"{at}[{index}]")
         if key in selected:
             yield FieldError.invalid(f"{at}[{index}]", key, _IN_BOTH)
 
@@ -67,7 +69,7 @@ def old_label_keys(match: Sequence[str], selector: LabelSelector | None, at: str
 
 
 def has_bad_affinity(spec: PodSpec) -> bool:
-    return any(any(term_selectors(term, "", allow_bad_values=False)) for term in affinity_terms(spec))
+    return any(any(validate_term_selectors(term, "", allow_bad_values=False)) for term in affinity_terms(spec))
 
 
 def affinity_terms(spec: PodSpec) -> Iterator[PodAffinityTerm]:
@@ -100,6 +102,6 @@ def has_bad_spread(spec: PodSpec) -> bool:
 
 def has_bad_match_label_keys(spec: PodSpec) -> bool:
     return any(
-        any(label_keys(constraint.matchLabelKeys, (), constraint.labelSelector, ""))
+        any(validate_match_label_keys(constraint.matchLabelKeys, (), constraint.labelSelector, ""))
         for constraint in spec.topologySpreadConstraints
     )

@@ -19,12 +19,17 @@ from sampan.api.types.core_v1 import (
     ResourceHealth,
     ResourceStatus,
 )
-from sampan.apiserver.registry.podspec.changes import annotation_change_faults
+from sampan.apiserver.registry.podspec.changes import validate_annotations_of_update
 from sampan.apiserver.registry.podspec.everywhere import AnyContainer
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, qualified, user_or_group_id
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_qualified_name,
+    validate_user_or_group_id,
+)
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.leniency import Leniency
 from sampan.apiserver.registry.podspec.restarts import may_all_restart, may_restart
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 _SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _HEALTHS = ("Healthy", "Unhealthy", "Unknown")
@@ -32,34 +37,34 @@ _MESSAGE_MOST = 1024
 _STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
-def status_faults(new: Pod, old: Pod, lenient: Leniency) -> Faults:
+def validate_pod_status_update(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
     if new.metadata.annotations:
-        yield from annotation_change_faults(new, old, lenient)
+        yield from validate_annotations_of_update(new, old, options)
     status = new.status
-    yield from _conditions(status.conditions, "status.conditions")
-    yield from _nomination(status.nominatedNodeName, old, "status.nominatedNodeName")
+    yield from _validate_conditions(status.conditions, "status.conditions")
+    yield from _validate_nominated_node(status.nominatedNodeName, old, "status.nominatedNodeName")
     if status.observedGeneration < 0:
         text = "must be a non-negative integer"
         yield FieldError.invalid("status.observedGeneration", status.observedGeneration, text)
     if status.qosClass != old.status.qosClass:
         yield FieldError.invalid("status.qosClass", status.qosClass, "field is immutable")
-    yield from _transitions(status, old)
-    yield from _claims(new)
-    yield from _addresses(status, old.status)
-    yield from _users(new)
-    yield from _health(new)
+    yield from _validate_container_state_transitions(status, old)
+    yield from _validate_claims(new)
+    yield from _validate_addresses(status, old.status)
+    yield from _validate_container_users(new)
+    yield from _validate_resource_health(new)
 
 
-def _conditions(conditions: Sequence[PodCondition], at: str) -> Faults:
+def _validate_conditions(conditions: Sequence[PodCondition], at: str) -> FieldErrors:
     for index, condition in enumerate(conditions):
         if condition.observedGeneration < 0:
             path = f"{at}[{index}].observedGeneration"
             yield FieldError.invalid(path, condition.observedGeneration, "must be a non-negative integer")
         if condition.type not in _SYSTEM_CONDITIONS:
-            yield from qualified(condition.type, f"{at}[{index}].Type")
+            yield from validate_qualified_name(condition.type, f"{at}[{index}].Type")
 
 
-def _nomination(node: str, old: Pod, at: str) -> Faults:
+def _validate_nominated_node(node: str, old: Pod, at: str) -> FieldErrors:
     if not node or node == old.status.nominatedNodeName:
         return
     for text in names.dns1123_subdomain(node):
@@ -71,26 +76,30 @@ def _nomination(node: str, old: Pod, at: str) -> Faults:
 # -- terminated containers ---------------------------------------------------------------------------------------------
 
 
-def _transitions(new: PodStatus, old: Pod) -> Faults:
+def _validate_container_state_transitions(new: PodStatus, old: Pod) -> FieldErrors:
     """Yield errors for containers that are no longer terminated although they may not be restarted."""
     if not any(status.state.terminated is not None for part in _STATUSES for status in getattr(old.status, part)):
         return
     spec = old.spec
     if not may_all_restart(spec):
         plain, init = spec.containers or [], spec.initContainers
-        yield from _revived(new.containerStatuses, old.status.containerStatuses, plain, spec, _STATUSES[0])
-        yield from _revived(new.initContainerStatuses, old.status.initContainerStatuses, init, spec, _STATUSES[1])
+        yield from _validate_no_restart_of_terminated(
+            new.containerStatuses, old.status.containerStatuses, plain, spec, _STATUSES[0]
+        )
+        yield from _validate_no_restart_of_terminated(
+            new.initContainerStatuses, old.status.initContainerStatuses, init, spec, _STATUSES[1]
+        )
     ended = old.status.ephemeralContainerStatuses
-    yield from _revived(new.ephemeralContainerStatuses, ended, (), spec, _STATUSES[2])
+    yield from _validate_no_restart_of_terminated(new.ephemeralContainerStatuses, ended, (), spec, _STATUSES[2])
 
 
-def _revived(
+def _validate_no_restart_of_terminated(
     new: Sequence[ContainerStatus],
     old: Sequence[ContainerStatus],
     containers: Sequence[AnyContainer],
     spec: PodSpec,
     part: str,
-) -> Faults:
+) -> FieldErrors:
     alive = {status.name for status in new if status.state.terminated is None}
     by_name = _first_by_name(containers)
     for index, before in enumerate(old):
@@ -110,7 +119,7 @@ def _first_by_name(containers: Sequence[AnyContainer]) -> dict[str, AnyContainer
 # -- claims ----------------------------------------------------------------------------------------------------------
 
 
-def _claims(pod: Pod) -> Faults:
+def _validate_claims(pod: Pod) -> FieldErrors:
     status, known = pod.status, {claim.name for claim in pod.spec.resourceClaims}
     claim_names: set[str] = set()
     for index, claim in enumerate(status.resourceClaimStatuses):
@@ -126,10 +135,10 @@ def _claims(pod: Pod) -> Faults:
                 yield FieldError.invalid(f"{path}.resourceClaimName", claim.resourceClaimName, text)
     if status.extendedResourceClaimStatus is not None:
         extended = status.extendedResourceClaimStatus
-        yield from _extended_claim(extended, pod.spec, "status.extendedResourceClaimStatus")
+        yield from _validate_extended_claim(extended, pod.spec, "status.extendedResourceClaimStatus")
 
 
-def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: str) -> Faults:
+def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: str) -> FieldErrors:
     if not status.requestMappings:
         yield FieldError.required(f"{at}.requestMappings", "at least one request mapping is required")
     containers = {container.name: container for container in (*spec.initContainers, *(spec.containers or ()))}
@@ -145,7 +154,7 @@ def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: s
                 "spec.containers.resources.requests"
             )
             yield FieldError.invalid(f"{path}.resourceName", mapping.resourceName, text)
-        yield from dns_label(mapping.requestName, f"{at}.requestName")
+        yield from validate_dns_label(mapping.requestName, f"{at}.requestName")
         key = (mapping.containerName, mapping.resourceName, mapping.requestName)
         if key in keys:
             for field in ("containerName", "resourceName", "requestName"):
@@ -161,17 +170,17 @@ def _extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: s
 # -- addresses -------------------------------------------------------------------------------------------------------
 
 
-def _addresses(new: PodStatus, old: PodStatus) -> Faults:
+def _validate_addresses(new: PodStatus, old: PodStatus) -> FieldErrors:
     if new.podIPs:
-        yield from _address_list(new.podIPs, old.podIPs, "status.podIPs")
+        yield from _validate_address_list(new.podIPs, old.podIPs, "status.podIPs")
     if not new.hostIPs:
         return
     if new.hostIP != new.hostIPs[0].ip:
         yield FieldError.invalid("status.hostIPs[0].ip", new.hostIPs[0].ip, "must be equal to `hostIP`")
-    yield from _address_list(new.hostIPs, old.hostIPs, "status.hostIPs")
+    yield from _validate_address_list(new.hostIPs, old.hostIPs, "status.hostIPs")
 
 
-def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], at: str) -> Faults:
+def _validate_address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], at: str) -> FieldErrors:
     """Yield errors of new addresses, and if there is more than one address per IP family."""
     kept = {entry.ip for entry in old}
     for index, entry in enumerate(new):
@@ -192,7 +201,7 @@ def _address_list(new: Sequence[PodIP | HostIP], old: Sequence[PodIP | HostIP], 
 # -- users and device health -------------------------------------------------------------------------------------------
 
 
-def _users(pod: Pod) -> Faults:
+def _validate_container_users(pod: Pod) -> FieldErrors:
     system = pod.spec.os.name if pod.spec.os is not None else "linux"
     for part in _STATUSES:
         for index, status in enumerate(getattr(pod.status, part)):
@@ -203,17 +212,17 @@ def _users(pod: Pod) -> Faults:
             if system == "windows":
                 yield FieldError.forbidden(at, "cannot be set for a windows pod")
             elif system == "linux":
-                yield from _linux_user(user, at)
+                yield from _validate_linux_user(user, at)
 
 
-def _linux_user(user: LinuxContainerUser, at: str) -> Faults:
-    yield from user_or_group_id(user.uid, f"{at}.uid")
-    yield from user_or_group_id(user.gid, f"{at}.gid")
+def _validate_linux_user(user: LinuxContainerUser, at: str) -> FieldErrors:
+    yield from validate_user_or_group_id(user.uid, f"{at}.uid")
+    yield from validate_user_or_group_id(user.gid, f"{at}.gid")
     for group_index, group in enumerate(user.supplementalGroups):
-        yield from user_or_group_id(group, f"{at}.supplementalGroups[{group_index}]")
+        yield from validate_user_or_group_id(group, f"{at}.supplementalGroups[{group_index}]")
 
 
-def _health(pod: Pod) -> Faults:
+def _validate_resource_health(pod: Pod) -> FieldErrors:
     of_part = {_STATUSES[0]: pod.spec.containers or [], _STATUSES[1]: pod.spec.initContainers}
     for part, containers in of_part.items():
         statuses = getattr(pod.status, part)
@@ -226,8 +235,8 @@ def _health(pod: Pod) -> Faults:
             for resource_index, resource in enumerate(status.allocatedResourcesStatus):
                 path = f"status.{part}[{index}].allocatedResourcesStatus[{resource_index}]"
                 if container is not None:
-                    yield from _known_resource(resource, container, claims, f"{path}.name")
-                yield from _devices(resource.resources, f"{path}.resources")
+                    yield from _validate_known_resource(resource, container, claims, f"{path}.name")
+                yield from _validate_devices(resource.resources, f"{path}.resources")
     for index, status in enumerate(pod.status.ephemeralContainerStatuses):
         if status.allocatedResourcesStatus:
             path = f"status.ephemeralContainerStatuses[{index}].allocatedResourcesStatus"
@@ -239,7 +248,9 @@ def _claim_names(container: AnyContainer) -> set[str]:
     return {f"claim:{claim.name}" + (f"/{claim.request}" if claim.request else "") for claim in claims}
 
 
-def _known_resource(resource: ResourceStatus, container: AnyContainer, claims: Collection[str], at: str) -> Faults:
+def _validate_known_resource(
+    resource: ResourceStatus, container: AnyContainer, claims: Collection[str], at: str
+) -> FieldErrors:
     known: Collection[str] = claims
     if resource.name.startswith("claim:"):
         text = (
@@ -252,7 +263,7 @@ def _known_resource(resource: ResourceStatus, container: AnyContainer, claims: C
         yield FieldError.invalid(at, resource.name, text)
 
 
-def _devices(devices: Sequence[ResourceHealth], at: str) -> Faults:
+def _validate_devices(devices: Sequence[ResourceHealth], at: str) -> FieldErrors:
     resource_ids: set[str] = set()
     for index, device in enumerate(devices):
         if device.health not in _HEALTHS:

@@ -32,8 +32,13 @@ from sampan.api.types.core_v1 import (
     Volume,
     VsphereVirtualDiskVolumeSource,
 )
-from sampan.apiserver.registry.podspec.file_paths import descending, no_backsteps
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, given, optional_one_of
+from sampan.apiserver.registry.podspec.file_paths import validate_local_descending_path, validate_path_no_backsteps
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_optional_one_of,
+    validate_required,
+)
 
 _PARTITION = names.out_of_range(1, 255)
 _LUN = names.out_of_range(0, 255)
@@ -77,70 +82,70 @@ _HOST_PATH_TYPES = (
 )
 
 
-def host_path(source: HostPathVolumeSource, at: str) -> Faults:
+def validate_host_path(source: HostPathVolumeSource, at: str) -> FieldErrors:
     if not source.path:
         yield FieldError.required(f"{at}.path")
         return
-    yield from no_backsteps(source.path, f"{at}.path")
-    yield from optional_one_of(source.type, _HOST_PATH_TYPES, f"{at}.type")
+    yield from validate_path_no_backsteps(source.path, f"{at}.path")
+    yield from validate_optional_one_of(source.type, _HOST_PATH_TYPES, f"{at}.type")
 
 
-def git_repo(source: GitRepoVolumeSource, at: str) -> Faults:
-    yield from given(source.repository, f"{at}.repository")
-    yield from descending(source.directory, f"{at}.directory")
+def validate_git_repo(source: GitRepoVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.repository, f"{at}.repository")
+    yield from validate_local_descending_path(source.directory, f"{at}.directory")
 
 
-def gce_disk(source: GCEPersistentDiskVolumeSource, at: str) -> Faults:
+def validate_gce_disk(source: GCEPersistentDiskVolumeSource, at: str) -> FieldErrors:
     at = at.removesuffix("gcePersistentDisk") + "persistentDisk"
-    yield from given(source.pdName, f"{at}.pdName")
-    yield from _partition(source.partition, at)
+    yield from validate_required(source.pdName, f"{at}.pdName")
+    yield from _validate_partition(source.partition, at)
 
 
-def aws_disk(source: AWSElasticBlockStoreVolumeSource, at: str) -> Faults:
-    yield from given(source.volumeID, f"{at}.volumeID")
-    yield from _partition(source.partition, at)
+def validate_aws_disk(source: AWSElasticBlockStoreVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{at}.volumeID")
+    yield from _validate_partition(source.partition, at)
 
 
-def _partition(partition: int, at: str) -> Faults:
+def _validate_partition(partition: int, at: str) -> FieldErrors:
     if not 0 <= partition <= 255:
         yield FieldError.invalid(f"{at}.partition", partition, _PARTITION)
 
 
-def nfs(source: NFSVolumeSource, at: str) -> Faults:
-    yield from given(source.server, f"{at}.server")
-    yield from given(source.path, f"{at}.path")
+def validate_nfs(source: NFSVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.server, f"{at}.server")
+    yield from validate_required(source.path, f"{at}.path")
     if not source.path.startswith("/"):
         yield FieldError.invalid(f"{at}.path", source.path, "must be an absolute path")
 
 
-def iscsi(source: ISCSIVolumeSource, at: str) -> Faults:
-    yield from given(source.targetPortal, f"{at}.targetPortal")
+def validate_iscsi(source: ISCSIVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.targetPortal, f"{at}.targetPortal")
     if not source.iqn:
         yield FieldError.required(f"{at}.iqn")
     else:
-        yield from _iscsi_form(source.iqn, f"{at}.iqn")
+        yield from _validate_iscsi_form(source.iqn, f"{at}.iqn")
     if not 0 <= source.lun <= 255:
         yield FieldError.invalid(f"{at}.lun", source.lun, _LUN)
     if (source.chapAuthDiscovery or source.chapAuthSession) and source.secretRef is None:
         yield FieldError.required(f"{at}.secretRef")
     if source.initiatorName is not None:
-        yield from _iscsi_form(source.initiatorName, f"{at}.initiatorname")
+        yield from _validate_iscsi_form(source.initiatorName, f"{at}.initiatorname")
 
 
-def _iscsi_form(name: str, at: str) -> Faults:
+def _validate_iscsi_form(name: str, at: str) -> FieldErrors:
     if name[:3] not in _NAME_FORMS:
         yield FieldError.invalid(at, name, "must be valid format starting with iqn, eui, or naa")
     else:
-        yield from iscsi_form(name, at)
+        yield from validate_iscsi_form(name, at)
 
 
-def iscsi_form(name: str, at: str) -> Faults:
+def validate_iscsi_form(name: str, at: str) -> FieldErrors:
     form = _NAME_FORMS.get(name[:3])
     if form is None or not form(name):
         yield FieldError.invalid(at, name, "must be valid format")
 
 
-def iscsi_name(volume: Volume, at: str) -> Faults:
+def validate_iscsi_name(volume: Volume, at: str) -> FieldErrors:
     source = volume.iscsi
     if source is None or source.initiatorName is None:
         return
@@ -152,12 +157,12 @@ def iscsi_name(volume: Volume, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.name", volume.name, text)
 
 
-def glusterfs(source: GlusterfsVolumeSource, at: str) -> Faults:
-    yield from given(source.endpoints, f"{at}.endpoints")
-    yield from given(source.path, f"{at}.path")
+def validate_glusterfs(source: GlusterfsVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.endpoints, f"{at}.endpoints")
+    yield from validate_required(source.path, f"{at}.path")
 
 
-def flocker(source: FlockerVolumeSource, at: str) -> Faults:
+def validate_flocker(source: FlockerVolumeSource, at: str) -> FieldErrors:
     if not source.datasetName and not source.datasetUUID:
         yield FieldError.required(at, "one of datasetName and datasetUUID is required")
     if source.datasetName and source.datasetUUID:
@@ -167,22 +172,22 @@ def flocker(source: FlockerVolumeSource, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.datasetName", source.datasetName, "must not contain '/'")
 
 
-def rbd(source: RBDVolumeSource, at: str) -> Faults:
-    yield from given(source.monitors, f"{at}.monitors")
-    yield from given(source.image, f"{at}.image")
+def validate_rbd(source: RBDVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.monitors, f"{at}.monitors")
+    yield from validate_required(source.image, f"{at}.image")
 
 
-def cinder(source: CinderVolumeSource, at: str) -> Faults:
-    yield from given(source.volumeID, f"{at}.volumeID")
+def validate_cinder(source: CinderVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{at}.volumeID")
     if source.secretRef is not None:
-        yield from given(source.secretRef.name, f"{at}.secretRef.name")
+        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
 
 
-def cephfs(source: CephFSVolumeSource, at: str) -> Faults:
-    yield from given(source.monitors, f"{at}.monitors")
+def validate_cephfs(source: CephFSVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.monitors, f"{at}.monitors")
 
 
-def quobyte(source: QuobyteVolumeSource, at: str) -> Faults:
+def validate_quobyte(source: QuobyteVolumeSource, at: str) -> FieldErrors:
     text = "must be a host:port pair or multiple pairs separated by commas"
     if not source.registry:
         yield FieldError.required(f"{at}.registry", text)
@@ -192,13 +197,13 @@ def quobyte(source: QuobyteVolumeSource, at: str) -> Faults:
         for pair in source.registry.split(","):
             if not _is_host_and_port(pair):
                 yield FieldError.invalid(f"{at}.registry", source.registry, text)
-    yield from given(source.volume, f"{at}.volume")
+    yield from validate_required(source.volume, f"{at}.volume")
 
 
 _is_host_and_port = re.compile(r"(?:\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*").fullmatch
 
 
-def fibre_channel(source: FCVolumeSource, at: str) -> Faults:
+def validate_fibre_channel(source: FCVolumeSource, at: str) -> FieldErrors:
     if not source.targetWWNs and not source.wwids:
         yield FieldError.required(f"{at}.targetWWNs", "must specify either targetWWNs or wwids, but not both")
     if source.targetWWNs and source.wwids:
@@ -212,8 +217,8 @@ def fibre_channel(source: FCVolumeSource, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.lun", source.lun, _LUN)
 
 
-def flex(source: FlexVolumeSource, at: str) -> Faults:
-    yield from given(source.driver, f"{at}.driver")
+def validate_flex(source: FlexVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.driver, f"{at}.driver")
     for key in sorted(source.options):
         owner = f".{key.partition('/')[0].lower()}"
         if owner.endswith((".kubernetes.io", ".k8s.io")):
@@ -221,20 +226,20 @@ def flex(source: FlexVolumeSource, at: str) -> Faults:
             yield FieldError.invalid(f"{at}.options[{key}]", key, text)
 
 
-def azure_file(source: AzureFileVolumeSource, at: str) -> Faults:
-    yield from given(source.secretName, f"{at}.secretName")
-    yield from given(source.shareName, f"{at}.shareName")
+def validate_azure_file(source: AzureFileVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.secretName, f"{at}.secretName")
+    yield from validate_required(source.shareName, f"{at}.shareName")
 
 
 _MANAGED_URI = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 _BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 
 
-def azure_disk(source: AzureDiskVolumeSource, at: str) -> Faults:
-    yield from given(source.diskName, f"{at}.diskName")
-    yield from given(source.diskURI, f"{at}.diskURI")
-    yield from optional_one_of(source.cachingMode, ("None", "ReadOnly", "ReadWrite"), f"{at}.cachingMode")
-    yield from optional_one_of(source.kind, ("Dedicated", "Managed", "Shared"), f"{at}.kind")
+def validate_azure_disk(source: AzureDiskVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.diskName, f"{at}.diskName")
+    yield from validate_required(source.diskURI, f"{at}.diskURI")
+    yield from validate_optional_one_of(source.cachingMode, ("None", "ReadOnly", "ReadWrite"), f"{at}.cachingMode")
+    yield from validate_optional_one_of(source.kind, ("Dedicated", "Managed", "Shared"), f"{at}.kind")
     if source.kind is None:
         return
     start, form = ("/subscriptions/", _MANAGED_URI) if source.kind == "Managed" else ("https://", _BLOB_URI)
@@ -242,36 +247,36 @@ def azure_disk(source: AzureDiskVolumeSource, at: str) -> Faults:
         yield FieldError.not_supported(f"{at}.diskURI", source.diskURI, [form])
 
 
-def vsphere(source: VsphereVirtualDiskVolumeSource, at: str) -> Faults:
-    yield from given(source.volumePath, f"{at}.volumePath")
+def validate_vsphere(source: VsphereVirtualDiskVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.volumePath, f"{at}.volumePath")
 
 
-def photon(source: PhotonPersistentDiskVolumeSource, at: str) -> Faults:
-    yield from given(source.pdID, f"{at}.pdID")
+def validate_photon(source: PhotonPersistentDiskVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.pdID, f"{at}.pdID")
 
 
-def portworx(source: PortworxVolumeSource, at: str) -> Faults:
-    yield from given(source.volumeID, f"{at}.volumeID")
+def validate_portworx(source: PortworxVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{at}.volumeID")
 
 
-def scale_io(source: ScaleIOVolumeSource, at: str) -> Faults:
-    yield from given(source.gateway, f"{at}.gateway")
-    yield from given(source.system, f"{at}.system")
-    yield from given(source.volumeName, f"{at}.volumeName")
+def validate_scale_io(source: ScaleIOVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.gateway, f"{at}.gateway")
+    yield from validate_required(source.system, f"{at}.system")
+    yield from validate_required(source.volumeName, f"{at}.volumeName")
 
 
-def storage_os(source: StorageOSVolumeSource | StorageOSPersistentVolumeSource, at: str) -> Faults:
-    yield from given(source.volumeName, f"{at}.volumeName")
+def validate_storage_os(source: StorageOSVolumeSource | StorageOSPersistentVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.volumeName, f"{at}.volumeName")
     if source.volumeName:
-        yield from dns_label(source.volumeName, f"{at}.volumeName")
+        yield from validate_dns_label(source.volumeName, f"{at}.volumeName")
     if source.volumeNamespace:
-        yield from dns_label(source.volumeNamespace, f"{at}.volumeNamespace")
+        yield from validate_dns_label(source.volumeNamespace, f"{at}.volumeNamespace")
     if source.secretRef is not None:
-        yield from given(source.secretRef.name, f"{at}.secretRef.name")
+        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
 
 
-def csi(source: CSIVolumeSource, at: str) -> Faults:
-    yield from csi_driver_name(source.driver, f"{at}.driver")
+def validate_csi(source: CSIVolumeSource, at: str) -> FieldErrors:
+    yield from validate_csi_driver_name(source.driver, f"{at}.driver")
     if source.nodePublishSecretRef is None:
         return
     name = source.nodePublishSecretRef.name
@@ -282,7 +287,7 @@ def csi(source: CSIVolumeSource, at: str) -> Faults:
         yield FieldError.invalid(f"{at}.name", name, text)
 
 
-def csi_driver_name(name: str, at: str) -> Faults:
+def validate_csi_driver_name(name: str, at: str) -> FieldErrors:
     if not name:
         yield FieldError.required(at)
         return

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PodSpec
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 if TYPE_CHECKING:
-    from sampan.apiserver.registry.podspec.leniency import Leniency
+    from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 _LONGEST = 253
 _SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -24,7 +24,7 @@ _IPC = frozenset(
 )
 
 
-def sysctl_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
+def validate_sysctls(spec: PodSpec, options: PodValidationOptions, at: str) -> FieldErrors:
     sysctl_names: set[str] = set()
     for index, sysctl in enumerate(spec.securityContext.sysctls if spec.securityContext is not None else ()):
         name, path = sysctl.name, f"{at}[{index}].name"
@@ -34,7 +34,7 @@ def sysctl_faults(spec: PodSpec, lenient: Leniency, at: str) -> Faults:
             yield FieldError.invalid(path, name, _BAD_NAME)
         elif name in sysctl_names:
             yield FieldError.duplicate(path, name)
-        if (shared := _shared_with_host(name, spec)) and not lenient.host_sysctls:
+        if (shared := _shared_with_host(name, spec)) and not options.host_sysctls:
             yield FieldError.invalid(path, name, f"may not be specified when '{shared}' is true")
         sysctl_names.add(name)
 

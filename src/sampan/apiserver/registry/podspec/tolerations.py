@@ -5,32 +5,32 @@ from collections.abc import Sequence
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Toleration
-from sampan.apiserver.registry.podspec.formats import Faults, qualified
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_qualified_name
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _KEYLESS = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
 
 
-def toleration_faults(tolerations: Sequence[Toleration], at: str) -> Faults:
+def validate_tolerations(tolerations: Sequence[Toleration], at: str) -> FieldErrors:
     for index, toleration in enumerate(tolerations):
-        yield from _toleration(toleration, f"{at}[{index}]")
+        yield from _validate_toleration(toleration, f"{at}[{index}]")
 
 
-def _toleration(toleration: Toleration, at: str) -> Faults:
+def _validate_toleration(toleration: Toleration, at: str) -> FieldErrors:
     key, effect = toleration.key, toleration.effect
     if key:
-        yield from qualified(key, f"{at}.key")
+        yield from validate_qualified_name(key, f"{at}.key")
     elif toleration.operator != "Exists":
         yield FieldError.invalid(f"{at}.operator", toleration.operator, _KEYLESS)
     if toleration.tolerationSeconds is not None and effect != "NoExecute":
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         yield FieldError.invalid(f"{at}.effect", effect, text)
-    yield from _operator(toleration, at)
+    yield from _validate_operator(toleration, at)
     if effect and effect not in EFFECTS:
         yield FieldError.not_supported(f"{at}.effect", effect, EFFECTS)
 
 
-def _operator(toleration: Toleration, at: str) -> Faults:
+def _validate_operator(toleration: Toleration, at: str) -> FieldErrors:
     operator, value = toleration.operator, toleration.value
     if operator in ("Equal", ""):
         if messages := names.label_value(value):

@@ -155,10 +155,12 @@ def _again(values: Sequence[str]) -> Iterator[tuple[int, str]]:
         distinct_values.add(value)
 
 
-def _fractions(found: dict[str, str], at: str, counted: Sequence[str] = ("memory", "ephemeral-storage")) -> Warnings:
+def _fractions(
+    quantities: dict[str, str], at: str, counted: Sequence[str] = ("memory", "ephemeral-storage")
+) -> Warnings:
     for name in counted:
-        if name in found and _is_fraction(found[name]):
-            yield f'{at}[{name}]: fractional byte value "{found[name]}" is invalid, must be an integer'
+        if name in quantities and _is_fraction(quantities[name]):
+            yield f'{at}[{name}]: fractional byte value "{quantities[name]}" is invalid, must be an integer'
 
 
 def _is_fraction(text: str) -> bool:
@@ -281,9 +283,9 @@ def _go_port(port: ContainerPort) -> str:
     )
 
 
-def _port_names(found: Sequence[tuple[ContainerPort, str]]) -> Warnings:
+def _port_names(ports: Sequence[tuple[ContainerPort, str]]) -> Warnings:
     first: dict[str, str] = {}
-    for port, path in found:
+    for port, path in ports:
         if port.name in first:
             first_path = first[port.name]
             message = f"services and probes that select ports by name will use {first_path}"

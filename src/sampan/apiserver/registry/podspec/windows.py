@@ -6,7 +6,7 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PodSpec, WindowsSecurityContextOptions
 from sampan.apiserver.registry.podspec.everywhere import AnyContainer, containers_of
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 _SPEC_KIB = 64
 _DOMAIN_UNDER = 256
@@ -19,7 +19,7 @@ _bad_in_user = re.compile(r'["/\\:;|=,+*?<>@\[\]]').search
 _dots_and_spaces = re.compile(r"[. ]+").fullmatch
 
 
-def windows_faults(options: WindowsSecurityContextOptions, at: str) -> Faults:
+def validate_windows_options(options: WindowsSecurityContextOptions, at: str) -> FieldErrors:
     name, spec = options.gmsaCredentialSpecName, options.gmsaCredentialSpec
     if name is not None:
         for text in names.dns1123_subdomain(name):
@@ -31,11 +31,11 @@ def windows_faults(options: WindowsSecurityContextOptions, at: str) -> Faults:
         text = f"gmsaCredentialSpec size must be under {_SPEC_KIB} KiB"
         yield FieldError.invalid(f"{at}.gmsaCredentialSpec", spec, text)
     if options.runAsUserName is not None:
-        for text in _user_faults(options.runAsUserName):
+        for text in _find_user_name_errors(options.runAsUserName):
             yield FieldError.invalid(f"{at}.runAsUserName", options.runAsUserName, f"runAsUserName{text}")
 
 
-def _user_faults(name: str) -> list[str]:
+def _find_user_name_errors(name: str) -> list[str]:
     """Return the errors of a user name; the caller puts the word runAsUserName before them."""
     if not name:
         return [" cannot be an empty string"]
@@ -58,7 +58,7 @@ def _user_faults(name: str) -> list[str]:
     return [text for is_bad, text in checks if is_bad]
 
 
-def host_process_faults(spec: PodSpec, at: str) -> Faults:
+def validate_host_process(spec: PodSpec, at: str) -> FieldErrors:
     """Yield errors unless all containers or none are HostProcess containers, and the former use the host network."""
     options = spec.securityContext.windowsOptions if spec.securityContext is not None else None
     of_pod = options.hostProcess if options is not None else None

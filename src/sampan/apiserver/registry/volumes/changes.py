@@ -6,7 +6,7 @@ import msgspec
 
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeSpec, VolumeNodeAffinity
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import difference, shown
 
 _SOURCES = (
@@ -23,7 +23,7 @@ _NEWER_LABELS = {
 }
 
 
-def change_faults(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> Faults:
+def validate_persistent_volume_update(new: PersistentVolumeSpec, old: PersistentVolumeSpec) -> FieldErrors:
     new_source, old_source = _source(new), _source(old)
     if new.csi is not None and old.csi is not None and old.csi.controllerExpandSecretRef is None:
         new_source["csi"] = msgspec.structs.replace(new.csi, controllerExpandSecretRef=None)

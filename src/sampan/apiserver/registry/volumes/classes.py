@@ -9,8 +9,8 @@ OLD_CLASS_WARNING = 'deprecated since v1.8; use "storageClassName" attribute ins
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
-def class_of(found: PersistentVolume | PersistentVolumeClaim) -> str:
-    return found.metadata.annotations.get(OLD_CLASS, found.spec.storageClassName or "")
+def class_of(obj: PersistentVolume | PersistentVolumeClaim) -> str:
+    return obj.metadata.annotations.get(OLD_CLASS, obj.spec.storageClassName or "")
 
 
 def names_class(claim: PersistentVolumeClaim) -> bool:

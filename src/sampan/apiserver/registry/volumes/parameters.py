@@ -4,20 +4,20 @@ from collections.abc import Mapping
 
 from sampan.api import names
 from sampan.api.faults import FieldError
-from sampan.apiserver.registry.podspec.formats import Faults, qualified
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_qualified_name
 
 _MOST, _LARGEST = 512, 256 * 1024
 
 
-def driver_faults(name: str, at: str) -> Faults:
+def validate_provisioner(name: str, at: str) -> FieldErrors:
     """Yield the errors of the name of a provisioner or driver, which is case-insensitive."""
     if not name:
         yield FieldError.required(at)
     else:
-        yield from qualified(name.lower(), at)
+        yield from validate_qualified_name(name.lower(), at)
 
 
-def parameter_faults(parameters: Mapping[str, str], at: str) -> Faults:
+def validate_parameter(parameters: Mapping[str, str], at: str) -> FieldErrors:
     if len(parameters) > _MOST:
         yield FieldError.too_long(at, _MOST)
         return

@@ -17,8 +17,13 @@ from sampan.api.types.core_v1 import (
     StorageOSPersistentVolumeSource,
 )
 from sampan.apiserver.registry.podspec import storage_volumes as storage
-from sampan.apiserver.registry.podspec.file_paths import no_backsteps
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, given
+from sampan.apiserver.registry.podspec.file_paths import validate_path_no_backsteps
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_required,
+)
 
 _ONE_TOO_MANY = "may not specify more than 1 volume type"
 _LONG_NAME = (
@@ -27,7 +32,7 @@ _LONG_NAME = (
 )
 
 
-def source_faults(spec: PersistentVolumeSpec, name: str, at: str) -> Faults:
+def validate_persistent_volume_source(spec: PersistentVolumeSpec, name: str, at: str) -> FieldErrors:
     """Yield the errors of the volume's sources. `name` is the name of the volume, "" for an inline volume."""
     fields = [field for field in _SOURCES if getattr(spec, field) is not None]
     for index, field in enumerate(fields):
@@ -36,107 +41,111 @@ def source_faults(spec: PersistentVolumeSpec, name: str, at: str) -> Faults:
             continue
         yield from _SOURCES[field](getattr(spec, field), f"{at}.{field}")
         if field == "iscsi" and spec.iscsi is not None:
-            yield from _iscsi(spec.iscsi, name, f"{at}.iscsi")
+            yield from _validate_iscsi(spec.iscsi, name, f"{at}.iscsi")
         elif field == "local" and spec.nodeAffinity is None:
             yield FieldError.required(f"{at}.nodeAffinity", "Local volume requires node affinity")
     if not fields:
         yield FieldError.required(at, "must specify a volume type")
 
 
-def _glusterfs(source: GlusterfsPersistentVolumeSource, at: str) -> Faults:
-    yield from given(source.endpoints, f"{at}.endpoints")
-    yield from given(source.path, f"{at}.path")
+def _validate_glusterfs(source: GlusterfsPersistentVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.endpoints, f"{at}.endpoints")
+    yield from validate_required(source.path, f"{at}.path")
     namespace = source.endpointsNamespace
     if namespace == "":
         text = "if the endpointnamespace is set, it must be a valid namespace name"
         yield FieldError.invalid(f"{at}.endpointsNamespace", "", text)
     elif namespace is not None:
-        yield from dns_label(namespace, f"{at}.endpointsNamespace")
+        yield from validate_dns_label(namespace, f"{at}.endpointsNamespace")
 
 
-def _iscsi(source: ISCSIPersistentVolumeSource, name: str, at: str) -> Faults:
-    yield from given(source.targetPortal, f"{at}.targetPortal")
+def _validate_iscsi(source: ISCSIPersistentVolumeSource, name: str, at: str) -> FieldErrors:
+    yield from validate_required(source.targetPortal, f"{at}.targetPortal")
     if source.initiatorName is not None and names.size(f"{name}:{source.targetPortal}") > 64:
         yield FieldError.invalid(f"{at}.targetportal", source.targetPortal, _LONG_NAME)
     if not source.iqn:
         yield FieldError.required(f"{at}.iqn")
     else:
-        yield from storage.iscsi_form(source.iqn, f"{at}.iqn")
+        yield from storage.validate_iscsi_form(source.iqn, f"{at}.iqn")
     for text in names.in_range(source.lun, 0, 255):
         yield FieldError.invalid(f"{at}.lun", source.lun, text)
     if source.secretRef is not None:
-        yield from given(source.secretRef.name, f"{at}.secretRef.name")
+        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
     elif source.chapAuthDiscovery or source.chapAuthSession:
         yield FieldError.required(f"{at}.secretRef")
     if source.initiatorName is not None:
-        yield from storage.iscsi_form(source.initiatorName, f"{at}.initiatorname")
+        yield from storage.validate_iscsi_form(source.initiatorName, f"{at}.initiatorname")
 
 
-def _cinder(source: CinderPersistentVolumeSource, at: str) -> Faults:
-    yield from given(source.volumeID, f"{at}.volumeID")
+def _validate_cinder(source: CinderPersistentVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.volumeID, f"{at}.volumeID")
     if source.secretRef is not None:
-        yield from given(source.secretRef.name, f"{at}.secretRef.name")
-        yield from given(source.secretRef.namespace, f"{at}.secretRef.namespace")
+        yield from validate_required(source.secretRef.name, f"{at}.secretRef.name")
+        yield from validate_required(source.secretRef.namespace, f"{at}.secretRef.namespace")
 
 
-def _azure_file(source: AzureFilePersistentVolumeSource, at: str) -> Faults:
-    yield from given(source.secretName, f"{at}.secretName")
-    yield from given(source.shareName, f"{at}.shareName")
+def _validate_azure_file(source: AzureFilePersistentVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.secretName, f"{at}.secretName")
+    yield from validate_required(source.shareName, f"{at}.shareName")
     if source.secretNamespace == "":
         yield FieldError.required(f"{at}.secretNamespace")
 
 
-def _local(source: LocalVolumeSource, at: str) -> Faults:
-    yield from given(source.path, f"{at}.path")
-    yield from no_backsteps(source.path, f"{at}.path")
+def _validate_local(source: LocalVolumeSource, at: str) -> FieldErrors:
+    yield from validate_required(source.path, f"{at}.path")
+    yield from validate_path_no_backsteps(source.path, f"{at}.path")
 
 
-def _storage_os(source: StorageOSPersistentVolumeSource, at: str) -> Faults:
-    yield from storage.storage_os(source, at)
+def _validate_storage_os(source: StorageOSPersistentVolumeSource, at: str) -> FieldErrors:
+    yield from storage.validate_storage_os(source, at)
     if source.secretRef is not None:
-        yield from given(source.secretRef.namespace, f"{at}.secretRef.namespace")
+        yield from validate_required(source.secretRef.namespace, f"{at}.secretRef.namespace")
 
 
-def _csi(source: CSIPersistentVolumeSource, at: str) -> Faults:
-    yield from storage.csi_driver_name(source.driver, f"{at}.driver")
-    yield from given(source.volumeHandle, f"{at}.volumeHandle")
+def _validate_csi(source: CSIPersistentVolumeSource, at: str) -> FieldErrors:
+    yield from storage.validate_csi_driver_name(source.driver, f"{at}.driver")
+    yield from validate_required(source.volumeHandle, f"{at}.volumeHandle")
     for field in ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand"):
         secret = getattr(source, f"{field}SecretRef")
         if secret is not None:
-            yield from _secret(secret, f"{at}.{field}SecretRef")
+            yield from _validate_secret_reference(secret, f"{at}.{field}SecretRef")
 
 
-def _secret(secret: SecretReference, at: str) -> Faults:
-    yield from dns_subdomain(secret.name, f"{at}.name") if secret.name else given("", f"{at}.name")
-    yield from dns_label(secret.namespace, f"{at}.namespace") if secret.namespace else given("", f"{at}.namespace")
+def _validate_secret_reference(secret: SecretReference, at: str) -> FieldErrors:
+    yield from validate_dns_subdomain(secret.name, f"{at}.name") if secret.name else validate_required("", f"{at}.name")
+    yield from (
+        validate_dns_label(secret.namespace, f"{at}.namespace")
+        if secret.namespace
+        else validate_required("", f"{at}.namespace")
+    )
 
 
-def _nothing(source: Any, at: str) -> Faults:
+def _accept_any(source: Any, at: str) -> FieldErrors:
     yield from ()
 
 
-_SOURCES: dict[str, Callable[[Any, str], Faults]] = {
-    "hostPath": storage.host_path,
-    "gcePersistentDisk": storage.gce_disk,
-    "awsElasticBlockStore": storage.aws_disk,
-    "glusterfs": _glusterfs,
-    "flocker": storage.flocker,
-    "nfs": storage.nfs,
-    "rbd": storage.rbd,
-    "quobyte": storage.quobyte,
-    "cephfs": storage.cephfs,
-    "iscsi": _nothing,
-    "cinder": _cinder,
-    "fc": storage.fibre_channel,
-    "flexVolume": storage.flex,
-    "azureFile": _azure_file,
-    "vsphereVolume": storage.vsphere,
-    "photonPersistentDisk": storage.photon,
-    "portworxVolume": storage.portworx,
-    "azureDisk": storage.azure_disk,
-    "scaleIO": storage.scale_io,
-    "local": _local,
-    "storageos": _storage_os,
-    "csi": _csi,
+_SOURCES: dict[str, Callable[[Any, str], FieldErrors]] = {
+    "hostPath": storage.validate_host_path,
+    "gcePersistentDisk": storage.validate_gce_disk,
+    "awsElasticBlockStore": storage.validate_aws_disk,
+    "glusterfs": _validate_glusterfs,
+    "flocker": storage.validate_flocker,
+    "nfs": storage.validate_nfs,
+    "rbd": storage.validate_rbd,
+    "quobyte": storage.validate_quobyte,
+    "cephfs": storage.validate_cephfs,
+    "iscsi": _accept_any,
+    "cinder": _validate_cinder,
+    "fc": storage.validate_fibre_channel,
+    "flexVolume": storage.validate_flex,
+    "azureFile": _validate_azure_file,
+    "vsphereVolume": storage.validate_vsphere,
+    "photonPersistentDisk": storage.validate_photon,
+    "portworxVolume": storage.validate_portworx,
+    "azureDisk": storage.validate_azure_disk,
+    "scaleIO": storage.validate_scale_io,
+    "local": _validate_local,
+    "storageos": _validate_storage_os,
+    "csi": _validate_csi,
 }
 """The sources in the order in which they are checked: the first is validated, all others are rejected."""

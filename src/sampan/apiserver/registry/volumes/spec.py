@@ -6,48 +6,55 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.quantity import parse
 from sampan.api.types.core_v1 import PersistentVolumeSpec, VolumeNodeAffinity
-from sampan.apiserver.registry.podspec.claims import VOLUME_MODES, access_mode_faults
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain, given, optional_one_of
-from sampan.apiserver.registry.podspec.node_selectors import node_selector_faults
-from sampan.apiserver.registry.volumes.sources import source_faults
+from sampan.apiserver.registry.podspec.claims import VOLUME_MODES, validate_access_mode
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_subdomain,
+    validate_optional_one_of,
+    validate_required,
+)
+from sampan.apiserver.registry.podspec.node_selectors import validate_node_selector
+from sampan.apiserver.registry.volumes.sources import validate_persistent_volume_source
 
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 _INLINE = "in the context of inline volumes"
 _NOT_INLINE = f"may not be specified {_INLINE}"
 
 
-def volume_faults(spec: PersistentVolumeSpec, name: str, at: str, *, allow_bad_values: bool = False) -> Faults:
+def validate_persistent_volume_spec(
+    spec: PersistentVolumeSpec, name: str, at: str, *, allow_bad_values: bool = False
+) -> FieldErrors:
     """Yield the errors of a spec. `allow_bad_values` tolerates invalid label values in the node affinity."""
-    yield from given(spec.accessModes, f"{at}.accessModes")
-    yield from access_mode_faults(spec.accessModes, f"{at}.accessModes")
-    yield from _capacity(spec.capacity, f"{at}.capacity")
+    yield from validate_required(spec.accessModes, f"{at}.accessModes")
+    yield from validate_access_mode(spec.accessModes, f"{at}.accessModes")
+    yield from _validate_capacity(spec.capacity, f"{at}.capacity")
     policy = spec.persistentVolumeReclaimPolicy
-    yield from optional_one_of(policy or None, RECLAIM_POLICIES, f"{at}.persistentVolumeReclaimPolicy")
+    yield from validate_optional_one_of(policy or None, RECLAIM_POLICIES, f"{at}.persistentVolumeReclaimPolicy")
     if spec.nodeAffinity is not None:
-        yield from _affinity(spec.nodeAffinity, f"{at}.nodeAffinity", allow_bad_values)
-    yield from source_faults(spec, name, at)
-    yield from _recycled_root(spec, at)
+        yield from _validate_affinity(spec.nodeAffinity, f"{at}.nodeAffinity", allow_bad_values)
+    yield from validate_persistent_volume_source(spec, name, at)
+    yield from _validate_recycle_policy(spec, at)
     if spec.storageClassName:
-        yield from dns_subdomain(spec.storageClassName, f"{at}.storageClassName")
-    yield from optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
-    yield from _attributes_class(spec, at)
+        yield from validate_dns_subdomain(spec.storageClassName, f"{at}.storageClassName")
+    yield from validate_optional_one_of(spec.volumeMode, VOLUME_MODES, f"{at}.volumeMode")
+    yield from _validate_attributes_class(spec, at)
 
 
-def inline_faults(spec: PersistentVolumeSpec, at: str) -> Faults:
+def validate_inline_volume_spec(spec: PersistentVolumeSpec, at: str) -> FieldErrors:
     if spec.claimRef is not None:
         yield FieldError.forbidden(f"{at}.claimRef", _NOT_INLINE)
     if spec.capacity:
         yield FieldError.forbidden(f"{at}.capacity", _NOT_INLINE)
     if spec.csi is None:
         yield FieldError.required(f"{at}.csi", f"has to be specified {_INLINE}")
-    yield from given(spec.accessModes, f"{at}.accessModes")
-    yield from access_mode_faults(spec.accessModes, f"{at}.accessModes")
+    yield from validate_required(spec.accessModes, f"{at}.accessModes")
+    yield from validate_access_mode(spec.accessModes, f"{at}.accessModes")
     if spec.persistentVolumeReclaimPolicy not in ("", "Retain"):
         yield FieldError.forbidden(f"{at}.persistentVolumeReclaimPolicy", f"may only be Retain {_INLINE}")
     if spec.nodeAffinity is not None:
         yield FieldError.forbidden(f"{at}.nodeAffinity", _NOT_INLINE)
-    yield from source_faults(spec, "", at)
-    yield from _recycled_root(spec, at)
+    yield from validate_persistent_volume_source(spec, "", at)
+    yield from _validate_recycle_policy(spec, at)
     if spec.storageClassName:
         yield FieldError.forbidden(f"{at}.storageClassName", _NOT_INLINE)
     if spec.volumeMode not in (None, "Filesystem"):
@@ -63,7 +70,7 @@ def has_bad_affinity(spec: PersistentVolumeSpec) -> bool:
     return any(names.label_value(value) for expression in expressions for value in expression.values)
 
 
-def _capacity(capacity: dict[str, str], at: str) -> Faults:
+def _validate_capacity(capacity: dict[str, str], at: str) -> FieldErrors:
     if not capacity:
         yield FieldError.required(at)
     if list(capacity) != ["storage"]:
@@ -76,14 +83,14 @@ def _capacity(capacity: dict[str, str], at: str) -> Faults:
             yield FieldError.invalid(f"{at}[{name}]", text, "must be greater than zero")
 
 
-def _affinity(affinity: VolumeNodeAffinity, at: str, allow_bad_values: bool) -> Faults:
+def _validate_affinity(affinity: VolumeNodeAffinity, at: str, allow_bad_values: bool) -> FieldErrors:
     if affinity.required is None:
         yield FieldError.required(f"{at}.required", "must specify required node constraints")
         return
-    yield from node_selector_faults(affinity.required, f"{at}.required", allow_bad_values=allow_bad_values)
+    yield from validate_node_selector(affinity.required, f"{at}.required", allow_bad_values=allow_bad_values)
 
 
-def _recycled_root(spec: PersistentVolumeSpec, at: str) -> Faults:
+def _validate_recycle_policy(spec: PersistentVolumeSpec, at: str) -> FieldErrors:
     if spec.hostPath is None or spec.persistentVolumeReclaimPolicy != "Recycle":
         return
     if posixpath.normpath(spec.hostPath.path) in ("/", "//"):
@@ -91,12 +98,12 @@ def _recycled_root(spec: PersistentVolumeSpec, at: str) -> Faults:
         yield FieldError.forbidden(f"{at}.persistentVolumeReclaimPolicy", text)
 
 
-def _attributes_class(spec: PersistentVolumeSpec, at: str) -> Faults:
+def _validate_attributes_class(spec: PersistentVolumeSpec, at: str) -> FieldErrors:
     name = spec.volumeAttributesClassName
     if name is None:
         return
     if name:
-        yield from dns_subdomain(name, f"{at}.volumeAttributesClassName")
+        yield from validate_dns_subdomain(name, f"{at}.volumeAttributesClassName")
     else:
         yield FieldError.required(f"{at}.volumeAttributesClassName", "an empty string is disallowed")
     if spec.csi is None:

@@ -8,8 +8,8 @@ from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.tables import cells
 
 
-def _containers(found: Any) -> list[Container]:
-    return found.spec.template.spec.containers or []
+def _containers(obj: Any) -> list[Container]:
+    return obj.spec.template.spec.containers or []
 
 
 def container_columns(containers: Callable[[Any], list[Container]] = _containers) -> tuple[Column, Column]:
@@ -30,7 +30,7 @@ def container_columns(containers: Callable[[Any], list[Container]] = _containers
     )
 
 
-SELECTOR = Column("Selector", lambda found, now: cells.selector(found.spec.selector), field="spec.selector", wide=True)
+SELECTOR = Column("Selector", lambda obj, now: cells.selector(obj.spec.selector), field="spec.selector", wide=True)
 
 
 def count(name: str, field: str) -> Column:

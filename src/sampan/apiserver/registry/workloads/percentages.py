@@ -3,18 +3,18 @@
 from sampan.api import int_or_string, names
 from sampan.api.faults import FieldError
 from sampan.api.int_or_string import IntOrString
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
 
 
-def amount_faults(value: IntOrString, at: str) -> Faults:
+def validate_int_or_percent(value: IntOrString, at: str) -> FieldErrors:
     if isinstance(value, int):
-        yield from non_negative(value, at)
+        yield from validate_non_negative(value, at)
         return
     for text in names.percent(value):
         yield FieldError.invalid(at, value, text)
 
 
-def above_all(value: IntOrString, at: str) -> Faults:
+def validate_at_most_100_percent(value: IntOrString, at: str) -> FieldErrors:
     """Yield an error for a percentage above 100%."""
     if (percent := _percent(value)) is not None and percent > 100:
         yield FieldError.invalid(at, value, "must not be greater than 100%")

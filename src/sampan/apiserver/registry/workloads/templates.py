@@ -7,20 +7,20 @@ from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields
-from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.apiserver.registry.podspec.leniency import Leniency
+from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from sampan.apiserver.registry.podspec.warnings import warnings_for
 from sampan.apiserver.registry.strategy import Context, Strategy
 
 _SURPRISE = "this is used in Pod names and hostnames, which can result in surprising behavior"
 
 
-def allowances(old: PodTemplateSpec) -> Leniency:
+def update_options(old: PodTemplateSpec) -> PodValidationOptions:
     """Return what an update of the template may keep although it is invalid."""
-    return Leniency(old.spec, old.metadata.annotations)
+    return PodValidationOptions(old.spec, old.metadata.annotations)
 
 
-def ends_faults(template: PodTemplateSpec, at: str, *, of: str) -> Faults:
+def validate_template_never_completes(template: PodTemplateSpec, at: str, *, of: str) -> FieldErrors:
     """Yield errors if pods of the template could complete, although those of the kind (`of`) must not."""
     if template.spec.restartPolicy != "Always":
         yield FieldError.not_supported(f"{at}.spec.restartPolicy", template.spec.restartPolicy, ("Always",))
@@ -31,8 +31,8 @@ def ends_faults(template: PodTemplateSpec, at: str, *, of: str) -> Faults:
 
 
 def name_warnings(name: str) -> Iterable[str]:
-    if faults := names.dns1123_label(name):
-        yield f"metadata.name: {_SURPRISE}; a DNS label is recommended: [{' '.join(faults)}]"
+    if messages := names.dns1123_label(name):
+        yield f"metadata.name: {_SURPRISE}; a DNS label is recommended: [{' '.join(messages)}]"
 
 
 class TemplateStrategy(Strategy):
@@ -47,11 +47,11 @@ class TemplateStrategy(Strategy):
         template: PodTemplateSpec = obj.spec.template
         return template
 
-    def prepare_create(self, ctx: Context, obj: Any) -> None:
+    def prepare_for_create(self, ctx: Context, obj: Any) -> None:
         obj.status = type(obj.status)()
         drop_disabled_fields(self.template_of(obj).spec, ctx)
 
-    def prepare_update(self, ctx: Context, obj: Any, old: Any) -> None:
+    def prepare_for_update(self, ctx: Context, obj: Any, old: Any) -> None:
         obj.status = old.status
         drop_disabled_fields(self.template_of(obj).spec, ctx)
 

@@ -21,17 +21,17 @@ def default_autoscaler(obj: HorizontalPodAutoscaler) -> None:
         target = MetricTarget(type="Utilization", averageUtilization=_CPU_PERCENT)
         spec.metrics = [MetricSpec(type="Resource", resource=ResourceMetricSource(name="cpu", target=target))]
     if spec.behavior is not None:
-        spec.behavior.scaleUp = _completed(spec.behavior.scaleUp, _up())
-        spec.behavior.scaleDown = _completed(spec.behavior.scaleDown, _down())
+        spec.behavior.scaleUp = _complete_rules(spec.behavior.scaleUp, _up())
+        spec.behavior.scaleDown = _complete_rules(spec.behavior.scaleDown, _down())
 
 
-def _completed(rules: HPAScalingRules | None, wanted: HPAScalingRules) -> HPAScalingRules:
-    """Return the rules with the fields that are unset taken from `wanted`."""
+def _complete_rules(rules: HPAScalingRules | None, defaults: HPAScalingRules) -> HPAScalingRules:
+    """Return the rules with the fields that are unset taken from `defaults`."""
     if rules is None:
-        return wanted
+        return defaults
     for field in HPAScalingRules.__struct_fields__:
         if getattr(rules, field) is None:
-            setattr(rules, field, getattr(wanted, field))
+            setattr(rules, field, getattr(defaults, field))
     return rules
 
 

@@ -5,7 +5,7 @@ from enum import Enum
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.types.autoscaling_v2 import CrossVersionObjectReference
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 
 class Group(Enum):
@@ -16,18 +16,18 @@ class Group(Enum):
     ANYTHING = "it is not looked at"
 
 
-def reference_faults(reference: CrossVersionObjectReference, at: str, group: Group) -> Faults:
+def validate_object_reference(reference: CrossVersionObjectReference, at: str, group: Group) -> FieldErrors:
     for field in ("kind", "name"):
         value: str = getattr(reference, field)
         if not value:
             yield FieldError.required(f"{at}.{field}")
         for text in names.path_segment(value):
             yield FieldError.invalid(f"{at}.{field}", value, text)
-    if text := group_fault(reference, group):
+    if text := find_group_error(reference, group):
         yield FieldError.invalid(f"{at}.apiVersion", reference.apiVersion, text)
 
 
-def group_fault(reference: CrossVersionObjectReference, group: Group) -> str:
+def find_group_error(reference: CrossVersionObjectReference, group: Group) -> str:
     """Return what is wrong with the apiVersion, "" if nothing is."""
     version = reference.apiVersion
     if group is Group.ANYTHING:

@@ -9,38 +9,38 @@ from sampan.api.types.batch_v1 import Job, JobSpec
 from sampan.api.types.core_v1 import Affinity, Container, PodSpec
 from sampan.apiserver.registry.kinds.jobs.conditions import is_true
 from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.workloads.selection import IMMUTABLE, changed_selector
+from sampan.apiserver.registry.workloads.selection import IMMUTABLE, validate_immutable_selector
 
 _PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")
 """The scheduling fields of a pod template that are mutable; node affinity is handled apart."""
 
 
-def change_faults(spec: JobSpec, old: Job) -> Faults:
-    yield from _completions(spec, old.spec)
-    yield from changed_selector(spec.selector, old.spec.selector, "spec.selector")
-    yield from _template(spec, old)
+def validate_job_spec_update(spec: JobSpec, old: Job) -> FieldErrors:
+    yield from _validate_completions(spec, old.spec)
+    yield from validate_immutable_selector(spec.selector, old.spec.selector, "spec.selector")
+    yield from _validate_template_update(spec, old)
     for field in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        yield from _fixed(getattr(spec, field), getattr(old.spec, field), f"spec.{field}")
+        yield from _validate_immutable(getattr(spec, field), getattr(old.spec, field), f"spec.{field}")
 
 
-def _fixed(value: Any, old: Any, at: str) -> Faults:
+def _validate_immutable(value: Any, old: Any, at: str) -> FieldErrors:
     if value != old:
         yield FieldError.invalid(at, shown(value) if isinstance(value, msgspec.Struct) else value, IMMUTABLE)
 
 
-def _completions(spec: JobSpec, old: JobSpec) -> Faults:
+def _validate_completions(spec: JobSpec, old: JobSpec) -> FieldErrors:
     """Yield an error if completions changed, unless an indexed job is scaled together with parallelism."""
     at = "spec.completions"
     if spec.completionMode != INDEXED:
-        yield from _fixed(spec.completions, old.completions, at)
+        yield from _validate_immutable(spec.completions, old.completions, at)
     elif spec.completions is not None and spec.completions not in (old.completions, spec.parallelism):
         text = "can only be modified in tandem with spec.parallelism"
         yield FieldError.invalid(at, spec.completions, text)
 
 
-def _template(spec: JobSpec, old: Job) -> Faults:
+def _validate_template_update(spec: JobSpec, old: Job) -> FieldErrors:
     template, before = spec.template, old.spec.template
     if template == before:
         return

@@ -12,7 +12,7 @@ from sampan.api.types.batch_v1 import (
     SuccessPolicyRule,
 )
 from sampan.apiserver.registry.kinds.jobs import indexes
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative, qualified
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative, validate_qualified_name
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
@@ -21,25 +21,25 @@ _RULES_MOST, _VALUES_MOST, _PATTERNS_MOST = 20, 255, 20
 _INDEXES_MOST = 64 * 1024
 
 
-def failure_policy_faults(spec: JobSpec, at: str) -> Faults:
+def validate_failure_policy(spec: JobSpec, at: str) -> FieldErrors:
     rules = (spec.podFailurePolicy.rules or []) if spec.podFailurePolicy is not None else []
     if len(rules) > _RULES_MOST:
         yield FieldError.too_many(f"{at}.rules", len(rules), _RULES_MOST)
     template = spec.template.spec
     names = {container.name for container in (*(template.containers or ()), *template.initContainers)}
     for index, rule in enumerate(rules):
-        yield from _rule(rule, spec, names, f"{at}.rules[{index}]")
+        yield from _validate_failure_rule(rule, spec, names, f"{at}.rules[{index}]")
 
 
-def _rule(rule: PodFailurePolicyRule, spec: JobSpec, names: Collection[str], at: str) -> Faults:
+def _validate_failure_rule(rule: PodFailurePolicyRule, spec: JobSpec, names: Collection[str], at: str) -> FieldErrors:
     if rule.action == "FailIndex" and spec.backoffLimitPerIndex is None:
         text = "requires the backoffLimitPerIndex to be set"
         yield FieldError.invalid(f"{at}.action", rule.action, text)
-    yield from _chosen(rule.action, _ACTIONS, f"{at}.action")
+    yield from _validate_one_of(rule.action, _ACTIONS, f"{at}.action")
     if rule.onExitCodes is not None:
-        yield from _exit_codes(rule.onExitCodes, names, f"{at}.onExitCodes")
+        yield from _validate_exit_codes(rule.onExitCodes, names, f"{at}.onExitCodes")
     if rule.onPodConditions:
-        yield from _conditions(rule.onPodConditions, f"{at}.onPodConditions")
+        yield from _validate_pod_conditions(rule.onPodConditions, f"{at}.onPodConditions")
     if rule.onExitCodes is not None and rule.onPodConditions:
         text = "specifying both OnExitCodes and OnPodConditions is not supported"
         yield FieldError.invalid(at, OMITTED, text)
@@ -47,23 +47,23 @@ def _rule(rule: PodFailurePolicyRule, spec: JobSpec, names: Collection[str], at:
         yield FieldError.invalid(at, OMITTED, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
-def _chosen(value: str, allowed: Sequence[str], at: str) -> Faults:
+def _validate_one_of(value: str, allowed: Sequence[str], at: str) -> FieldErrors:
     if not value:
         yield FieldError.required(at, f"valid values: [{' '.join(map(gotext.quote, allowed))}]")
     elif value not in allowed:
         yield FieldError.not_supported(at, value, allowed)
 
 
-def _conditions(patterns: Sequence[PodFailurePolicyOnPodConditionsPattern], at: str) -> Faults:
+def _validate_pod_conditions(patterns: Sequence[PodFailurePolicyOnPodConditionsPattern], at: str) -> FieldErrors:
     if len(patterns) > _PATTERNS_MOST:
         yield FieldError.too_many(at, len(patterns), _PATTERNS_MOST)
     for index, pattern in enumerate(patterns):
-        yield from qualified(pattern.type, f"{at}[{index}].type")
-        yield from _chosen(pattern.status, _STATUSES, f"{at}[{index}].status")
+        yield from validate_qualified_name(pattern.type, f"{at}[{index}].type")
+        yield from _validate_one_of(pattern.status, _STATUSES, f"{at}[{index}].status")
 
 
-def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Collection[str], at: str) -> Faults:
-    yield from _chosen(codes.operator, _OPERATORS, f"{at}.operator")
+def _validate_exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Collection[str], at: str) -> FieldErrors:
+    yield from _validate_one_of(codes.operator, _OPERATORS, f"{at}.operator")
     if codes.containerName is not None and codes.containerName not in names:
         text = "must be one of the container or initContainer names in the pod template"
         yield FieldError.invalid(f"{at}.containerName", codes.containerName, text)
@@ -83,7 +83,7 @@ def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Collection
         yield FieldError.invalid(path, values, "must be ordered")
 
 
-def success_policy_faults(spec: JobSpec, at: str) -> Faults:
+def validate_success_policy(spec: JobSpec, at: str) -> FieldErrors:
     rules = (spec.successPolicy.rules or []) if spec.successPolicy is not None else []
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
@@ -91,10 +91,10 @@ def success_policy_faults(spec: JobSpec, at: str) -> Faults:
     if len(rules) > _RULES_MOST:
         yield FieldError.too_many(f"{at}.rules", len(rules), _RULES_MOST)
     for index, rule in enumerate(rules):
-        yield from _success_rule(rule, spec.completions or 0, f"{at}.rules[{index}]")
+        yield from _validate_success_rule(rule, spec.completions or 0, f"{at}.rules[{index}]")
 
 
-def _success_rule(rule: SuccessPolicyRule, completions: int, at: str) -> Faults:
+def _validate_success_rule(rule: SuccessPolicyRule, completions: int, at: str) -> FieldErrors:
     if rule.succeededCount is None and rule.succeededIndexes is None:
         text = "at least one of succeededCount or succeededIndexes must be specified"
         yield FieldError.required(at, text)
@@ -108,12 +108,12 @@ def _success_rule(rule: SuccessPolicyRule, completions: int, at: str) -> Faults:
         except indexes.IndexesError as error:
             yield FieldError.invalid(path, rule.succeededIndexes, f"error parsing succeededIndexes: {error}")
     if rule.succeededCount is not None:
-        yield from _success_count(rule, completions, total, f"{at}.succeededCount")
+        yield from _validate_success_count(rule, completions, total, f"{at}.succeededCount")
 
 
-def _success_count(rule: SuccessPolicyRule, completions: int, total: int, at: str) -> Faults:
+def _validate_success_count(rule: SuccessPolicyRule, completions: int, total: int, at: str) -> FieldErrors:
     count = rule.succeededCount or 0
-    yield from non_negative(count, at)
+    yield from validate_non_negative(count, at)
     if count > completions:
         text = f"must be less than or equal to {completions} (the number of specified completions)"
         yield FieldError.invalid(at, count, text)

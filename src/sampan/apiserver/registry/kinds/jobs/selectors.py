@@ -3,7 +3,7 @@
 from sampan.api.faults import FieldError
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.meta_v1 import LabelSelector
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.workloads import selection
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
@@ -22,7 +22,7 @@ def generate_selector(job: Job) -> None:
     job.spec.selector.matchLabels.setdefault(UID_LABEL, meta.uid)
 
 
-def generated_faults(job: Job, *, has_new_labels: bool) -> Faults:
+def validate_generated_selector(job: Job, *, has_new_labels: bool) -> FieldErrors:
     """Yield errors unless selector and labels are as generated. Old jobs lack the labels with a prefix."""
     selector, meta = job.spec.selector, job.metadata
     if job.spec.manualSelector or selector is None:
@@ -31,13 +31,13 @@ def generated_faults(job: Job, *, has_new_labels: bool) -> Faults:
     if has_new_labels:
         labels |= {UID_LABEL: meta.uid, NAME_LABEL: meta.name}
     for key, value in labels.items():
-        yield from _label_faults(job.spec.template.metadata.labels, key, value)
+        yield from _validate_label(job.spec.template.metadata.labels, key, value)
     selected = selection.parsed(selector)
     if selected is not None and not selected.matches(labels):
         yield FieldError.invalid("spec.selector", selector, "`selector` not auto-generated")
 
 
-def _label_faults(labels: dict[str, str], key: str, value: str) -> Faults:
+def _validate_label(labels: dict[str, str], key: str, value: str) -> FieldErrors:
     at, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
     if key not in labels:
         yield FieldError.required(at, text)

@@ -3,11 +3,11 @@
 from sampan.api.domains import domain_prefixed_path
 from sampan.api.faults import FieldError
 from sampan.api.types.batch_v1 import JobSpec
-from sampan.apiserver.registry.kinds.jobs.policies import failure_policy_faults, success_policy_faults
-from sampan.apiserver.registry.podspec.formats import Faults, non_negative, optional_one_of
+from sampan.apiserver.registry.kinds.jobs.policies import validate_failure_policy, validate_success_policy
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative, validate_optional_one_of
 from sampan.apiserver.registry.podspec.internal_view import shown
-from sampan.apiserver.registry.podspec.leniency import Leniency
-from sampan.apiserver.registry.podspec.template import template_faults
+from sampan.apiserver.registry.podspec.template import validate_pod_template_spec
+from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
 INDEXED = "Indexed"
 _MODES = ("NonIndexed", INDEXED)
@@ -20,31 +20,31 @@ _NEEDS_INDEXES = "requires indexed completion mode"
 _NUMBERS = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
 
 
-def job_spec_faults(spec: JobSpec, lenient: Leniency, at: str) -> Faults:
+def validate_job_spec(spec: JobSpec, options: PodValidationOptions, at: str) -> FieldErrors:
     """Yield all errors of the spec except those of the selector."""
-    yield from _numbers(spec, at)
+    yield from _validate_numbers(spec, at)
     if spec.managedBy is not None:
         yield from domain_prefixed_path(spec.managedBy, f"{at}.managedBy")
         if len(spec.managedBy.encode()) > _MANAGER_MOST:
             yield FieldError.too_long(f"{at}.managedBy", _MANAGER_MOST)
-    yield from optional_one_of(spec.completionMode, _MODES, f"{at}.completionMode")
+    yield from validate_optional_one_of(spec.completionMode, _MODES, f"{at}.completionMode")
     if spec.completionMode == INDEXED:
-        yield from _indexed(spec, at)
+        yield from _validate_indexed_job(spec, at)
     elif spec.completionMode in (None, _MODES[0]):
-        yield from _not_indexed(spec, at)
-    yield from _policies(spec, at)
-    yield from template_faults(spec.template, lenient, f"{at}.template")
-    yield from _restart_policy(spec, f"{at}.template.spec.restartPolicy")
+        yield from _validate_non_indexed_job(spec, at)
+    yield from _validate_policies(spec, at)
+    yield from validate_pod_template_spec(spec.template, options, f"{at}.template")
+    yield from _validate_restart_policy(spec, f"{at}.template.spec.restartPolicy")
 
 
-def _numbers(spec: JobSpec, at: str) -> Faults:
+def _validate_numbers(spec: JobSpec, at: str) -> FieldErrors:
     for field in (*_NUMBERS, "backoffLimitPerIndex", "maxFailedIndexes"):
-        yield from non_negative(getattr(spec, field) or 0, f"{at}.{field}")
+        yield from validate_non_negative(getattr(spec, field) or 0, f"{at}.{field}")
     if spec.maxFailedIndexes is not None and spec.backoffLimitPerIndex is None:
         yield FieldError.required(f"{at}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
 
 
-def _indexed(spec: JobSpec, at: str) -> Faults:
+def _validate_indexed_job(spec: JobSpec, at: str) -> FieldErrors:
     completions, parallelism, failed = spec.completions, spec.parallelism or 0, spec.maxFailedIndexes
     if completions is None:
         yield FieldError.required(f"{at}.completions", f"when completion mode is {INDEXED}")
@@ -56,10 +56,10 @@ def _indexed(spec: JobSpec, at: str) -> Faults:
     if failed is not None and failed > _MANY:
         yield FieldError.invalid(f"{at}.maxFailedIndexes", failed, f"must be less than or equal to {_MANY}")
     if completions is not None and completions > _MANY and spec.backoffLimitPerIndex is not None:
-        yield from _many_indexes(parallelism, failed, at)
+        yield from _validate_index_limits(parallelism, failed, at)
 
 
-def _many_indexes(parallelism: int, failed: int | None, at: str) -> Faults:
+def _validate_index_limits(parallelism: int, failed: int | None, at: str) -> FieldErrors:
     if failed is None:
         text = f"must be specified when completions is above {_MANY}"
         yield FieldError.required(f"{at}.maxFailedIndexes", text)
@@ -69,26 +69,26 @@ def _many_indexes(parallelism: int, failed: int | None, at: str) -> Faults:
             yield FieldError.invalid(f"{at}.{field}", value, f"must be less than or equal to {_HIGH} {text}")
 
 
-def _not_indexed(spec: JobSpec, at: str) -> Faults:
+def _validate_non_indexed_job(spec: JobSpec, at: str) -> FieldErrors:
     for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
         if (value := getattr(spec, field)) is not None:
             yield FieldError.invalid(f"{at}.{field}", value, _NEEDS_INDEXES)
 
 
-def _policies(spec: JobSpec, at: str) -> Faults:
+def _validate_policies(spec: JobSpec, at: str) -> FieldErrors:
     if spec.podFailurePolicy is not None:
-        yield from failure_policy_faults(spec, f"{at}.podFailurePolicy")
+        yield from validate_failure_policy(spec, f"{at}.podFailurePolicy")
     if spec.successPolicy is not None:
         path = f"{at}.successPolicy"
         if spec.completionMode != INDEXED:
             yield FieldError.invalid(path, shown(spec.successPolicy), _NEEDS_INDEXES)
         else:
-            yield from success_policy_faults(spec, path)
+            yield from validate_success_policy(spec, path)
     allowed = ("Failed",) if spec.podFailurePolicy is not None else ("Failed", "TerminatingOrFailed")
-    yield from optional_one_of(spec.podReplacementPolicy, allowed, f"{at}.podReplacementPolicy")
+    yield from validate_optional_one_of(spec.podReplacementPolicy, allowed, f"{at}.podReplacementPolicy")
 
 
-def _restart_policy(spec: JobSpec, at: str) -> Faults:
+def _validate_restart_policy(spec: JobSpec, at: str) -> FieldErrors:
     policy = spec.template.spec.restartPolicy
     if policy in ("Always", ""):
         yield FieldError.required(at, 'valid values: "OnFailure", "Never"')

@@ -12,10 +12,10 @@ from sampan.api.types.batch_v1 import Job
 from sampan.apiserver.registry.kinds.jobs import indexes
 from sampan.apiserver.registry.kinds.jobs.conditions import is_false, is_true
 from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
-from sampan.apiserver.registry.podspec.formats import Faults
+from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.strategy import Context, StatusStrategy
-from sampan.apiserver.registry.workloads.counts import negative_counts
+from sampan.apiserver.registry.workloads.counts import validate_non_negative_counts
 from sampan.apiserver.registry.workloads.selection import IMMUTABLE
 
 _COMPLETE, _FAILED, _SUSPENDED = "Complete", "Failed", "Suspended"
@@ -25,16 +25,16 @@ _FAILING, _SUCCEEDING = "FailureTarget", "SuccessCriteriaMet"
 class JobStatusStrategy(StatusStrategy):
     def validate_update(self, ctx: Context, obj: Job, old: Job) -> Iterable[FieldError]:
         change = _Change(obj, old)
-        yield from negative_counts(obj.status, ("active", "succeeded", "failed", "ready", "terminating"))
-        yield from _uncounted(obj)
-        yield from _ends(change)
-        yield from _end_and_pods(change)
-        yield from _indexes(change)
-        yield from _last_pods(change)
-        yield from _success(change)
-        yield from _steps_back(change)
-        yield from _moved_times(change)
-        yield from _success_changes(change)
+        yield from validate_non_negative_counts(obj.status, ("active", "succeeded", "failed", "ready", "terminating"))
+        yield from _validate_uncounted_pods(obj)
+        yield from _validate_finish(change)
+        yield from _validate_finished_job(change)
+        yield from _validate_indexes(change)
+        yield from _validate_final_pod_counts(change)
+        yield from _validate_success_condition(change)
+        yield from _validate_no_regression(change)
+        yield from _validate_immutable_times(change)
+        yield from _validate_success_update(change)
 
 
 class _Change:
@@ -69,7 +69,7 @@ def _condition(text: str) -> FieldError:
     return FieldError.invalid("status.conditions", OMITTED, text)
 
 
-def _uncounted(job: Job) -> Faults:
+def _validate_uncounted_pods(job: Job) -> FieldErrors:
     pods = job.status.uncountedTerminatedPods
     if pods is None:
         return
@@ -84,7 +84,7 @@ def _uncounted(job: Job) -> Faults:
             distinct_uids.add(uid)
 
 
-def _ends(change: _Change) -> Faults:
+def _validate_finish(change: _Change) -> FieldErrors:
     status, is_complete = change.new.status, change.is_now(_COMPLETE)
     if change.of(_COMPLETE, _FAILED) and is_complete and change.is_now(_FAILED):
         yield _condition("cannot set Complete=True and Failed=true conditions")
@@ -99,14 +99,14 @@ def _ends(change: _Change) -> Faults:
             yield FieldError.required(at, "completionTime is required for Complete jobs")
     if change.in_fields("startTime", "completionTime") and _is_before(ended, status.startTime):
         yield FieldError.invalid(at, ended, "must be equal to or after `startTime`")
-    yield from _reasons(change)
+    yield from _validate_condition_reasons(change)
 
 
 def _is_before(end: str | None, start: str | None) -> bool:
     return end is not None and start is not None and times.parse_time(end) < times.parse_time(start)
 
 
-def _reasons(change: _Change) -> Faults:
+def _validate_condition_reasons(change: _Change) -> FieldErrors:
     """Yield errors if a job becomes Failed without FailureTarget, or Complete without SuccessCriteriaMet.
 
     The latter conditions are set first, while the last pods terminate.
@@ -118,7 +118,7 @@ def _reasons(change: _Change) -> Faults:
         yield _condition("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
 
 
-def _end_and_pods(change: _Change) -> Faults:
+def _validate_finished_job(change: _Change) -> FieldErrors:
     if not change.is_finished:
         return
     status, spec = change.new.status, change.new.spec
@@ -134,14 +134,14 @@ def _end_and_pods(change: _Change) -> Faults:
         yield FieldError.invalid(at, shown(pods), "must be empty for finished job")
 
 
-def _indexes(change: _Change) -> Faults:
+def _validate_indexes(change: _Change) -> FieldErrors:
     status, spec = change.new.status, change.new.spec
     completions, failed = spec.completions, status.failedIndexes
     is_completed_new, is_failed_new = change.in_fields("completedIndexes"), change.in_fields("failedIndexes")
     if is_completed_new and completions is not None:
-        yield from _list(status.completedIndexes, completions, "completedIndexes")
+        yield from _validate_index_list(status.completedIndexes, completions, "completedIndexes")
     if is_failed_new and completions is not None and spec.backoffLimitPerIndex is not None and failed is not None:
-        yield from _list(failed, completions, "failedIndexes")
+        yield from _validate_index_list(failed, completions, "failedIndexes")
     if is_completed_new and status.completedIndexes and spec.completionMode != INDEXED:
         text = "cannot set non-empty completedIndexes when non-indexed completion mode"
         yield FieldError.invalid("status.completedIndexes", status.completedIndexes, text)
@@ -155,14 +155,14 @@ def _indexes(change: _Change) -> Faults:
             yield FieldError.invalid("status.failedIndexes", failed, text)
 
 
-def _list(text: str, completions: int, field: str) -> Faults:
+def _validate_index_list(text: str, completions: int, field: str) -> FieldErrors:
     try:
         indexes.count(text, completions)
     except indexes.IndexesError as error:
         yield FieldError.invalid(f"status.{field}", text, f"error parsing {field}: {error}")
 
 
-def _last_pods(change: _Change) -> Faults:
+def _validate_final_pod_counts(change: _Change) -> FieldErrors:
     status = change.new.status
     if change.is_finished and (status.terminating or 0) > 0 and (change.of_finish or change.in_fields("terminating")):
         text = "terminating>0 is invalid for finished job"
@@ -171,7 +171,7 @@ def _last_pods(change: _Change) -> Faults:
         yield FieldError.invalid("status.ready", status.ready, "cannot set more ready pods than active")
 
 
-def _success(change: _Change) -> Faults:
+def _validate_success_condition(change: _Change) -> FieldErrors:
     if change.is_now(_SUCCEEDING):
         if change.is_now(_FAILED):
             yield _condition("cannot set SuccessCriteriaMet=True and Failed=true conditions")
@@ -181,7 +181,7 @@ def _success(change: _Change) -> Faults:
         yield _condition("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
 
 
-def _steps_back(change: _Change) -> Faults:
+def _validate_no_regression(change: _Change) -> FieldErrors:
     status, old, spec = change.new.status, change.old.status, change.new.spec
     for condition in (_FAILED, _COMPLETE, _FAILING):
         if change.was(condition) and not change.is_now(condition):
@@ -193,7 +193,7 @@ def _steps_back(change: _Change) -> Faults:
         yield FieldError.invalid("status.succeeded", status.succeeded, "cannot decrease the succeeded counter")
 
 
-def _moved_times(change: _Change) -> Faults:
+def _validate_immutable_times(change: _Change) -> FieldErrors:
     status, old = change.new.status, change.old.status
     if None not in (status.completionTime, old.completionTime) and change.in_fields("completionTime"):
         yield FieldError.invalid("status.completionTime", status.completionTime, IMMUTABLE)
@@ -203,7 +203,7 @@ def _moved_times(change: _Change) -> Faults:
         yield FieldError.invalid("status.startTime", status.startTime, text)
 
 
-def _success_changes(change: _Change) -> Faults:
+def _validate_success_update(change: _Change) -> FieldErrors:
     if change.was(_SUCCEEDING) and not change.is_now(_SUCCEEDING):
         yield _condition("cannot disable the SuccessCriteriaMet=True condition")
     if change.was(_COMPLETE) and not change.was(_SUCCEEDING) and change.is_now(_SUCCEEDING):

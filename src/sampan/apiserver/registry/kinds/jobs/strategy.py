@@ -6,17 +6,22 @@ from sampan.api import ages, names, times
 from sampan.api.faults import FieldError
 from sampan.api.types.batch_v1 import Job, JobSpec
 from sampan.apiserver.registry.deletion import DeleteOptions
-from sampan.apiserver.registry.kinds.jobs.changes import change_faults
+from sampan.apiserver.registry.kinds.jobs.changes import validate_job_spec_update
 from sampan.apiserver.registry.kinds.jobs.conditions import is_true
 from sampan.apiserver.registry.kinds.jobs.defaults import default_job
-from sampan.apiserver.registry.kinds.jobs.selectors import NAME_LABEL, UID_LABEL, generate_selector, generated_faults
-from sampan.apiserver.registry.kinds.jobs.spec import INDEXED, job_spec_faults
-from sampan.apiserver.registry.podspec.formats import Faults
-from sampan.apiserver.registry.podspec.leniency import NEW_TEMPLATE, Leniency
+from sampan.apiserver.registry.kinds.jobs.selectors import (
+    NAME_LABEL,
+    UID_LABEL,
+    generate_selector,
+    validate_generated_selector,
+)
+from sampan.apiserver.registry.kinds.jobs.spec import INDEXED, validate_job_spec
+from sampan.apiserver.registry.podspec.formats import FieldErrors
+from sampan.apiserver.registry.podspec.validation_options import NEW_TEMPLATE, PodValidationOptions
 from sampan.apiserver.registry.strategy import Column, Context
 from sampan.apiserver.registry.workloads import selection
 from sampan.apiserver.registry.workloads.columns import SELECTOR, container_columns
-from sampan.apiserver.registry.workloads.templates import TemplateStrategy, allowances
+from sampan.apiserver.registry.workloads.templates import TemplateStrategy, update_options
 from sampan.apiserver.tables.columns import AGE, NAME
 
 _ORPHANS = (
@@ -31,31 +36,31 @@ _TOO_MANY = (
 
 
 class JobStrategy(TemplateStrategy):
-    default_policy = "Orphan"
+    default_garbage_collection_policy = "Orphan"
     validates_whole = True
 
     def default(self, obj: Job) -> None:
         default_job(obj)
 
-    def prepare_create(self, ctx: Context, obj: Job) -> None:
-        super().prepare_create(ctx, obj)
+    def prepare_for_create(self, ctx: Context, obj: Job) -> None:
+        super().prepare_for_create(ctx, obj)
         if not obj.spec.manualSelector:
             generate_selector(obj)
 
     def validate_create(self, ctx: Context, obj: Job) -> Iterable[FieldError]:
-        yield from generated_faults(obj, has_new_labels=True)
-        yield from _spec_faults(obj.spec, None, NEW_TEMPLATE)
-        yield from _hostname_faults(obj)
+        yield from validate_generated_selector(obj, has_new_labels=True)
+        yield from _validate_spec(obj.spec, None, NEW_TEMPLATE)
+        yield from _validate_hostname(obj)
 
     def validate_update(self, ctx: Context, obj: Job, old: Job) -> Iterable[FieldError]:
         before = old.spec.template
         labels = before.metadata.labels
-        yield from generated_faults(obj, has_new_labels=NAME_LABEL in labels and UID_LABEL in labels)
-        faults = list(_spec_faults(obj.spec, old.spec, allowances(before)))
-        yield from faults
-        yield from _hostname_faults(obj)
-        yield from faults
-        yield from change_faults(obj.spec, old)
+        yield from validate_generated_selector(obj, has_new_labels=NAME_LABEL in labels and UID_LABEL in labels)
+        errors = list(_validate_spec(obj.spec, old.spec, update_options(before)))
+        yield from errors
+        yield from _validate_hostname(obj)
+        yield from errors
+        yield from validate_job_spec_update(obj.spec, old)
 
     def spec_warnings(self, obj: Job) -> Iterable[str]:
         return size_warnings(obj.spec, "spec")
@@ -70,18 +75,18 @@ def size_warnings(spec: JobSpec, at: str) -> Iterator[str]:
         yield f"{at}: {_TOO_MANY}"
 
 
-def _spec_faults(spec: JobSpec, old: JobSpec | None, lenient: Leniency) -> Faults:
+def _validate_spec(spec: JobSpec, old: JobSpec | None, options: PodValidationOptions) -> FieldErrors:
     at = "spec.selector"
-    yield from job_spec_faults(spec, lenient, "spec")
+    yield from validate_job_spec(spec, options, "spec")
     if spec.selector is None:
         yield FieldError.required(at)
-    yield from selection.selector_faults_of_change(spec.selector, old.selector if old is not None else None, at)
+    yield from selection.validate_selector(spec.selector, old.selector if old is not None else None, at)
     selected = selection.parsed(spec.selector)
     if selected is not None:
-        yield from selection.mismatch(selected, spec.template, "spec.template")
+        yield from selection.validate_selector_matches_template(selected, spec.template, "spec.template")
 
 
-def _hostname_faults(job: Job) -> Faults:
+def _validate_hostname(job: Job) -> FieldErrors:
     """Yield an error if the hostnames of an indexed job's pods, which end in the index, would be invalid."""
     if job.spec.completionMode != INDEXED or (job.spec.completions or 0) <= 0:
         return

@@ -28,7 +28,7 @@ Spec = SubjectAccessReviewSpec | SelfSubjectAccessReviewSpec
 
 
 async def status_of(authorizer: Chain, spec: Spec, user: User) -> SubjectAccessReviewStatus:
-    decision = await authorizer.decide(_asked(spec, user))
+    decision = await authorizer.decide(_attributes_of(spec, user))
     return SubjectAccessReviewStatus(
         allowed=decision.verdict is Verdict.ALLOWED,
         denied=decision.verdict is Verdict.REFUSED,
@@ -42,7 +42,7 @@ def subject(spec: SubjectAccessReviewSpec) -> User:
     return User(spec.user, spec.uid, tuple(spec.groups), extra)
 
 
-def _asked(spec: Spec, user: User) -> Attributes:
+def _attributes_of(spec: Spec, user: User) -> Attributes:
     path, attributes = spec.nonResourceAttributes, spec.resourceAttributes
     if attributes is None:
         path = path or NonResourceAttributes()
@@ -61,17 +61,17 @@ def _asked(spec: Spec, user: User) -> Attributes:
     )
 
 
-def _field_selector(asked: ResourceAttributes) -> str:
+def _field_selector(attributes: ResourceAttributes) -> str:
     """Return the requirements with a single value as a field selector; authorizers cannot use others."""
-    selector = asked.fieldSelector
+    selector = attributes.fieldSelector
     if selector is None:
         return ""
     single = [term for term in selector.requirements if term.operator == "In" and len(term.values) == 1]
     return selector.rawSelector or ",".join(f"{term.key}={term.values[0]}" for term in single)
 
 
-def _label_selector(asked: ResourceAttributes) -> str:
-    selector = asked.labelSelector
+def _label_selector(attributes: ResourceAttributes) -> str:
+    selector = attributes.labelSelector
     if selector is None:
         return ""
     return selector.rawSelector or ",".join(filter(None, map(_label_term, selector.requirements)))
@@ -86,7 +86,7 @@ def _label_term(term: Any) -> str:
 # -- validation --------------------------------------------------------------------------------------------------------
 
 
-def attribute_faults(spec: Spec) -> Iterator[FieldError]:
+def validate_attributes(spec: Spec) -> Iterator[FieldError]:
     path, attributes = spec.nonResourceAttributes, spec.resourceAttributes
     if path is not None and attributes is not None:
         yield FieldError.invalid(_PATH, _shown(path), "cannot be specified in combination with resourceAttributes")
@@ -95,21 +95,21 @@ def attribute_faults(spec: Spec) -> Iterator[FieldError]:
         yield FieldError.invalid(_RESOURCE, None, text)
 
 
-def subject_faults(spec: SubjectAccessReviewSpec) -> Iterator[FieldError]:
+def validate_subject(spec: SubjectAccessReviewSpec) -> Iterator[FieldError]:
     if not spec.user and not spec.groups:
         yield FieldError.invalid("spec.user", "", "at least one of user or group must be specified")
 
 
-def selector_faults(asked: ResourceAttributes | None) -> Iterator[FieldError]:
+def validate_selectors(attributes: ResourceAttributes | None) -> Iterator[FieldError]:
     for name, selector in (
-        ("fieldSelector", asked.fieldSelector if asked else None),
-        ("labelSelector", asked.labelSelector if asked else None),
+        ("fieldSelector", attributes.fieldSelector if attributes else None),
+        ("labelSelector", attributes.labelSelector if attributes else None),
     ):
         if selector is not None:
-            yield from _selector_faults(selector, f"{_RESOURCE}.{name}", is_labels=name == "labelSelector")
+            yield from _validate_selector(selector, f"{_RESOURCE}.{name}", is_labels=name == "labelSelector")
 
 
-def _selector_faults(selector: Any, at: str, *, is_labels: bool) -> Iterator[FieldError]:
+def _validate_selector(selector: Any, at: str, *, is_labels: bool) -> Iterator[FieldError]:
     if selector.rawSelector and selector.requirements:
         text = "may not specified at the same time as requirements"
         yield FieldError.invalid(f"{at}.rawSelector", selector.rawSelector, text)
@@ -117,10 +117,10 @@ def _selector_faults(selector: Any, at: str, *, is_labels: bool) -> Iterator[Fie
         text = f"when {at} is specified, requirements or rawSelector is required"
         yield FieldError.required(f"{at}.requirements", text)
     for index, term in enumerate(selector.requirements):
-        yield from _term_faults(term, f"{at}.requirements[{index}]", is_labels)
+        yield from _validate_selector_term(term, f"{at}.requirements[{index}]", is_labels)
 
 
-def _term_faults(term: Any, at: str, is_labels: bool) -> Iterator[FieldError]:
+def _validate_selector_term(term: Any, at: str, is_labels: bool) -> Iterator[FieldError]:
     if not term.key and not is_labels:
         yield FieldError.required(f"{at}.key", "must be specified")
     if term.operator in ("In", "NotIn") and not term.values:
@@ -136,7 +136,7 @@ def _term_faults(term: Any, at: str, is_labels: bool) -> Iterator[FieldError]:
                 yield FieldError.invalid(f"{at}.values[{index}]", value, text)
 
 
-def metadata_faults(meta: ObjectMeta, *, may_have_namespace: bool = False) -> Iterator[FieldError]:
+def validate_metadata(meta: ObjectMeta, *, may_have_namespace: bool = False) -> Iterator[FieldError]:
     """Yield an error if a review has metadata; managedFields are set by the server itself and ignored."""
     bare = msgspec.structs.replace(meta, managedFields=[], namespace="" if may_have_namespace else meta.namespace)
     if bare != ObjectMeta():
@@ -144,14 +144,14 @@ def metadata_faults(meta: ObjectMeta, *, may_have_namespace: bool = False) -> It
         yield FieldError.invalid("metadata", msgspec.Raw(msgspec.json.encode(meta)), text)
 
 
-def subject_review_faults(review: SubjectAccessReview | LocalSubjectAccessReview) -> Iterator[FieldError]:
+def validate_subject_review(review: SubjectAccessReview | LocalSubjectAccessReview) -> Iterator[FieldError]:
     spec = review.spec
-    yield from attribute_faults(spec)
-    yield from subject_faults(spec)
-    yield from selector_faults(spec.resourceAttributes)
+    yield from validate_attributes(spec)
+    yield from validate_subject(spec)
+    yield from validate_selectors(spec.resourceAttributes)
 
 
-def local_faults(review: LocalSubjectAccessReview) -> Iterator[FieldError]:
+def validate_local_review(review: LocalSubjectAccessReview) -> Iterator[FieldError]:
     path, attributes = review.spec.nonResourceAttributes, review.spec.resourceAttributes
     if attributes is not None and attributes.namespace != review.metadata.namespace:
         text = "must match metadata.namespace"

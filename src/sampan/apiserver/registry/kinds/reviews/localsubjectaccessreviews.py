@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     access_review: LocalSubjectAccessReview = await posted(endpoints, call)
-    await check(endpoints, call, access.GROUP, partial(_faults, access_review))
+    await check(endpoints, call, access.GROUP, partial(_validate_review, access_review))
     access_review.status = await access.status_of(
         security_of(endpoints).authorizer, access_review.spec, access.subject(access_review.spec)
     )
     return await answer(endpoints, call, access_review)
 
 
-def _faults(access_review: LocalSubjectAccessReview) -> Iterator[FieldError]:
-    yield from access.subject_review_faults(access_review)
-    yield from access.metadata_faults(access_review.metadata, may_have_namespace=True)
-    yield from access.local_faults(access_review)
+def _validate_review(access_review: LocalSubjectAccessReview) -> Iterator[FieldError]:
+    yield from access.validate_subject_review(access_review)
+    yield from access.validate_metadata(access_review.metadata, may_have_namespace=True)
+    yield from access.validate_local_review(access_review)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

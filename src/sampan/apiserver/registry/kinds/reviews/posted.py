@@ -43,8 +43,8 @@ async def check(endpoints: Endpoints, call: Call, group: str, validate: Callable
     """Raise Invalid if validation yields errors; like kube-apiserver, without naming the kind."""
 
     def run() -> None:
-        if faults := list(validate()):
-            raise errors.invalid("", "", faults, group=group)
+        if field_errors := list(validate()):
+            raise errors.invalid("", "", field_errors, group=group)
 
     await endpoints.compute(call, run)
 

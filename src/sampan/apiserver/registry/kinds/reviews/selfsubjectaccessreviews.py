@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 async def review(endpoints: Endpoints, call: Call) -> ValueAnswer:
     access_review: SelfSubjectAccessReview = await posted(endpoints, call)
-    await check(endpoints, call, access.GROUP, partial(_faults, access_review))
+    await check(endpoints, call, access.GROUP, partial(_validate_review, access_review))
     access_review.status = await access.status_of(security_of(endpoints).authorizer, access_review.spec, call.user)
     return await answer(endpoints, call, access_review)
 
 
-def _faults(access_review: SelfSubjectAccessReview) -> Iterator[FieldError]:
-    yield from access.attribute_faults(access_review.spec)
-    yield from access.selector_faults(access_review.spec.resourceAttributes)
-    yield from access.metadata_faults(access_review.metadata)
+def _validate_review(access_review: SelfSubjectAccessReview) -> Iterator[FieldError]:
+    yield from access.validate_attributes(access_review.spec)
+    yield from access.validate_selectors(access_review.spec.resourceAttributes)
+    yield from access.validate_metadata(access_review.metadata)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

@@ -51,12 +51,12 @@ def _status(rights: Rights) -> SubjectRulesReviewStatus:
             if rule.nonResourceURLs
         ],
         incomplete=not rights.is_whole,
-        evaluationError=_told(rights.faults),
+        evaluationError=_join_errors(rights.faults),
     )
 
 
-def _told(faults: Sequence[str]) -> str:
-    return f"[{', '.join(faults)}]" if len(faults) > 1 else "".join(faults)
+def _join_errors(errors: Sequence[str]) -> str:
+    return f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": review})

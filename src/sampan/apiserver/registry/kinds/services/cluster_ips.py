@@ -21,7 +21,7 @@ _KNOWN_POLICIES = (PREFER_DUAL_STACK, REQUIRE_DUAL_STACK, SINGLE_STACK)
 _FIXED = "may not change once set"
 
 
-def faults(service: Service, old: Service | None) -> Iterator[FieldError]:
+def validate_cluster_ips(service: Service, old: Service | None) -> Iterator[FieldError]:
     if is_external_name(service):
         return
     spec = service.spec
@@ -32,16 +32,16 @@ def faults(service: Service, old: Service | None) -> Iterator[FieldError]:
             yield FieldError.invalid(_IPS, spec.clusterIPs, "first value must match `clusterIP`")
     elif spec.clusterIPs:
         yield FieldError.invalid(_IPS, spec.clusterIPs, "must be empty when `clusterIP` is not specified")
-    yield from _family_faults(service)
-    wrong = list(_address_faults(service, old.spec.clusterIPs if old is not None else ()))
+    yield from _validate_family(service)
+    wrong = list(_validate_address(service, old.spec.clusterIPs if old is not None else ()))
     yield from wrong
     if len(spec.clusterIPs) > 2:
         yield FieldError.invalid(_IPS, spec.clusterIPs, "may only hold up to 2 values")
     if not wrong:
-        yield from _mismatches(service)
+        yield from _validate_matching_fields(service)
 
 
-def _family_faults(service: Service) -> Iterator[FieldError]:
+def _validate_family(service: Service) -> Iterator[FieldError]:
     spec = service.spec
     families: set[str] = set()
     for index, family in enumerate(spec.ipFamilies):
@@ -54,7 +54,7 @@ def _family_faults(service: Service) -> Iterator[FieldError]:
         yield FieldError.not_supported(_POLICY, spec.ipFamilyPolicy, _KNOWN_POLICIES)
 
 
-def _address_faults(service: Service, before: list[str] | tuple[()]) -> Iterator[FieldError]:
+def _validate_address(service: Service, before: list[str] | tuple[()]) -> Iterator[FieldError]:
     cluster_ips = service.spec.clusterIPs
     for index, text in enumerate(cluster_ips):
         if index == 0 and text == NONE:
@@ -64,7 +64,7 @@ def _address_faults(service: Service, before: list[str] | tuple[()]) -> Iterator
             yield from addresses.legacy_ip(text, f"{_IPS}[{index}]")
 
 
-def _mismatches(service: Service) -> Iterator[FieldError]:
+def _validate_matching_fields(service: Service) -> Iterator[FieldError]:
     """Yield errors if valid addresses do not fit each other or the IP families."""
     spec = service.spec
     if is_headless(service):
@@ -81,18 +81,18 @@ def _mismatches(service: Service) -> Iterator[FieldError]:
 # -- changes ---------------------------------------------------------------------------------------------------------
 
 
-def change_faults(new: Service, old: Service) -> Iterator[FieldError]:
+def validate_cluster_ip_update(new: Service, old: Service) -> Iterator[FieldError]:
     """Yield errors if the primary address or family changes. The secondary one may be added and released."""
     if is_external_name(new) or is_external_name(old):
         return
     if is_headless(new) and is_headless(old):
         return
-    yield from _address_changes(new, old)
+    yield from _validate_address_update(new, old)
     if not is_headless(new) and not is_headless(old):
-        yield from _family_changes(new, old)
+        yield from _validate_family_update(new, old)
 
 
-def _address_changes(new: Service, old: Service) -> Iterator[FieldError]:
+def _validate_address_update(new: Service, old: Service) -> Iterator[FieldError]:
     now, before = new.spec.clusterIPs, old.spec.clusterIPs
     if len(now) == len(before):
         for index, (new_ip, old_ip) in enumerate(zip(now, before, strict=True)):
@@ -108,7 +108,7 @@ def _address_changes(new: Service, old: Service) -> Iterator[FieldError]:
         yield FieldError.invalid(_POLICY, new.spec.ipFamilyPolicy, text)
 
 
-def _family_changes(new: Service, old: Service) -> Iterator[FieldError]:
+def _validate_family_update(new: Service, old: Service) -> Iterator[FieldError]:
     now, before = new.spec.ipFamilies, old.spec.ipFamilies
     if len(now) == len(before):
         for new_family, old_family in zip(now, before, strict=True):

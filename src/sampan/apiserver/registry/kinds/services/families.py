@@ -26,16 +26,20 @@ def settle(service: Service, old: Service | None, configured: Sequence[str]) -> 
     spec = service.spec
     if spec.ipFamilyPolicy is None:
         spec.ipFamilyPolicy = _default_policy(service, old)
-    if faults := list(cluster_ips.faults(service, old)):
-        return faults
-    if faults := [*_reduce(service, old), *_policy_faults(service), *_families_of_addresses(service, configured)]:
-        return faults
+    if errors := list(cluster_ips.validate_cluster_ips(service, old)):
+        return errors
+    if errors := [
+        *_release_secondary_family(service, old),
+        *_validate_policy(service),
+        *_infer_families_from_addresses(service, configured),
+    ]:
+        return errors
     if _selects_nothing(service):
         spec.ipFamilies = spec.ipFamilies or [configured[0]]
         _add_other(service, is_wanted=True)
         return []
-    if faults := list(_cluster_faults(service, configured)):
-        return faults
+    if errors := list(_validate_configured_families(service, configured)):
+        return errors
     spec.ipFamilies = spec.ipFamilies or [configured[0]]
     _add_other(service, is_wanted=len(configured) == 2)
     return []
@@ -64,7 +68,7 @@ def _selects_nothing(service: Service) -> bool:
     return service.spec.clusterIP == NONE and not service.spec.selector
 
 
-def _reduce(service: Service, old: Service | None) -> Iterator[FieldError]:
+def _release_secondary_family(service: Service, old: Service | None) -> Iterator[FieldError]:
     """Release the secondary address and family if the policy became SingleStack; otherwise doing so is an error."""
     if old is None:
         return
@@ -83,7 +87,7 @@ def _reduce(service: Service, old: Service | None) -> Iterator[FieldError]:
         yield FieldError.invalid(_POLICY, spec.ipFamilyPolicy, text)
 
 
-def _policy_faults(service: Service) -> Iterator[FieldError]:
+def _validate_policy(service: Service) -> Iterator[FieldError]:
     spec = service.spec
     if spec.ipFamilyPolicy != SINGLE_STACK:
         return
@@ -93,7 +97,7 @@ def _policy_faults(service: Service) -> Iterator[FieldError]:
             yield FieldError.invalid(_POLICY, spec.ipFamilyPolicy, text)
 
 
-def _families_of_addresses(service: Service, configured: Sequence[str]) -> Iterator[FieldError]:
+def _infer_families_from_addresses(service: Service, configured: Sequence[str]) -> Iterator[FieldError]:
     """Add the families of the addresses for which no family is specified."""
     spec = service.spec
     for index, text in enumerate(spec.clusterIPs):
@@ -110,7 +114,7 @@ def _families_of_addresses(service: Service, configured: Sequence[str]) -> Itera
             yield FieldError.invalid(f"spec.clusterIPs[{index}]", spec.clusterIPs, why)
 
 
-def _cluster_faults(service: Service, configured: Sequence[str]) -> Iterator[FieldError]:
+def _validate_configured_families(service: Service, configured: Sequence[str]) -> Iterator[FieldError]:
     spec = service.spec
     if spec.ipFamilyPolicy == REQUIRE_DUAL_STACK and len(configured) < 2:
         text = "this cluster is not configured for dual-stack services"

@@ -8,19 +8,19 @@ from sampan.api.types.core_v1 import Service
 from sampan.apiserver.registry.allocation import AllocationError, RangeFull
 from sampan.apiserver.registry.kinds.services import changes, families, needs, traits
 from sampan.apiserver.registry.kinds.services.needs import PortNeeds
-from sampan.apiserver.registry.strategy import Context, Finish
+from sampan.apiserver.registry.strategy import Context, FinishFunc
 from sampan.machinery import errors
 from sampan.storage.backend import StorageError
 
 log = logging.getLogger(__name__)
 
 
-async def begin(ctx: Context, service: Service, old: Service | None) -> Finish | None:
+async def begin(ctx: Context, service: Service, old: Service | None) -> FinishFunc | None:
     if old is not None:
         changes.keep_given(service, old)
     changes.match_addresses(service, old)
-    if faults := families.settle(service, old, ctx.registry.addresses.families):
-        raise errors.invalid("Service", service.metadata.name, faults)
+    if field_errors := families.settle(service, old, ctx.registry.addresses.families):
+        raise errors.invalid("Service", service.metadata.name, field_errors)
     address_needs = needs.of_addresses(service, old)
     addresses = await _take_addresses(ctx, service, address_needs.take)
     try:
@@ -28,14 +28,14 @@ async def begin(ctx: Context, service: Service, old: Service | None) -> Finish |
     except BaseException:
         await _release(ctx, addresses, ())
         raise
-    if ctx.dry_run or not (addresses or address_needs.release or ports.taken or ports.release):
+    if ctx.dry_run or not (addresses or address_needs.release or ports.allocated or ports.release):
         return None
 
     async def finish(is_done: bool) -> None:
         if is_done:
             await _release(ctx, address_needs.release, ports.release)
         else:
-            await _release(ctx, addresses, ports.taken)
+            await _release(ctx, addresses, ports.allocated)
 
     return finish
 
@@ -65,18 +65,18 @@ async def _take_addresses(ctx: Context, service: Service, places: Iterable[int])
     return addresses
 
 
-async def _take_address(ctx: Context, service: Service, family: str, wanted: str) -> str:
+async def _take_address(ctx: Context, service: Service, family: str, requested: str) -> str:
     allocator = ctx.registry.addresses
     try:
-        if not wanted:
+        if not requested:
             return await allocator.take_any(ctx, service, family)
-        await allocator.take(ctx, service, wanted)
-        return wanted
+        await allocator.take(ctx, service, requested)
+        return requested
     except RangeFull as error:
         name = service.metadata.name
         raise errors.internal_error(f'failed to allocate a serviceIP for Service "{name}": {error}') from None
     except AllocationError as error:
-        text = f"failed to allocate IP {wanted}: {error}" if wanted else f"failed to allocate IP: {error}"
+        text = f"failed to allocate IP {requested}: {error}" if requested else f"failed to allocate IP: {error}"
         refused = FieldError.invalid("spec.clusterIPs", service.spec.clusterIPs, text)
         raise errors.invalid("Service", service.metadata.name, [refused]) from None
 
@@ -88,7 +88,7 @@ async def _take_ports(ctx: Context, service: Service, old: Service | None) -> Po
     port_needs = await allocator.change(
         lambda bitmap: needs.of_ports(service, old, bitmap, allocator.random), dry_run=ctx.dry_run
     )
-    for port, node_port in zip(service.spec.ports, port_needs.given, strict=True):
+    for port, node_port in zip(service.spec.ports, port_needs.node_ports, strict=True):
         port.nodePort = node_port
     service.spec.healthCheckNodePort = port_needs.health_check
     return port_needs

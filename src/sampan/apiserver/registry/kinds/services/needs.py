@@ -34,11 +34,11 @@ def of_addresses(service: Service, old: Service | None) -> AddressNeeds:
 
 @dataclass(slots=True)
 class PortNeeds:
-    """`given` is the node port of each port, 0 for none; `health_check` is the health check node port."""
+    """`node_ports` is the node port of each port, 0 for none; `health_check` is the health check node port."""
 
-    given: list[int]
+    node_ports: list[int]
     health_check: int
-    taken: list[int] = field(default_factory=list)
+    allocated: list[int] = field(default_factory=list)
     release: list[int] = field(default_factory=list)
 
 
@@ -58,7 +58,7 @@ def of_ports(service: Service, old: Service | None, bitmap: PortBitmap, random: 
     if traits.has_node_ports(service):
         taking.for_new() if old is None else taking.for_changed(old)
     if old is not None and traits.has_node_ports(old):
-        kept = set(needs.given) if traits.has_node_ports(service) else set()
+        kept = set(needs.node_ports) if traits.has_node_ports(service) else set()
         needs.release += [port for port in traits.node_ports(old) if port not in kept]
     taking.for_health_check(old)
     return needs
@@ -81,9 +81,9 @@ class _Taking:
             if not port.nodePort and not self._is_asking:
                 continue
             if port.port not in shared:
-                shared[port.port] = self._needs.given[index] = self._take(index, named.get(port.port, 0))
+                shared[port.port] = self._needs.node_ports[index] = self._take(index, named.get(port.port, 0))
             elif not port.nodePort:
-                self._needs.given[index] = shared[port.port]
+                self._needs.node_ports[index] = shared[port.port]
             elif port.nodePort != shared[port.port]:
                 self._take(index, port.nodePort)
 
@@ -94,22 +94,22 @@ class _Taking:
             node_port = port.nodePort
             if not node_port and not self._is_asking:
                 continue
-            if not node_port or (node_port not in before and node_port not in self._needs.taken):
-                self._needs.given[index] = self._take(index, node_port)
-            held = (port.protocol, self._needs.given[index])
+            if not node_port or (node_port not in before and node_port not in self._needs.allocated):
+                self._needs.node_ports[index] = self._take(index, node_port)
+            held = (port.protocol, self._needs.node_ports[index])
             if held in held_ports:
                 raise errors.unexpected(f"duplicate nodePort: {{{held[0]} {held[1]}}}")
             held_ports.add(held)
 
-    def _take(self, index: int, wanted: int) -> int:
+    def _take(self, index: int, requested: int) -> int:
         try:
-            port = self._bitmap.take(wanted) if wanted else self._bitmap.take_any(self._random)
+            port = self._bitmap.take(requested) if requested else self._bitmap.take_any(self._random)
         except RangeFull as error:
             raise errors.internal_error(f"failed to allocate a nodePort: {error}") from None
         except AllocationError as error:
-            refused = FieldError.invalid(f"spec.ports[{index}].nodePort", wanted, str(error))
+            refused = FieldError.invalid(f"spec.ports[{index}].nodePort", requested, str(error))
             raise errors.invalid("Service", self._service.metadata.name, [refused]) from None
-        self._needs.taken.append(port)
+        self._needs.allocated.append(port)
         return port
 
     def for_health_check(self, old: Service | None) -> None:
@@ -118,11 +118,11 @@ class _Taking:
             self._needs.release.append(old.spec.healthCheckNodePort)
         elif now and not was:
             self._needs.health_check = self._take_health_check(self._needs.health_check)
-            self._needs.taken.append(self._needs.health_check)
+            self._needs.allocated.append(self._needs.health_check)
 
-    def _take_health_check(self, wanted: int) -> int:
+    def _take_health_check(self, port: int) -> int:
         try:
-            return self._bitmap.take(wanted) if wanted else self._bitmap.take_any(self._random)
+            return self._bitmap.take(port) if port else self._bitmap.take_any(self._random)
         except AllocationError as error:
-            which = f"requested HealthCheck NodePort {wanted}" if wanted else "a HealthCheck NodePort 0"
+            which = f"requested HealthCheck NodePort {port}" if port else "a HealthCheck NodePort 0"
             raise errors.internal_error(f"failed to allocate {which}: {error}") from None

@@ -4,13 +4,13 @@ from sampan.api import addresses
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import LoadBalancerIngress, Service
 from sampan.apiserver.registry.kinds.services.traits import is_load_balancer
-from sampan.apiserver.registry.podspec.formats import Faults, dns_subdomain
+from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_subdomain
 
 _MODES = ("Proxy", "VIP")
 _AT = "status.loadBalancer.ingress"
 
 
-def status_faults(service: Service, old: Service) -> Faults:
+def validate_load_balancer_status(service: Service, old: Service) -> FieldErrors:
     ingresses = service.status.loadBalancer.ingress
     if ingresses and not is_load_balancer(service):
         yield FieldError.forbidden(_AT, "may only be used when `spec.type` is 'LoadBalancer'")
@@ -20,10 +20,10 @@ def status_faults(service: Service, old: Service) -> Faults:
         at = f"{_AT}[{index}]"
         if ingress.ip and ingress.ip not in before:
             yield from addresses.legacy_ip(ingress.ip, f"{at}.ip")
-        yield from _ingress_faults(ingress, at)
+        yield from _validate_ingress(ingress, at)
 
 
-def _ingress_faults(ingress: LoadBalancerIngress, at: str) -> Faults:
+def _validate_ingress(ingress: LoadBalancerIngress, at: str) -> FieldErrors:
     if ingress.ipMode is None:
         if ingress.ip:
             yield FieldError.required(f"{at}.ipMode", "must be specified when `ip` is set")
@@ -32,7 +32,7 @@ def _ingress_faults(ingress: LoadBalancerIngress, at: str) -> Faults:
     elif ingress.ipMode not in _MODES:
         yield FieldError.not_supported(f"{at}.ipMode", ingress.ipMode, _MODES)
     if ingress.hostname:
-        yield from dns_subdomain(ingress.hostname, f"{at}.hostname")
+        yield from validate_dns_subdomain(ingress.hostname, f"{at}.hostname")
         if addresses.parse(ingress.hostname) is not None:
             text = "must be a DNS name, not an IP address"
             yield FieldError.invalid(f"{at}.hostname", ingress.hostname, text)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
 from sampan.api.types.core_v1 import Service, ServicePort, ServiceSpec
-from sampan.apiserver.registry.address_rules import endpoint_ip_faults
+from sampan.apiserver.registry.address_rules import validate_endpoint_ip
 from sampan.apiserver.registry.kinds.services import cluster_ips, traits
 from sampan.apiserver.registry.kinds.services.traits import (
     CLUSTER_IP,
@@ -14,7 +14,13 @@ from sampan.apiserver.registry.kinds.services.traits import (
     NODE_PORT,
     NONE,
 )
-from sampan.apiserver.registry.podspec.formats import Faults, dns_label, dns_subdomain, labels, qualified
+from sampan.apiserver.registry.podspec.formats import (
+    FieldErrors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_labels,
+    validate_qualified_name,
+)
 from sampan.apiserver.registry.podspec.internal_view import shown
 
 _TYPES = (CLUSTER_IP, EXTERNAL_NAME, LOAD_BALANCER, NODE_PORT)
@@ -29,47 +35,47 @@ _SOURCE_RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 _ONLY_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'"
 
 
-def service_faults(service: Service, old: Service | None) -> Faults:
+def validate_service(service: Service, old: Service | None) -> FieldErrors:
     annotations, spec = service.metadata.annotations, service.spec
     if annotations:
-        yield from _topology_faults(annotations)
+        yield from _validate_topology_annotations(annotations)
     if not spec.ports and not traits.is_headless(service) and spec.type != EXTERNAL_NAME:
         yield FieldError.required("spec.ports")
-    yield from _type_faults(service)
-    yield from _port_faults(spec)
+    yield from _validate_type(service)
+    yield from _validate_ports(spec)
     if spec.selector:
-        yield from labels(spec.selector, "spec.selector")
-    yield from _affinity_faults(spec)
-    yield from cluster_ips.faults(service, old)
-    yield from _external_ip_faults(spec.externalIPs, old.spec.externalIPs if old is not None else [])
+        yield from validate_labels(spec.selector, "spec.selector")
+    yield from _validate_session_affinity(spec)
+    yield from cluster_ips.validate_cluster_ips(service, old)
+    yield from _validate_external_ip(spec.externalIPs, old.spec.externalIPs if old is not None else [])
     if spec.type not in _TYPES:
         yield FieldError.not_supported("spec.type", spec.type, _TYPES)
-    yield from _node_port_faults(spec)
-    yield from _repeated_ports(spec)
-    yield from _load_balancer_faults(service, old)
-    yield from _traffic_faults(service)
+    yield from _validate_node_port(spec)
+    yield from _validate_unique_ports(spec)
+    yield from _validate_load_balancer(service, old)
+    yield from _validate_traffic_policies(service)
 
 
-def change_faults(new: Service, old: Service) -> Faults:
-    yield from cluster_ips.change_faults(new, old)
+def validate_service_update(new: Service, old: Service) -> FieldErrors:
+    yield from cluster_ips.validate_cluster_ip_update(new, old)
     chosen = new.spec.loadBalancerClass
     stays_balanced = traits.is_load_balancer(old) and traits.is_load_balancer(new)
     if stays_balanced and chosen != old.spec.loadBalancerClass:
         yield FieldError.invalid("spec.loadBalancerClass", chosen, "may not change once set")
-    yield from _class_faults(new)
+    yield from _validate_load_balancer_class(new)
     stays_checked = traits.needs_health_check(old) and traits.needs_health_check(new)
     if stays_checked and new.spec.healthCheckNodePort != old.spec.healthCheckNodePort:
         yield FieldError.forbidden("spec.healthCheckNodePort", "field is immutable")
 
 
-def _topology_faults(annotations: dict[str, str]) -> Faults:
+def _validate_topology_annotations(annotations: dict[str, str]) -> FieldErrors:
     mode, hints = annotations.get(_TOPOLOGY_MODE), annotations.get(TOPOLOGY_HINTS)
     if mode is not None and hints is not None and mode != hints:
         text = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
         yield FieldError.invalid(f"metadata.annotations[{_TOPOLOGY_MODE}]", mode, text)
 
 
-def _type_faults(service: Service) -> Faults:
+def _validate_type(service: Service) -> FieldErrors:
     spec = service.spec
     if spec.type in (LOAD_BALANCER, NODE_PORT):
         if traits.is_headless(service):
@@ -84,26 +90,26 @@ def _type_faults(service: Service) -> Faults:
         yield FieldError.forbidden("spec.ipFamilyPolicy", "may not be set for ExternalName services")
     name = spec.externalName.removesuffix(".")
     if name:
-        yield from dns_subdomain(name, "spec.externalName")
+        yield from validate_dns_subdomain(name, "spec.externalName")
     else:
         yield FieldError.required("spec.externalName")
 
 
-def _port_faults(spec: ServiceSpec) -> Faults:
+def _validate_ports(spec: ServiceSpec) -> FieldErrors:
     port_names: set[str] = set()
     for index, port in enumerate(spec.ports):
         at = f"spec.ports[{index}]"
         if port.name:
-            yield from dns_label(port.name, f"{at}.name")
+            yield from validate_dns_label(port.name, f"{at}.name")
             if port.name in port_names:
                 yield FieldError.duplicate(f"{at}.name", port.name)
             port_names.add(port.name)
         elif len(spec.ports) > 1:
             yield FieldError.required(f"{at}.name")
-        yield from _one_port_faults(port, at)
+        yield from _validate_port(port, at)
 
 
-def _one_port_faults(port: ServicePort, at: str) -> Faults:
+def _validate_port(port: ServicePort, at: str) -> FieldErrors:
     for text in names.port_number(port.port):
         yield FieldError.invalid(f"{at}.port", port.port, text)
     if port.protocol not in _PROTOCOLS:
@@ -112,10 +118,10 @@ def _one_port_faults(port: ServicePort, at: str) -> Faults:
     for text in names.port_number(target) if isinstance(target, int) else names.port_name(target):
         yield FieldError.invalid(f"{at}.targetPort", target, text)
     if port.appProtocol is not None:
-        yield from qualified(port.appProtocol, f"{at}.appProtocol")
+        yield from validate_qualified_name(port.appProtocol, f"{at}.appProtocol")
 
 
-def _affinity_faults(spec: ServiceSpec) -> Faults:
+def _validate_session_affinity(spec: ServiceSpec) -> FieldErrors:
     if spec.sessionAffinity not in _AFFINITIES:
         yield FieldError.not_supported("spec.sessionAffinity", spec.sessionAffinity, _AFFINITIES)
     elif spec.sessionAffinity == "ClientIP" and spec.sessionAffinityConfig and spec.sessionAffinityConfig.clientIP:
@@ -125,15 +131,15 @@ def _affinity_faults(spec: ServiceSpec) -> Faults:
             yield FieldError.invalid("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, text)
 
 
-def _external_ip_faults(found: list[str], before: list[str]) -> Faults:
+def _validate_external_ip(external_ips: list[str], before: list[str]) -> FieldErrors:
     known = set(before)
-    for index, text in enumerate(found):
+    for index, text in enumerate(external_ips):
         at = f"spec.externalIPs[{index}]"
-        faults = [] if text in known else addresses.legacy_ip(text, at)
-        yield from faults or endpoint_ip_faults(text, at)
+        errors = [] if text in known else addresses.legacy_ip(text, at)
+        yield from errors or validate_endpoint_ip(text, at)
 
 
-def _node_port_faults(spec: ServiceSpec) -> Faults:
+def _validate_node_port(spec: ServiceSpec) -> FieldErrors:
     node_ports: set[tuple[str, int]] = set()
     if spec.type == CLUSTER_IP:
         for index, port in enumerate(spec.ports):
@@ -147,7 +153,7 @@ def _node_port_faults(spec: ServiceSpec) -> Faults:
             node_ports.add((port.protocol, port.nodePort))
 
 
-def _repeated_ports(spec: ServiceSpec) -> Faults:
+def _validate_unique_ports(spec: ServiceSpec) -> FieldErrors:
     if len(spec.ports) < 2:
         return
     distinct_ports: set[tuple[str, int]] = set()
@@ -158,18 +164,18 @@ def _repeated_ports(spec: ServiceSpec) -> Faults:
         distinct_ports.add((port.protocol, port.port))
 
 
-def _load_balancer_faults(service: Service, old: Service | None) -> Faults:
+def _validate_load_balancer(service: Service, old: Service | None) -> FieldErrors:
     spec = service.spec
     if spec.loadBalancerSourceRanges:
-        yield from _source_range_faults(spec, old)
+        yield from _validate_source_range(spec, old)
     elif _SOURCE_RANGES in service.metadata.annotations:
-        yield from _annotated_range_faults(service, old)
+        yield from _validate_source_range_annotation(service, old)
     if spec.allocateLoadBalancerNodePorts is not None and spec.type != LOAD_BALANCER:
         yield FieldError.forbidden("spec.allocateLoadBalancerNodePorts", _ONLY_LOAD_BALANCER)
-    yield from _class_faults(service)
+    yield from _validate_load_balancer_class(service)
 
 
-def _source_range_faults(spec: ServiceSpec, old: Service | None) -> Faults:
+def _validate_source_range(spec: ServiceSpec, old: Service | None) -> FieldErrors:
     at = "spec.LoadBalancerSourceRanges"
     if spec.type != LOAD_BALANCER:
         yield FieldError.forbidden(at, _ONLY_LOAD_BALANCER)
@@ -179,7 +185,7 @@ def _source_range_faults(spec: ServiceSpec, old: Service | None) -> Faults:
             yield from addresses.legacy_cidr(text.strip(), f"{at}[{index}]")
 
 
-def _annotated_range_faults(service: Service, old: Service | None) -> Faults:
+def _validate_source_range_annotation(service: Service, old: Service | None) -> FieldErrors:
     at, value = f"metadata.annotations[{_SOURCE_RANGES}]", service.metadata.annotations[_SOURCE_RANGES]
     if service.spec.type != LOAD_BALANCER:
         yield FieldError.forbidden(at, _ONLY_LOAD_BALANCER)
@@ -189,17 +195,17 @@ def _annotated_range_faults(service: Service, old: Service | None) -> Faults:
             yield from addresses.legacy_cidr(text.strip(), at)
 
 
-def _class_faults(service: Service) -> Faults:
+def _validate_load_balancer_class(service: Service) -> FieldErrors:
     chosen = service.spec.loadBalancerClass
     if chosen is None:
         return
     if traits.is_load_balancer(service):
-        yield from qualified(chosen, "spec.loadBalancerClass")
+        yield from validate_qualified_name(chosen, "spec.loadBalancerClass")
     else:
         yield FieldError.forbidden("spec.loadBalancerClass", _ONLY_LOAD_BALANCER)
 
 
-def _traffic_faults(service: Service) -> Faults:
+def _validate_traffic_policies(service: Service) -> FieldErrors:
     spec = service.spec
     policy = spec.externalTrafficPolicy
     if not traits.is_external(service):
@@ -208,14 +214,14 @@ def _traffic_faults(service: Service) -> Faults:
             yield FieldError.invalid("spec.externalTrafficPolicy", policy, text)
     elif policy not in _POLICIES:
         yield FieldError.not_supported("spec.externalTrafficPolicy", policy, _POLICIES)
-    yield from _health_check_faults(service)
+    yield from _validate_health_check(service)
     if spec.internalTrafficPolicy is not None and spec.internalTrafficPolicy not in _POLICIES:
         yield FieldError.not_supported("spec.internalTrafficPolicy", spec.internalTrafficPolicy, _POLICIES)
     if spec.trafficDistribution is not None and spec.trafficDistribution not in _DISTRIBUTIONS:
         yield FieldError.not_supported("spec.trafficDistribution", spec.trafficDistribution, _DISTRIBUTIONS)
 
 
-def _health_check_faults(service: Service) -> Iterator[FieldError]:
+def _validate_health_check(service: Service) -> Iterator[FieldError]:
     at, port = "spec.healthCheckNodePort", service.spec.healthCheckNodePort
     if not traits.needs_health_check(service):
         if port:

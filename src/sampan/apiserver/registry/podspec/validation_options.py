@@ -14,7 +14,7 @@ from sampan.apiserver.registry.podspec.annotations import has_bad_deletion_cost
 from sampan.apiserver.registry.podspec.everywhere import containers_of
 
 
-class Leniency:
+class PodValidationOptions:
     """What to tolerate in an update of `old`; None for a new object. `is_pod` is false for a pod template."""
 
     def __init__(
@@ -60,7 +60,9 @@ class Leniency:
             if volume.projected is not None
             for source in volume.projected.sources or ()
         )
-        return any(token is not None and any(file_paths.non_reserved(token.path, "")) for token in tokens)
+        return any(
+            token is not None and any(file_paths.validate_local_non_reserved_path(token.path, "")) for token in tokens
+        )
 
     @cached_property
     def host_sysctls(self) -> bool:
@@ -87,5 +89,5 @@ class Leniency:
         return any(container.volumeDevices for _, container, _ in containers_of(self._old))
 
 
-NEW_POD = Leniency(is_pod=True)
-NEW_TEMPLATE = Leniency()
+NEW_POD = PodValidationOptions(is_pod=True)
+NEW_TEMPLATE = PodValidationOptions()
