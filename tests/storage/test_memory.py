@@ -5,6 +5,7 @@ import pytest
 pytest.register_assert_rewrite("sampan.testing.backend_conformance")
 
 from sampan.machinery.clock import VirtualClock  # noqa: E402
+from sampan.storage.backend import Compacted  # noqa: E402
 from sampan.storage.memory import MemoryBackend  # noqa: E402
 from sampan.testing.backend_conformance import CHECKS, Check, Subject, run  # noqa: E402
 
@@ -26,3 +27,18 @@ async def test_a_wall_clock_that_is_set_moves_no_expiry(jump_s: int) -> None:
         assert (await backend.get("/registry/events/a"))[0] is not None
         await clock.advance(10)
         assert (await backend.get("/registry/events/a"))[0] is None
+
+
+async def test_history_is_compacted_by_itself() -> None:
+    clock = VirtualClock()
+    async with MemoryBackend(clock=clock, compaction_interval_s=300) as backend:
+        first = await backend.put("/a", b"1")
+        await backend.put("/a", b"2")
+        await clock.advance(299)
+        assert (await backend.get("/a", revision=first))[0] is not None
+        await backend.put("/a", b"3")
+        await clock.advance(302)
+        with pytest.raises(Compacted):
+            await backend.get("/a", revision=first)
+        await clock.advance(300)
+        assert clock.next_wake() is None, "a store that nobody writes to wakes nobody up"

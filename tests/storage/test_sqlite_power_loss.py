@@ -50,7 +50,7 @@ class Photographer:
 async def _work(path: Path, disk: Disk, acknowledged: list[Acknowledged]) -> None:
     """Writers, and now and then the passing of so much time that history is compacted and the log checkpointed."""
     clock = VirtualClock()
-    config = SqliteConfig(history_s=60, history_revisions=30)
+    config = SqliteConfig(compaction_interval_s=60)
     async with SqliteBackend(path=path, clock=clock, config=config, driver=FaultyDriver(disk)) as backend:
         clock.on_idle(backend.idle)
 

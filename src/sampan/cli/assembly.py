@@ -30,7 +30,6 @@ from sampan.machinery.activity import Activity
 from sampan.machinery.client import ADDED, Client, Selection
 from sampan.machinery.clock import Clock, Idle, RealClock, VirtualClock
 from sampan.storage.backend import Backend
-from sampan.storage.compaction import SharedCompaction
 
 if TYPE_CHECKING:
     from sampan.apiserver.request.call import Call
@@ -66,6 +65,8 @@ class StoreConfig:
     etcd_key: Path | None = None
     etcd_prefix: str = ""
     sqlite: Path | None = None
+    compaction_interval_s: float = 300.0
+    """The interval at which old revisions are discarded; 0 keeps them all, or leaves it to another server of etcd."""
 
     def open(self, clock: Clock) -> Backend:
         if self.etcd_servers:
@@ -77,14 +78,16 @@ class StoreConfig:
                 cert=self.etcd_cert,
                 key=self.etcd_key,
                 prefix=self.etcd_prefix,
+                compaction_interval_s=self.compaction_interval_s,
             )
         if self.sqlite is not None:
-            from sampan.storage.sqlite import SqliteBackend
+            from sampan.storage.sqlite import SqliteBackend, SqliteConfig
 
-            return SqliteBackend(path=self.sqlite, clock=clock)
+            sqlite = SqliteConfig(compaction_interval_s=self.compaction_interval_s)
+            return SqliteBackend(path=self.sqlite, clock=clock, config=sqlite)
         from sampan.storage.memory import MemoryBackend
 
-        return MemoryBackend(clock=clock)
+        return MemoryBackend(clock=clock, compaction_interval_s=self.compaction_interval_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +144,6 @@ class Assembly:
         async with AsyncExitStack() as running:
             running.callback(self._claims.close)
             await running.enter_async_context(self.backend)
-            if self.config.store.etcd_servers:
-                compaction = SharedCompaction(backend=self.backend, clock=self.clock)
-                await running.enter_async_context(_beside(compaction.run()))
             await running.enter_async_context(self.server)
             await running.enter_async_context(_beside(self.config.renewals.run(RealClock())))
             await self._make_roles()

@@ -11,11 +11,11 @@ import click
 
 from sampan.apiserver.config.server_config import TlsFiles
 from sampan.cli import flags
-from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig, StoreConfig
+from sampan.cli.assembly import APISERVER, Assembly, ClusterConfig
 from sampan.cli.failures import CliError
 from sampan.cli.pki import CA, SERVER, KeptPki, Pki
 from sampan.cli.renewal import Renewals
-from sampan.cli.server_flags import BIND_EVERYWHERE, etcd_config, server_config, server_options
+from sampan.cli.server_flags import BIND_EVERYWHERE, server_config, server_options, store_config
 from sampan.cli.serving import serve, set_up_logs
 from sampan.cli.up import server_names
 
@@ -47,7 +47,7 @@ def command(**given: Any) -> None:
         config = ClusterConfig(
             server=server_config(given, tls=_tls(given, Path(scratch.name), renewals)),
             renewals=renewals,
-            store=etcd_config(given) if given["etcd_servers"] else StoreConfig(),
+            store=store_config(given),
             components=(APISERVER,),
         )
 

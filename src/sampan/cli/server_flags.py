@@ -214,6 +214,14 @@ _OPTIONS: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--etcd-certfile",), {"metavar": "F", "help": "Client certificate for connections to etcd."}),
     (("--etcd-keyfile",), {"metavar": "F", "help": "Private key that belongs to --etcd-certfile."}),
     (
+        ("--etcd-compaction-interval",),
+        {
+            "default": "5m0s",
+            "metavar": "T",
+            "help": "Interval at which old revisions are removed from the store, embedded or etcd. 0 disables it.",
+        },
+    ),
+    (
         ("--service-cluster-ip-range",),
         {
             "default": "10.96.0.0/16",
@@ -399,12 +407,14 @@ def _configurations(path: str | None, enabled: Sequence[str], disabled: Sequence
     return configurations
 
 
-def etcd_config(given: Mapping[str, Any]) -> StoreConfig:
+def store_config(given: Mapping[str, Any]) -> StoreConfig:
+    """Return the store of the flags: etcd, or memory without --etcd-servers."""
     return StoreConfig(
         etcd_servers=tuple(url.strip() for url in given["etcd_servers"].split(",") if url.strip()),
         etcd_ca=flags.file("--etcd-cafile", given["etcd_cafile"]),
         etcd_cert=flags.file("--etcd-certfile", given["etcd_certfile"]),
         etcd_key=flags.file("--etcd-keyfile", given["etcd_keyfile"]),
+        compaction_interval_s=flags.duration_s("--etcd-compaction-interval", given["etcd_compaction_interval"]),
     )
 
 

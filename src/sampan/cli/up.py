@@ -30,7 +30,7 @@ from sampan.cli.node_flags import node_options, nodes_config
 from sampan.cli.node_summary import node_summary
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, KUBELET_CLIENT, SERVER, KeptPki, Pki
 from sampan.cli.scheduler_flags import scheduler_options, scheduler_settings
-from sampan.cli.server_flags import BIND_LOCALLY, etcd_config, server_config, server_options
+from sampan.cli.server_flags import BIND_LOCALLY, server_config, server_options, store_config
 from sampan.cli.serving import leave, serve, set_up_logs
 from sampan.cli.terms import TermsConfig
 
@@ -176,9 +176,9 @@ def _config(where: ClusterDir, given: dict[str, Any]) -> ClusterConfig:
         kubelets=kubelets,
     )
     server = with_front_proxy(server, pki)
-    store = etcd_config(given)
+    store = store_config(given)
     if not store.etcd_servers and given["store"] == "sqlite":
-        store = StoreConfig(sqlite=where.database)
+        store = dataclasses.replace(store, sqlite=where.database)
     return ClusterConfig(
         server=server,
         store=store,

@@ -191,6 +191,10 @@ class Backend(Protocol):
         Compacting to a revision that is already compacted does nothing; a future revision raises `FutureRevision`.
         """
 
+    @property
+    def compacted_revision(self) -> int:
+        """The revision before which history was discarded, as far as this process knows; 0 if none was."""
+
     async def size(self) -> int:
         """Return the size of the store in bytes."""
 

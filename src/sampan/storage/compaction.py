@@ -1,46 +1,81 @@
 """Compaction of etcd, which several API servers share and which does not compact itself.
 
-A marker key, the same one that kube-apiserver uses, holds a past revision. Once per interval one of the servers sets
-the marker to the current revision, by compare-and-swap, and compacts to the revision that it held before. The history
-thus covers at least one interval, and one server compacts for all.
+A marker key, the same one that kube-apiserver uses, holds the revision that was compacted last. Once per interval one
+of the servers writes the marker, by compare-and-swap, and compacts to the revision that it saw an interval before. The
+history thus covers at least one interval, and one server compacts for all. The others learn of it from the marker.
 """
 
 import logging
 
 from sampan.machinery.clock import Clock
-from sampan.storage.backend import Backend, Conflict, StorageError
+from sampan.storage.backend import Backend, Batch, Closed, Conflict, StorageError
 
 MARK = "compact_rev_key"
-INTERVAL_S = 300.0
+_RETRY_S = 1.0
 
 log = logging.getLogger(__name__)
 
 
 class SharedCompaction:
-    def __init__(self, *, backend: Backend, clock: Clock, interval_s: float = INTERVAL_S) -> None:
+    def __init__(self, *, backend: Backend, clock: Clock, interval_s: float) -> None:
         self._backend, self._clock, self._interval_s = backend, clock, interval_s
         self._seen = 0
         """The revision at which the marker was last written, as far as this server knows."""
+        self._previous = 0
+        """The revision of the store when the marker was last looked at."""
+        self.revision = 0
+        """The revision that was compacted last, by any of the servers."""
 
     async def run(self) -> None:
-        while True:
+        """Compact once per interval, unless that is 0."""
+        while self._interval_s:
             await self._clock.sleep(self._interval_s)
             try:
                 await self.turn()
             except StorageError as error:
                 log.warning("compaction postponed: %s", error)
 
+    async def follow(self) -> None:
+        """Keep `revision` up to date until the backend is closed."""
+        while True:
+            try:
+                mark, now = await self._backend.get(MARK)
+                if mark is not None:
+                    self._note_value(mark.value)
+                async with self._backend.watch(MARK, after=now, on_batch=self._on_batch) as watch:
+                    async for _ in watch:
+                        pass
+            except Closed:
+                return
+            except StorageError as error:
+                log.warning("cannot watch the compacted revision of etcd: %s", error)
+                await self._clock.sleep(_RETRY_S)
+
     async def turn(self) -> bool:
         """Do the work of one interval; return False if another server has done it."""
         mark, now = await self._backend.get(MARK)
+        revision, self._previous = self._previous, now
         if mark is not None and mark.revision != self._seen:
             self._seen = mark.revision
             return False
         try:
-            self._seen = await self._backend.put(MARK, b"%d" % now, expected=mark.revision if mark else 0)
+            self._seen = await self._backend.put(MARK, b"%d" % revision, expected=mark.revision if mark else 0)
         except Conflict as conflict:
             self._seen = conflict.current.revision if conflict.current else 0
             return False
-        if mark is not None and mark.value.isdigit():
-            await self._backend.compact(int(mark.value))
+        if revision:
+            await self._backend.compact(revision)
         return True
+
+    def note(self, revision: int) -> None:
+        """Record that the store was compacted to `revision`."""
+        self.revision = max(self.revision, revision)
+
+    def _on_batch(self, batch: Batch) -> None:
+        for event in batch.events:
+            if event.key == MARK and event.value is not None:
+                self._note_value(event.value)
+
+    def _note_value(self, value: bytes) -> None:
+        if value.isdigit():
+            self.note(int(value))

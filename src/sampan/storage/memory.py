@@ -1,4 +1,4 @@
-"""An in-memory backend for tests, with full history until it is compacted."""
+"""An in-memory backend for tests and for servers whose objects need not survive them."""
 
 import asyncio
 from bisect import bisect_left, insort
@@ -27,8 +27,11 @@ _FIRST_REVISION = 1
 
 
 class MemoryBackend:
-    def __init__(self, *, clock: Clock) -> None:
+    """The history is compacted every `compaction_interval_s`, and complete if that is 0."""
+
+    def __init__(self, *, clock: Clock, compaction_interval_s: float = 0) -> None:
         self._clock = clock
+        self._compaction_interval_s = compaction_interval_s
         self._compacted = 0
         self._histories: dict[str, list[Event]] = {}
         """The events of each key, oldest first; never empty."""
@@ -38,13 +41,16 @@ class MemoryBackend:
         """All events after `_compacted`, in revision order."""
         self._hub = WatchHub(revision=_FIRST_REVISION, read_log=self._read_log)
         self._expiry = Expiry(clock=clock, remove=lambda key, revision: self.delete(key, expected=revision))
+        self._wrote = asyncio.Event()
+        """Set by a write; without writes there is nothing to compact, and the task does not wake up."""
         self._running = AsyncExitStack()
         self._is_open = False
 
     async def __aenter__(self) -> "MemoryBackend":
         tasks = await self._running.enter_async_context(asyncio.TaskGroup())
-        expiring = tasks.create_task(self._expiry.run())
-        self._running.callback(expiring.cancel)
+        self._running.callback(tasks.create_task(self._expiry.run()).cancel)
+        if self._compaction_interval_s:
+            self._running.callback(tasks.create_task(self._compact_periodically()).cancel)
         self._is_open = True
         return self
 
@@ -97,6 +103,19 @@ class MemoryBackend:
             self._forget(key, revision)
         self._keys = [key for key in self._keys if key in self._histories]
 
+    @property
+    def compacted_revision(self) -> int:
+        return self._compacted
+
+    async def _compact_periodically(self) -> None:
+        """Compact to a past revision, so that the history covers between one and two intervals."""
+        while True:
+            await self._wrote.wait()
+            self._wrote.clear()
+            revision = self._hub.revision
+            await self._clock.sleep(self._compaction_interval_s)
+            await self.compact(revision)
+
     async def size(self) -> int:
         self._readable(0)
         return sum(len(event.value or b"") for history in self._histories.values() for event in history)
@@ -114,6 +133,7 @@ class MemoryBackend:
         created = 0 if write.value is None else current.create_revision if current else revision
         self._commit(Event(revision, write.key, write.value, created))
         self._expiry.note(write.key, write.expires, revision)
+        self._wrote.set()
         return revision
 
     def _commit(self, event: Event) -> None:

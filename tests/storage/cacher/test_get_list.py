@@ -265,8 +265,9 @@ async def test_a_version_with_a_limit_means_exactly() -> None:
 
 
 @virtual
-async def test_a_version_that_the_store_has_forgotten_is_expired() -> None:
-    async with pods(CacherConfig(history=HistoryLimits(events=1))) as world:
+@pytest.mark.parametrize("kept", [10_000, 1], ids=["the cache remembers", "the cache has forgotten"])
+async def test_a_version_that_the_store_has_forgotten_is_expired(kept: int) -> None:
+    async with pods(CacherConfig(history=HistoryLimits(events=kept))) as world:
         old = await world.put("a")
         for name in "bcd":
             await world.put(name)

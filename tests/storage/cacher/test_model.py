@@ -145,6 +145,7 @@ class Session:
         except Expired:
             assert revision < self.compacted
             return
+        assert revision >= self.compacted
         assert result.revision == revision
         self._check_first_page(result, selection, limit)
 

@@ -189,8 +189,11 @@ class Cacher:
         state = self._state
         if state.corrupt:
             self._refuse_undecipherable(query)
-        revision = requirement.revision if requirement.rule is Rule.EXACT else state.revision
-        if is_reached and revision >= state.history.floor:
+        revision, oldest = state.revision, state.history.floor
+        if requirement.rule is Rule.EXACT:
+            # The cache may remember more than the store, but the age of a list is limited by compaction, as in etcd.
+            revision, oldest = requirement.revision, max(oldest, self._backend.compacted_revision)
+        if is_reached and revision >= oldest:
             return reads.from_cache(state.contents, state.history, query, start, revision, state.revision)
         revision = requirement.revision if requirement.rule is Rule.EXACT else 0
         return await reads.from_store(self._backend, self._maker, self.shape, query, start, revision)

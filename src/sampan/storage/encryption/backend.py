@@ -58,6 +58,10 @@ class EncryptingBackend:
     async def compact(self, revision: int) -> None:
         await self._inner.compact(revision)
 
+    @property
+    def compacted_revision(self) -> int:
+        return self._inner.compacted_revision
+
     async def size(self) -> int:
         return await self._inner.size()
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from sampan.machinery.clock import RealClock
 from sampan.storage.backend import (
     Closed,
     Compacted,
@@ -16,6 +17,7 @@ from sampan.storage.backend import (
     StorageError,
     Unavailable,
 )
+from sampan.storage.compaction import SharedCompaction
 from sampan.storage.etcd.attempts import Timeouts
 from sampan.storage.etcd.client import Client
 from sampan.storage.etcd.endpoints import Endpoints, Tls
@@ -37,7 +39,7 @@ class EtcdBackend:
 
     `endpoints` are URLs (`https://` for TLS, with `ca`, `cert` and `key` as PEM files). All keys are stored under
     `prefix`, which callers do not see. Opening raises `Unavailable` if no member responds within the request timeout; a
-    backend can be opened only once.
+    backend can be opened only once. etcd is compacted every `compaction_interval_s`; 0 leaves that to others.
 
     etcd counts the time to live of keys in real time, so that there is no clock to inject.
     """
@@ -50,6 +52,7 @@ class EtcdBackend:
         cert: Path | None = None,
         key: Path | None = None,
         prefix: str = "",
+        compaction_interval_s: float = 0,
         timeouts: Timeouts | None = None,
     ) -> None:
         self._timeouts = timeouts or Timeouts()
@@ -70,6 +73,7 @@ class EtcdBackend:
             seen=lambda: self._feed.position,
             since=self._events_since,
         )
+        self._compaction = SharedCompaction(backend=self, clock=RealClock(), interval_s=compaction_interval_s)
         self._writes = UnderWay()
         self._is_open = False
         self._resources = AsyncExitStack()
@@ -82,6 +86,7 @@ class EtcdBackend:
             self._feed.begin(await self.current_revision())
             await self._resources.enter_async_context(running(self._stream.run(), self._feed.run()))
             await self._established()
+            await self._resources.enter_async_context(running(self._compaction.run(), self._compaction.follow()))
         except BaseException:
             await self._release()
             raise
@@ -152,6 +157,11 @@ class EtcdBackend:
             if error.kind is Kind.FUTURE:
                 raise FutureRevision(revision, await self.current_revision()) from error
         self._feed.forget_before(revision)
+        self._compaction.note(revision)
+
+    @property
+    def compacted_revision(self) -> int:
+        return self._compaction.revision
 
     async def size(self) -> int:
         self._check_open()

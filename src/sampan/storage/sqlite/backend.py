@@ -28,10 +28,8 @@ from sampan.storage.write import Write
 
 @dataclass(frozen=True, kw_only=True)
 class SqliteConfig:
-    history_s: float = 300.0
-    """The minimum age of history before it is compacted, in seconds."""
-    history_revisions: int = 1000
-    """The minimum number of revisions that are kept in addition to `history_s`."""
+    compaction_interval_s: float = 300.0
+    """The interval of compactions, in seconds: history covers between one and two intervals. 0 disables them."""
     max_bytes: int = 8 << 30
     """The size of the database above which only deletions are accepted."""
     reader_threads: int = 2
@@ -130,6 +128,10 @@ class SqliteBackend:
         await upkeep.compact(revision)
 
     @property
+    def compacted_revision(self) -> int:
+        return self._parts.log.compacted if self._parts is not None else 0
+
+    @property
     def write_failure(self) -> str:
         return self._parts.log.write_failure if self._parts is not None else ""
 
@@ -155,8 +157,7 @@ class SqliteBackend:
             log=log,
             commits=commits,
             mark=opened.mark,
-            history_s=self._config.history_s,
-            history_revisions=self._config.history_revisions,
+            compaction_interval_s=self._config.compaction_interval_s,
         )
         return _Parts(commits=commits, readers=readers, upkeep=upkeep, log=log)
 

@@ -55,6 +55,8 @@ class Log:
         self._connection: Connection | None = None
         self.revision = FIRST_REVISION
         """The revision of the last write on disk."""
+        self.compacted = 0
+        """The revision before which history was discarded; read by other threads."""
         self._reserve = Reserve(path)
         self.is_full = False
         """Whether the disk is full, so that only deletions are accepted."""
@@ -77,6 +79,7 @@ class Log:
             meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
         except self._driver.error as error:
             raise self._unavailable(error) from error
+        self.compacted = meta["compacted"]
         revision = meta["marked_revision"] if meta["marked_revision"] > meta["compacted"] else 0
         return Found(expiring, Mark(revision, meta["marked_at"]))
 
@@ -119,7 +122,9 @@ class Log:
 
     def compact_step(self, revision: int, at_once: int = COMPACTED_AT_ONCE) -> bool:
         """Compact part of the history before `revision`; return whether it was the last part."""
-        return self._transaction(lambda connection: self._forget(connection, revision, at_once))
+        end = self._transaction(lambda connection: self._forget(connection, revision, at_once))
+        self.compacted = max(self.compacted, end)
+        return end >= revision
 
     def vacuum_step(self, least: int = VACUUMED_AT_ONCE, worth: float = _WORTH_VACUUMING) -> bool:
         """Release part of the free pages to the file system; return True if no more are worth releasing.
@@ -259,8 +264,8 @@ class Log:
         )
         return int((pages - free) * size)
 
-    def _forget(self, connection: Connection, revision: int, at_once: int) -> bool:
-        """Delete the rows that the state as of `revision` does not need; return whether `revision` was reached.
+    def _forget(self, connection: Connection, revision: int, at_once: int) -> int:
+        """Delete the rows that the state as of `revision` does not need; return the revision that was reached.
 
         These are rows replaced up to `revision`, and deletions before it. The row of `revision` itself always stays, so
         that the newest row still holds the store's revision.
@@ -273,7 +278,7 @@ class Log:
         deletions = "DELETE FROM revisions WHERE revision >= ? AND revision < ? AND created = 0"
         connection.execute(deletions, (start, end))
         connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'compacted'", (end,))
-        return end >= revision
+        return end
 
     def _shrink(self, connection: Connection, least: int, worth: float) -> bool:
         [pages] = connection.execute("PRAGMA page_count").fetchone()

@@ -13,19 +13,20 @@ logger = logging.getLogger(__name__)
 
 _RECOVERY_S = 5.0
 _COMPACTED_WHEN_FULL = 50
+_START_DELAY_S = 10.0
+"""The delay of a compaction that is due when the store is opened: watch caches replay the history first."""
 
 
 class Upkeep:
     def __init__(
-        self, *, clock: Clock, log: Log, commits: GroupCommit, mark: Mark, history_s: float, history_revisions: int
+        self, *, clock: Clock, log: Log, commits: GroupCommit, mark: Mark, compaction_interval_s: float
     ) -> None:
         self._clock = clock
         self._log = log
         self._commits = commits
         self._mark = mark
         """The mark that the previous process stored."""
-        self._history_s = history_s
-        self._history_revisions = history_revisions
+        self._compaction_interval_s = compaction_interval_s
         self._wrote = asyncio.Event()
         """Set by a write; without writes there is nothing to do, and the task does not wake up."""
         self._revision = log.revision
@@ -72,19 +73,21 @@ class Upkeep:
         self._wrote.set()
 
     async def run(self) -> None:
-        """Compact history periodically.
+        """Compact history periodically, unless the interval is 0.
 
         The task marks a revision, and compacts to it when the mark is old enough, so that the history covers between
-        one and two times the requested period. Marks are stored on disk, because a process may not live that long.
+        one and two intervals. Marks are stored on disk, because a process may not live that long.
         """
         mark = self._mark
-        while True:
+        while self._compaction_interval_s:
             if not mark.revision:
                 await self._wrote.wait()
                 self._wrote.clear()
                 mark = Mark(self._revision, self._clock.now())
                 await self._try(self._keep(mark))
-            await self._clock.sleep(min(mark.at - self._clock.now(), 0) + self._history_s)
+            interval_s = self._compaction_interval_s
+            left_s = min(mark.at - self._clock.now(), 0) + interval_s
+            await self._clock.sleep(max(left_s, min(interval_s, _START_DELAY_S)))
             self._resting.clear()
             await self._try(self._shorten(mark.revision))
             self._resting.set()
@@ -112,7 +115,7 @@ class Upkeep:
         await self._commits.job(lambda: self._log.mark(mark))
 
     async def _shorten(self, revision: int) -> None:
-        await self.compact(min(revision, self._revision - self._history_revisions))
+        await self.compact(revision)
         await self._reclaim()
 
     async def _reclaim(self) -> None:

@@ -11,6 +11,7 @@ async def compacted_revisions_are_refused(subject: Subject) -> None:
     async with subject.open() as backend:
         revisions = [await backend.put(key, str(i).encode()) for i in range(6)]
         await backend.compact(revisions[3])
+        assert backend.compacted_revision >= revisions[3]
         for old in revisions[:3]:
             with raises(Compacted) as caught:
                 await backend.get(key, revision=old)
