@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -16,10 +14,10 @@ from sampan.apiserver.registry.codec import ResourceCodec
 from sampan.apiserver.request import bodies, server_side_apply
 from sampan.apiserver.request.call import Call, Query
 from sampan.machinery import errors
+from tests import input_cost
+from tests.input_cost import MOST_CPU_S, MOST_MEMORY, min_cpu_s
 
 MOST_BYTES: Final = 100_000
-MOST_CPU_S: Final = 0.5
-MOST_MEMORY: Final = 100 << 20
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -70,22 +68,16 @@ def _may_be_refused(work: Callable[[], object]) -> None:
 
 def longest_cpu_s(body: bytes, media: str) -> float:
     """The CPU time of the slowest way to read a body."""
-    longest = 0.0
-    for codec in CODECS:
-        before = time.thread_time()
-        _may_be_refused(partial(bodies.read_object, _call(body, media), codec, "Warn"))
-        longest = max(longest, time.thread_time() - before)
-    return longest
+    return max(min_cpu_s(partial(_read_as, codec, body, media)) for codec in CODECS)
 
 
 def peak_memory(body: bytes, media: str) -> int:
     """The most memory that reading a body as a pod takes."""
-    tracemalloc.start()
-    try:
-        _may_be_refused(partial(bodies.read_object, _call(body, media), CODECS[1], "Warn"))
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return input_cost.peak_memory(partial(_read_as, CODECS[1], body, media))
+
+
+def _read_as(codec: ResourceCodec, body: bytes, media: str) -> None:
+    _may_be_refused(partial(bodies.read_object, _call(body, media), codec, "Warn"))
 
 
 __all__ = [

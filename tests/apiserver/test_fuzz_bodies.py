@@ -82,13 +82,13 @@ def test_any_body_is_read_or_refused(body: bytes, media: str, validation: str) -
 @settings(max_examples=40)
 @given(body=long_texts(YAML_TOKENS))
 def test_long_yaml_costs_little_cpu_time(body: bytes) -> None:
-    assert min(fuzzing.longest_cpu_s(body, YAML) for _ in range(2)) < fuzzing.MOST_CPU_S
+    assert fuzzing.longest_cpu_s(body, YAML) < fuzzing.MOST_CPU_S
 
 
 @settings(max_examples=40)
 @given(body=long_texts(JSON_TOKENS))
 def test_long_json_costs_little_cpu_time(body: bytes) -> None:
-    assert min(fuzzing.longest_cpu_s(body, JSON) for _ in range(2)) < fuzzing.MOST_CPU_S
+    assert fuzzing.longest_cpu_s(body, JSON) < fuzzing.MOST_CPU_S
 
 
 EMPTY_ITEM = b"\x12\x00"
@@ -118,4 +118,4 @@ def test_aliases_take_little_memory(tail: bytes) -> None:
     head = b"x: &a {%b}\ny: &b %b\nz:\n" % (b",".join(b"k%d: v" % n for n in range(2000)), b"s" * 50_000)
     lines = b"".join(b"- %b\n" % (b"{%b}" % tail if b"<<" in tail else tail) for _ in range(2000))
     assert fuzzing.peak_memory(head + lines, YAML) < fuzzing.MOST_MEMORY
-    assert min(fuzzing.longest_cpu_s(head + lines, YAML) for _ in range(2)) < fuzzing.MOST_CPU_S
+    assert fuzzing.longest_cpu_s(head + lines, YAML) < fuzzing.MOST_CPU_S

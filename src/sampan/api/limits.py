@@ -143,7 +143,9 @@ INLINE_CEL_CHARACTERS: Final = 512
 """The longest expression from a user that is compiled on the event loop, which takes up to 8 milliseconds."""
 
 INLINE_CEL_COST: Final = 20_000
-"""The largest estimated cost of an expression that is evaluated on the event loop: up to 10 milliseconds."""
+"""The cost limit of an evaluation on the event loop, which takes up to 20 milliseconds. An expression that exceeds it
+is evaluated again in a worker thread, with its real limit. Estimates of the cost are no bound: an expression of a few
+lines can build a list in which one inner list occurs a billion times."""
 
 INLINE_EXPRESSIONS_BYTES: Final = 2 << 10
 """The largest body, and the largest stored object, of a kind with CEL expressions that is handled on the event loop:

@@ -2,10 +2,8 @@
 
 import contextlib
 import struct
-import time
 import tracemalloc
 import zlib
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 from sampan.machinery.multiplex import spdy_frames, upgrading, websocket_frames
 from sampan.machinery.multiplex.remote_command import resizes
+from tests.input_cost import check_cost
 
 _texts = st.text(st.characters(codec="utf-8"), max_size=20)
 _cuts = st.lists(st.integers(1, 50), min_size=1)
@@ -112,19 +111,6 @@ def test_the_dictionary_is_that_of_the_protocol() -> None:
     assert (len(spdy_frames.DICTIONARY), zlib.adler32(spdy_frames.DICTIONARY)) == (1423, 0xE3C6A7C2)
 
 
-@contextlib.contextmanager
-def _cheap() -> Iterator[None]:
-    """What a peer can ask for with 100 KB: half a second of processor time and 100 MB at most."""
-    tracemalloc.start()
-    began = time.process_time()
-    try:
-        yield
-        assert time.process_time() - began < 0.5 * 4, "tracing takes its time as well"
-        assert tracemalloc.get_traced_memory()[1] < 100 << 20
-    finally:
-        tracemalloc.stop()
-
-
 _SIZE = 100_000
 _EXPENSIVE_FOR_WEBSOCKET = {
     "empty parts": b"\x02\x80abcd" + b"\x00\x80abcd" * (_SIZE // 6),
@@ -138,10 +124,14 @@ _EXPENSIVE_FOR_WEBSOCKET = {
 @pytest.mark.parametrize("name", _EXPENSIVE_FOR_WEBSOCKET)
 @pytest.mark.parametrize("piece", [1, 1000, _SIZE], ids=["byte by byte", "in pieces", "at once"])
 def test_no_bytes_are_expensive_for_a_websocket(name: str, piece: int) -> None:
-    data, frames = _EXPENSIVE_FOR_WEBSOCKET[name], websocket_frames.Frames(is_server=True)
-    with _cheap():
+    data = _EXPENSIVE_FOR_WEBSOCKET[name]
+
+    def feed() -> None:
+        frames = websocket_frames.Frames(is_server=True)
         for at in range(0, len(data), piece):
             frames.feed(data[at : at + piece])
+
+    check_cost(feed)
 
 
 def test_small_parts_of_a_message_take_up_no_more_than_their_bytes() -> None:
@@ -180,16 +170,19 @@ _EXPENSIVE_FOR_SPDY = {
 @pytest.mark.parametrize("name", _EXPENSIVE_FOR_SPDY)
 @pytest.mark.parametrize("piece", [100, _SIZE], ids=["in pieces", "at once"])
 def test_no_bytes_are_expensive_for_spdy(name: str, piece: int) -> None:
-    data, reader = _EXPENSIVE_FOR_SPDY[name], spdy_frames.Reader()
-    with _cheap():
+    data = _EXPENSIVE_FOR_SPDY[name]
+
+    def feed() -> None:
+        reader = spdy_frames.Reader()
         for at in range(0, len(data), piece):
             reader.feed(data[at : at + piece])
+
+    check_cost(feed)
 
 
 @pytest.mark.parametrize("text", ["1 " * 50_000, "[]" * 50_000, "[" * 100_000, "9" * 100_000, " " * 100_000])
 def test_no_text_is_expensive_as_sizes(text: str) -> None:
-    with _cheap():
-        resizes(text)
+    check_cost(lambda: resizes(text))
 
 
 def test_headers_that_are_a_bomb() -> None:

@@ -123,6 +123,12 @@ def matching(selectors: Selectors, wanted: Wanted, candidate: Candidate) -> bool
 SLOW_SELECTORS = {
     "long to compile": "[" + ",".join(["+".join(["1"] * 100)] * 49) + "].size() > 0",
     "long to evaluate": "lists.range(90000).all(a, quantity('1').isGreaterThan(quantity('0')))",
+    "long to evaluate although it looks cheap": (
+        "cel.bind(a, [[1], [2]], "
+        + "".join(f"cel.bind({b}, [{a}, {a}, {a}, {a}], " for a, b in zip("abcdefg", "bcdefgh", strict=True))
+        + "h == h"
+        + ")" * 8
+    ),
 }
 
 

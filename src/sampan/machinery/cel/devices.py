@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sampan.api.limits import DEVICE_SELECTOR_COST, INLINE_CEL_COST
+from sampan.api.limits import DEVICE_SELECTOR_COST
 from sampan.machinery.cel.errors import CelError
 
 if TYPE_CHECKING:
@@ -53,16 +53,14 @@ class DeviceExpression:
         self._program = program
         self.is_too_costly = program.estimated_cost.max > DEVICE_SELECTOR_COST
         """Whether the estimated cost exceeds the limit of an evaluation: the server rejects the expression then."""
-        self.is_slow = program.estimated_cost.max > INLINE_CEL_COST
-        """Whether an evaluation may take too long for the event loop."""
 
-    def matches(self, device: Mapping[str, Any]) -> bool:
-        """Whether the selector matches the device, a mapping of its fields. Raise CelError if the evaluation fails. A
-        domain without attributes of the device is empty."""
+    def matches(self, device: Mapping[str, Any], cost_limit: int = DEVICE_SELECTOR_COST) -> bool:
+        """Whether the selector matches the device, a mapping of its fields. A domain without attributes of the device
+        is empty. Raise CelError if the evaluation fails, CostLimitExceeded if it costs more than the limit."""
         from sampan.machinery.cel.runtime.values import DefaultMap
 
         value = {**device, **{name: DefaultMap(device[name], _EMPTY) for name in _BY_DOMAIN}}
-        result = self._program.evaluate({"device": value})
+        result = self._program.evaluate({"device": value}, cost_limit)
         if not isinstance(result, bool):
             raise CelError("must evaluate to bool")
         return result

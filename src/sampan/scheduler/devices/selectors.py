@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from sampan.api.limits import INLINE_CEL_CHARACTERS
+from sampan.api.limits import DEVICE_SELECTOR_COST, INLINE_CEL_CHARACTERS, INLINE_CEL_COST
 from sampan.api.types.resource_v1 import Device, DeviceAttribute, DeviceSelector
 from sampan.machinery.cel.devices import DeviceExpression, compiled, loading
-from sampan.machinery.cel.errors import CelError
+from sampan.machinery.cel.errors import CelError, CostLimitExceeded
 from sampan.scheduler.devices.pools import Candidate
 from sampan.scheduler.devices.search import Suited
 from sampan.scheduler.devices.wants import Refusal, Wanted
@@ -19,6 +19,7 @@ Job = Callable[[], None]
 called, which may happen in another thread."""
 Pause = Job | None
 """What generators yield: a job, or None where other tasks may run."""
+_TOO_COSTLY = f"CEL runtime error: {CostLimitExceeded()}"
 _MOST_MATCHED = 64
 """How many results of expressions a device caches. It is limited because every user can write new expressions."""
 
@@ -74,6 +75,8 @@ class _Results:
         self._expression = None if selector.cel is None else selector.cel.expression
         self._program: DeviceExpression | str | None = None
         """The compiled expression, or the error. It is compiled when a device needs it."""
+        self._is_slow = False
+        """Whether an evaluation has exceeded the cost that is allowed on the event loop."""
 
     def of(self, candidate: Candidate) -> Generator[Pause, None, bool | str]:
         if self._expression is None:
@@ -88,19 +91,24 @@ class _Results:
 
     def _evaluate(self, expression: str, candidate: Candidate) -> Generator[Pause, None, bool | str]:
         if self._program is None:
-            self._program = yield from _run(lambda: _compile(expression), len(expression) > INLINE_CEL_CHARACTERS)
+            if len(expression) > INLINE_CEL_CHARACTERS:
+                self._program = yield from _as_job(lambda: _compile(expression))
+            else:
+                self._program = _compile(expression)
         program = self._program
         if isinstance(program, str):
             return program
-        return (yield from _run(lambda: _match(program, candidate), program.is_slow))
+        if not self._is_slow:
+            result = _match(program, candidate, INLINE_CEL_COST)
+            yield None
+            if result is not None:
+                return result
+            self._is_slow = True
+        result = yield from _as_job(lambda: _match(program, candidate, DEVICE_SELECTOR_COST))
+        return _TOO_COSTLY if result is None else result
 
 
-def _run(work: Callable[[], T], is_slow: bool) -> Generator[Pause, None, T]:
-    """Return the result of the work. Slow work is yielded as a job; after other work comes a pause."""
-    if not is_slow:
-        result = work()
-        yield None
-        return result
+def _as_job(work: Callable[[], T]) -> Generator[Pause, None, T]:
     results: list[T] = []
     yield lambda: results.append(work())
     return results[0]
@@ -113,9 +121,12 @@ def _compile(expression: str) -> DeviceExpression | str:
         return f"CEL compile error: {error}"
 
 
-def _match(program: DeviceExpression, candidate: Candidate) -> bool | str:
+def _match(program: DeviceExpression, candidate: Candidate, cost_limit: int) -> bool | str | None:
+    """Return whether the device matches, or the error; None if the evaluation exceeds the cost limit."""
     try:
-        return program.matches(device_value(candidate.id.driver, candidate.device))
+        return program.matches(device_value(candidate.id.driver, candidate.device), cost_limit)
+    except CostLimitExceeded:
+        return None
     except ValueError as error:  # evaluation failed, or an attribute is not a valid version
         return f"CEL runtime error: {error}"
 

@@ -34,6 +34,7 @@ from sampan.machinery.cel.syntax.ast import Literal
 T = parameter("T")
 _COMPARABLE: Final = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 _SUMMABLE: Final = (INT, UINT, DOUBLE, DURATION)
+_TEXTS: Final = (str, bytes)
 _ALLOCATION = 11
 """The cost of a call and the allocation of a list."""
 
@@ -41,29 +42,36 @@ _ALLOCATION = 11
 def charge_traversal(frame: Frame, value: Any) -> None:
     """Charge for traversing a value: 1 for each scalar and for each list inside of a list, a tenth for each character,
     and a tenth for each element that costs nothing else."""
-    if isinstance(value, str | bytes):
-        charge(frame, len(value) // 10)
-    elif is_list(value):
-        _charge_elements(frame, value)
+    charge(frame, _traversal_cost(value, {}))
+
+
+def _traversal_cost(value: Any, known: dict[int, int]) -> int:
+    """Return the cost of a traversal. `known` has the costs of lists and maps by identity: an expression of a few lines
+    can build a list in which one inner list occurs a billion times."""
+    if isinstance(value, _TEXTS):
+        return len(value) // 10
+    if is_list(value):
+        parts = [value]
     elif is_map(value):
-        _charge_elements(frame, value)
-        _charge_elements(frame, value.values())
+        parts = [value, value.values()]
     else:
-        charge(frame, 1)
+        return 1
+    cost = known.get(id(value))
+    if cost is None:
+        cost = known[id(value)] = sum(_elements_cost(part, known) for part in parts)
+    return cost
 
 
-def _charge_elements(frame: Frame, values: Iterable[Any]) -> None:
-    free = 0
+def _elements_cost(values: Iterable[Any], known: dict[int, int]) -> int:
+    total = free = 0
     for element in values:
-        if isinstance(element, str | bytes):
+        if isinstance(element, _TEXTS):
             cost = len(element) // 10
             free += not cost
-            frame[0] += cost
+            total += cost
         else:
-            charge(frame, 1)
-            if is_list(element) or is_map(element):
-                charge_traversal(frame, element)
-    charge(frame, free // 10)
+            total += 1 + (_traversal_cost(element, known) if is_list(element) or is_map(element) else 0)
+    return total + free // 10
 
 
 def _is_sorted(frame: Frame, values: Sequence[Any]) -> bool:

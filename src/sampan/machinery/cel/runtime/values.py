@@ -207,12 +207,17 @@ def parse_timestamp(text: str) -> Timestamp:
         raise ValueError(f'parsing time "{text}": out of range') from None
 
 
+_LISTS: Final = (list, tuple)
+_NO_MAPS: Final = frozenset((bool, int, float, str, bytes, list, tuple, type(None)))
+"""Frequent types that need no slow check against the abstract Mapping."""
+
+
 def is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
+    return isinstance(value, _LISTS)
 
 
 def is_map(value: Any) -> bool:
-    return isinstance(value, dict | Mapping)
+    return isinstance(value, dict) or (type(value) not in _NO_MAPS and isinstance(value, Mapping))
 
 
 _TYPE_NAMES: Final[Mapping[type, str]] = {
