@@ -310,7 +310,7 @@ class SyncLoop:
             report=report,
             old=record.status,
             waiting=record.waiting or {},
-            host_ips=(kubelet.machine.address,),
+            host_ips=(kubelet.machine.address, *kubelet.machine.more_addresses),
             is_terminal=is_terminal,
             verdict=record.verdict,
             actuated=record.actuated or {},

@@ -84,6 +84,22 @@ async def test_from_pod_to_config(tmp_path: Path) -> None:
         assert objects.users(ObjectKey(Secret, "default", "s")) == set()
 
 
+async def test_a_pod_on_the_network_of_the_node_has_its_addresses(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
+        fields = {"IP": "status.podIP", "IPS": "status.podIPs", "HOST": "status.hostIP"}
+        env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
+        pod = value(env=env)
+        pod.spec.hostNetwork = True
+        objects = PodObjects(informers=informers, on_change=lambda key: None)
+        config = EnvironmentConfig(
+            root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1", "fd::1"]
+        )
+        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+        made = await environment.container(pod, (pod.spec.containers or [])[0], 0, image=IMAGE, pod_ips=())
+        variables = dict(made.env)
+        assert [variables[name] for name in fields] == ["10.0.0.1", "10.0.0.1,fd::1", "10.0.0.1"]
+
+
 async def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> None:
     async with asyncio.timeout(60), Cluster(components=["apiserver"]) as cluster, node(cluster) as informers:
         pod = value()

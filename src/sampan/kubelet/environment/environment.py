@@ -182,7 +182,10 @@ class Environment:
             services=service_variables(self._services.list(), namespace, has_links=has_links),
         )
         around = Surroundings(
-            node_name=config.node_name, host_ips=config.host_ips, pod_ips=pod_ips, allocatable=config.allocatable
+            node_name=config.node_name,
+            host_ips=config.host_ips,
+            pod_ips=config.host_ips if pod.spec.hostNetwork else pod_ips,
+            allocatable=config.allocatable,
         )
         return container_variables(pod, container, sources, around)
 
