@@ -80,20 +80,20 @@ def stocked() -> tuple[Simulation, list[Pod]]:
             informers.of(ResourceSlice)._put(key_of(one), one)
     pods = []
     for number in range(PODS):
-        wants, claim = wanting(number)
+        pod_requests, claim = wanting(number)
         informers.of(ResourceClaim)._put(key_of(claim), claim)
-        pods.append(wants)
+        pods.append(pod_requests)
     return simulation, pods
 
 
-async def place(simulation: Simulation, wants: Pod) -> None:
-    cycle = simulation.cycle(wants)
+async def select_node(simulation: Simulation, pod_requests: Pod) -> None:
+    cycle = simulation.cycle(pod_requests)
     await simulation.profile.prepare(cycle)
-    placed = simulation.profile.place(cycle)
+    placed = simulation.profile.select_node(cycle)
     assert placed.diagnosis is None, placed.diagnosis.message
     name = simulation.table.names[placed.row]
     simulation.table.add_pod(cycle.info, name)
-    assert simulation.profile.commitment.reserve(cycle, name) is None
+    assert simulation.profile.binding_cycle.reserve(cycle, name) is None
 
 
 async def longest_hold(until: asyncio.Event) -> float:
@@ -115,11 +115,11 @@ async def measured() -> tuple[float, float]:
     async with asyncio.TaskGroup() as group:
         probe = group.create_task(longest_hold(done))
         await asyncio.sleep(0)
-        await place(simulation, first)
+        await select_node(simulation, first)
         done.set()
     began = time.process_time()
     for one in pods[1:]:
-        await place(simulation, one)
+        await select_node(simulation, one)
     return probe.result(), (len(pods) - 1) / (time.process_time() - began)
 
 

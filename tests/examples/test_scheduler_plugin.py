@@ -11,7 +11,7 @@ import pytest
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.events_v1 import Event
 from sampan.machinery.client import Selection
-from sampan.scheduler.config_file import parse_text
+from sampan.scheduler.config.config_file import parse_text
 from sampan.testing import Cluster, builders
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduler-plugin"

@@ -9,14 +9,13 @@ from sampan.api.types.core_v1 import ResourceRequirements, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery.metrics import Metrics
 from sampan.scheduler.config import SchedulerConfig
-from sampan.scheduler.config_file import API_VERSION, KIND, parse_config
-from sampan.scheduler.framework.metrics import EVERY, PointMetrics
-from sampan.scheduler.metrics import SchedulerMetrics
-from sampan.scheduler.resource_metrics import resource_text
+from sampan.scheduler.config.config_file import API_VERSION, KIND, parse_config
+from sampan.scheduler.framework.metrics import SAMPLE_INTERVAL, PointMetrics
+from sampan.scheduler.metrics import SchedulerMetrics, resource_text
 from sampan.scheduler.scheduler import Scheduler
 from sampan.testing import builders
 from tests.controllers.cluster import cluster
-from tests.scheduler.running import Running, running
+from tests.scheduler.running_scheduler import Running, running
 
 
 def value(text: str, start: str) -> float:
@@ -39,37 +38,42 @@ def test_attempts_and_queues() -> None:
                 task.cancel()
             forget()
         name = "scheduler_schedule_attempts_total"
-        assert value(text, f'{name}{{result="scheduled",profile="default-scheduler"}}') == EVERY + 1
+        assert value(text, f'{name}{{result="scheduled",profile="default-scheduler"}}') == SAMPLE_INTERVAL + 1
         assert value(text, f'{name}{{result="unschedulable",profile="default-scheduler"}}') == 1
         assert value(text, 'scheduler_pending_pods{queue="unschedulable"}') == 1
         assert value(text, 'scheduler_unschedulable_pods{plugin="NodeResourcesFit",profile="default-scheduler"}') == 1
-        assert value(text, 'scheduler_cache_size{type="pods"}') == EVERY + 1
-        assert value(text, "scheduler_pod_scheduling_attempts_count") == EVERY + 1
+        assert value(text, 'scheduler_cache_size{type="pods"}') == SAMPLE_INTERVAL + 1
+        assert value(text, "scheduler_pod_scheduling_attempts_count") == SAMPLE_INTERVAL + 1
         point = "scheduler_framework_extension_point_duration_seconds_count"
         assert (
-            value(text, f'{point}{{extension_point="Bind",status="Success",profile="default-scheduler"}}') == EVERY + 1
+            value(text, f'{point}{{extension_point="Bind",status="Success",profile="default-scheduler"}}')
+            == SAMPLE_INTERVAL + 1
         )
         assert value(text, f'{point}{{extension_point="Score",status="Success",profile="default-scheduler"}}') >= 1
         plugin = "scheduler_plugin_execution_duration_seconds_count"
         fits = f'{plugin}{{plugin="NodeResourcesFit",extension_point="Filter",status="Success"}}'
         assert 1 <= value(text, fits) <= 4
         assert (
-            value(text, 'scheduler_queue_incoming_pods_total{queue="active",event="UnschedulablePodAdd"}') == EVERY + 2
+            value(text, 'scheduler_queue_incoming_pods_total{queue="active",event="UnschedulablePodAdd"}')
+            == SAMPLE_INTERVAL + 2
         )
         failed = 'scheduler_queue_incoming_pods_total{queue="unschedulable",event="ScheduleAttemptFailure"}'
         assert value(text, failed) == 1
         asked = 'scheduler_plugin_evaluation_total{plugin="NodeResourcesFit",extension_point="Filter"'
-        assert value(text, asked + ',profile="default-scheduler"}') % EVERY == 0
+        assert value(text, asked + ',profile="default-scheduler"}') % SAMPLE_INTERVAL == 0
         for point in ("Reserve", "Permit"):
             labels = f'{{extension_point="{point}",status="Success",profile="default-scheduler"}}'
-            assert value(text, f"scheduler_framework_extension_point_duration_seconds_count{labels}") == EVERY + 1
+            assert (
+                value(text, f"scheduler_framework_extension_point_duration_seconds_count{labels}")
+                == SAMPLE_INTERVAL + 1
+            )
         assert value(text, 'scheduler_cache_size{type="assumed_pods"}') == 0
 
     async def prepare(found: Running) -> None:
         account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
         await found.cluster.client.of(ServiceAccount).create(account)
         await found.node("a", pods="110")
-        for number in range(EVERY + 1):
+        for number in range(SAMPLE_INTERVAL + 1):
             await found.create(found.pod(f"p{number}", cpu="1m"))
         await found.create(found.pod("big", cpu="100"))
         await found.settle()
@@ -146,7 +150,7 @@ def test_plugins_are_left_as_they_were() -> None:
     with pytest.raises(RuntimeError), metrics.sampled({"filter": [plugin]}):
         raise RuntimeError
     assert vars(plugin) == {}
-    assert [metrics.is_turn() for _ in range(EVERY + 1)] == [True, *[False] * (EVERY - 1), True]
+    assert [metrics.start_cycle() for _ in range(SAMPLE_INTERVAL + 1)] == [True, *[False] * (SAMPLE_INTERVAL - 1), True]
 
 
 def two_schedulers() -> SchedulerConfig:

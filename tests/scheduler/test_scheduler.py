@@ -7,8 +7,8 @@ from sampan.api.types.core_v1 import Node, Pod, PodSchedulingGate, Taint
 from sampan.api.types.scheduling_v1 import PriorityClass
 from sampan.machinery.client import PatchType
 from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
-from sampan.scheduler.framework import Code, Cycle, Handle, NodeView, ScalarPlugin, Scope, Status
-from tests.scheduler.running import NAMESPACE, Running, running
+from sampan.scheduler.framework import Code, CycleState, Handle, NodeView, PluginScope, ScalarPlugin, Status
+from tests.scheduler.running_scheduler import NAMESPACE, Running, running
 
 
 async def test_pods_are_spread_and_told() -> None:
@@ -97,28 +97,28 @@ async def test_room_is_made_for_what_matters_more() -> None:
         (event,) = await cluster.events("Preempted")
         assert event.note == f"Preempted by pod {made_pod.metadata.uid} on node a"
         assert event.regarding.name == "low0"
-        assert not cluster.scheduler.nominations.by_node
+        assert not cluster.scheduler.nominator.by_node
 
 
 class Stubborn:
     """Refuses to bind for a while."""
 
     name = "Stubborn"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
     failures = 0
 
     def __init__(self, handle: Handle) -> None:
         self.left = 2
         self.reserved: list[str] = []
 
-    def reserve(self, cycle: Cycle, node: str) -> Status | None:
+    def reserve(self, cycle: CycleState, node: str) -> Status | None:
         self.reserved.append(cycle.info.name)
         return None
 
-    def unreserve(self, cycle: Cycle, node: str) -> None:
+    def unreserve(self, cycle: CycleState, node: str) -> None:
         self.reserved.remove(cycle.info.name)
 
-    async def bind(self, cycle: Cycle, node: str) -> Status | None:
+    async def bind(self, cycle: CycleState, node: str) -> Status | None:
         self.left -= 1
         return Status(Code.ERROR, ("not now",)) if self.left >= 0 else Status(Code.SKIP)
 
@@ -155,12 +155,12 @@ async def test_a_pod_that_somebody_else_binds() -> None:
 
 class Waits:
     name = "Waits"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
         pass
 
-    def permit(self, cycle: Cycle, node: str) -> Status | None:
+    def permit(self, cycle: CycleState, node: str) -> Status | None:
         return Status(Code.WAIT, wait_s=10) if cycle.info.name.startswith("wait") else None
 
 

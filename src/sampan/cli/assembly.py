@@ -315,7 +315,7 @@ class Assembly:
         transport = self.transport.acting_as(User(_SCHEDULER_USER, groups=(AUTHENTICATED,)))
         client = Client(transport=transport, clock=self.clock, component=module.COMPONENT)
         metrics = measuring.SchedulerMetrics(self.server.metrics)
-        desk = serving.Desk(lambda: self.scheduler, self.clock.now)
+        desk = serving.ExplainEndpoint(lambda: self.scheduler, self.clock.now)
         self.server.debug |= dict.fromkeys((serving.WHY, serving.DECISIONS), functools.partial(_told, desk))
 
         async def term() -> None:
@@ -357,17 +357,17 @@ class Assembly:
 def _scheduler_modules() -> list[Any]:
     """Import the scheduler, and the modules that the API server needs for its requests. The call blocks, so run it in a
     thread."""
-    import_module("sampan.scheduler.registry").preload()
+    import_module("sampan.scheduler.plugins.registry").preload()
     for plural in ("pods", "nodes", "replicationcontrollers", "replicasets", "persistentvolumes", "resourceclaims"):
         import_module(f"sampan.apiserver.registry.kinds.{plural}")
-    return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.serving")]
+    return [import_module(f"sampan.scheduler.{name}") for name in ("scheduler", "metrics", "explain.explain_endpoint")]
 
 
 async def _told(desk: Any, call: Call) -> Answer:
     """Return the scheduler's response about a pod as a response of the API server."""
     from sampan.apiserver.response.responses import BytesAnswer
 
-    answer = await desk.answer(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
+    answer = await desk.handle(call.method, call.path.rstrip("/"), dict(call.query.pairs()), call.body)
     return BytesAnswer(answer.body, answer.content_type, answer.code)
 
 

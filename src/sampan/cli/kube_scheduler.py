@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sampan.api.types.core_v1 import Pod
     from sampan.scheduler.config import SchedulerConfig
-    from sampan.scheduler.explain.serving import Desk
+    from sampan.scheduler.explain.explain_endpoint import ExplainEndpoint
 
 NAME = "kube-scheduler"
 
@@ -30,15 +30,15 @@ NAME = "kube-scheduler"
 @component_options(10259)
 def command(**given: Any) -> None:
     """Run the Kubernetes scheduler."""
-    from sampan.scheduler.resource_metrics import RESOURCES
+    from sampan.scheduler.metrics import RESOURCES
 
     set_up_logs(given["verbosity"])
     settings = scheduler_settings("--config", given)
 
     async def work(component: Component) -> None:
-        from sampan.scheduler.explain.serving import DECISIONS, WHY, Desk
+        from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
         from sampan.scheduler.metrics import SchedulerMetrics
-        from sampan.scheduler.registry import preload
+        from sampan.scheduler.plugins.registry import preload
         from sampan.scheduler.scheduler import Scheduler
 
         await asyncio.to_thread(preload)
@@ -49,7 +49,7 @@ def command(**given: Any) -> None:
             metrics=SchedulerMetrics(component.metrics),
             host=gethostname(),
         )
-        page = _page(Desk(lambda: scheduler, component.clock.now))
+        page = _page(ExplainEndpoint(lambda: scheduler, component.clock.now))
         component.pages.update({WHY: page, DECISIONS: page, RESOURCES: _resources(scheduler.living_pods)})
         await scheduler.run()
 
@@ -77,11 +77,11 @@ async def _config(component: Component, settings: SchedulerSettings) -> Schedule
         raise CliError(f"--policy-configmap: {error}") from None
 
 
-def _page(desk: Desk) -> Any:
+def _page(endpoint: ExplainEndpoint) -> Any:
     async def page(method: str, path: str, query: Mapping[str, str], body: bytes) -> web.Response:
         from aiohttp import web
 
-        answer = await desk.answer(method, path, query, body)
+        answer = await endpoint.handle(method, path, query, body)
         return web.Response(status=answer.code, body=answer.body, content_type=answer.content_type)
 
     return page
@@ -94,7 +94,7 @@ def _resources(pods: Callable[[], Iterable[Pod]]) -> Any:
         from aiohttp import web
 
         from sampan.machinery.metrics import CONTENT_TYPE
-        from sampan.scheduler.resource_metrics import resource_text
+        from sampan.scheduler.metrics import resource_text
 
         text = await resource_text(pods())
         return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})

@@ -97,8 +97,7 @@ def scheduler_settings(config_flag: str, given: Mapping[str, Any]) -> SchedulerS
 
 
 def policy_config(text: str) -> SchedulerConfig:
-    from sampan.scheduler.policy.policy_file import parse_policy
-    from sampan.scheduler.policy.translation import config_of
+    from sampan.scheduler.config.policy import config_of, parse_policy
 
     return config_of(parse_policy(text))
 
@@ -117,7 +116,7 @@ async def policy_of_map(client: Client, where: tuple[str, str]) -> SchedulerConf
 
 def _provided(name: str) -> SchedulerConfig:
     from sampan.scheduler.config import SchedulerConfig
-    from sampan.scheduler.policy.providers import PROVIDERS
+    from sampan.scheduler.config.policy import PROVIDERS
 
     if name not in PROVIDERS:
         providers = ", ".join(PROVIDERS)
@@ -126,7 +125,7 @@ def _provided(name: str) -> SchedulerConfig:
 
 
 def _file_config(text: str) -> SchedulerConfig:
-    from sampan.scheduler.config_file import parse_text
+    from sampan.scheduler.config.config_file import parse_text
 
     return parse_text(text)
 
@@ -142,16 +141,16 @@ def _read(flag: str, path: str, parse: Callable[[str], SchedulerConfig]) -> Sche
 
 def _checked(where: str, text: str, parse: Callable[[str], SchedulerConfig]) -> SchedulerConfig:
     """Parse a configuration, and instantiate its plug-ins once, so that invalid arguments are reported now."""
-    from sampan.scheduler.config_file import ConfigError
-    from sampan.scheduler.plugin_args import ArgumentError
-    from sampan.scheduler.policy.policy_file import PolicyError
-    from sampan.scheduler.registry import UnknownPlugin
+    from sampan.scheduler.config.config_file import ConfigError
+    from sampan.scheduler.config.plugin_args import ArgumentError
+    from sampan.scheduler.config.policy import PolicyFileError
+    from sampan.scheduler.plugins.registry import UnknownSchedulerPlugin
     from sampan.scheduler.simulation import Simulation
 
     try:
         config = parse(text)
         for profile in config.profiles:
             Simulation(profile=profile)
-    except (ConfigError, PolicyError, ArgumentError, UnknownPlugin) as error:
+    except (ConfigError, PolicyFileError, ArgumentError, UnknownSchedulerPlugin) as error:
         raise CliError(f"{where}: {error}") from None
     return config

@@ -20,30 +20,28 @@ from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.flight_recorder import FlightRecorder
 from sampan.machinery.informer import InformerFactory
-from sampan.scheduler.binding import Binder
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import DEFAULT_SCHEDULER, PodInfo, PodInfoTable
 from sampan.scheduler.config import ProfileConfig, SchedulerConfig
-from sampan.scheduler.events import Events
-from sampan.scheduler.evictions import Evictions
-from sampan.scheduler.extenders.chain import NAME as EXTENDER
-from sampan.scheduler.extenders.chain import ExtenderChain
+from sampan.scheduler.cycle.binder import Binder
+from sampan.scheduler.cycle.decision_recorder import COMPONENT, DecisionHistory, DecisionRecorder
+from sampan.scheduler.cycle.event_recorder import PodEventRecorder
+from sampan.scheduler.cycle.failure_handler import FailureHandler, PreemptionExecutor
+from sampan.scheduler.cycle.pod_group_cycle import GroupCycle
+from sampan.scheduler.cycle.pod_status import PodStatusWriter
+from sampan.scheduler.event_handlers import LIVING, Feed
+from sampan.scheduler.extenders.extender_chain import NAME as EXTENDER
+from sampan.scheduler.extenders.extender_chain import ExtenderChain
 from sampan.scheduler.extenders.http_extender import ExtenderError
-from sampan.scheduler.failures import Failures
-from sampan.scheduler.feed import LIVING, Feed
-from sampan.scheduler.framework.contract import Cycle, Handle, Status
-from sampan.scheduler.framework.profile import Placed, Profile
-from sampan.scheduler.group_cycle import GroupCycle
-from sampan.scheduler.history import History
+from sampan.scheduler.framework.contract import CycleState, Handle, Status
+from sampan.scheduler.framework.framework import Framework, ScheduleResult
+from sampan.scheduler.framework.scores import RoundRobin, SeededRandom
+from sampan.scheduler.framework.waiting_pods import WaitingPods
 from sampan.scheduler.metrics import SchedulerMetrics
-from sampan.scheduler.node_table import NodeTable
-from sampan.scheduler.nominations import Nominations
-from sampan.scheduler.picking import InTurn, Seeded
-from sampan.scheduler.pod_info import DEFAULT_SCHEDULER, PodInfo, PodTable
-from sampan.scheduler.queue import SchedulingQueue
-from sampan.scheduler.queued import Queued
-from sampan.scheduler.registry import hints_of, make_profile, silent_about_events
-from sampan.scheduler.telling import COMPONENT, Telling
-from sampan.scheduler.waiting import WaitingPods
-from sampan.scheduler.writes import PodWrites
+from sampan.scheduler.plugins.registry import hints_of, make_framework, plugins_without_hints
+from sampan.scheduler.queue.nominator import Nominator
+from sampan.scheduler.queue.queued_pod import QueuedPodInfo
+from sampan.scheduler.queue.scheduling_queue import SchedulingQueue
 
 log = logging.getLogger(__name__)
 
@@ -65,27 +63,27 @@ class Scheduler:
         """Work in progress that a virtual clock waits for before it advances."""
         self._clock = clock
         self.informers = InformerFactory(client=client, activity=self.activity)
-        self.pods = PodTable()
+        self.pods = PodInfoTable()
         self.table = NodeTable(self.pods)
-        self.nominations, self.waiting, self.history = Nominations(), WaitingPods(), History()
+        self.nominator, self.waiting, self.history = Nominator(), WaitingPods(), DecisionHistory()
         self.metrics = metrics or SchedulerMetrics()
         self.metrics.scheduler = self
         self.extenders = ExtenderChain(self.config.extenders)
-        self.events = Events(client=client, clock=clock, host=host, activity=self.activity)
+        self.events = PodEventRecorder(client=client, clock=clock, host=host, activity=self.activity)
         handle = Handle(
             table=self.table,
             clock=clock,
             informers=self.informers,
             client=client,
-            nominations=self.nominations,
+            nominator=self.nominator,
             waiting=self.waiting,
             on_event=lambda event, old, new: self.queue.on_event(event, old, new),
             extenders=self.extenders,
-            say=lambda info, *told: self.telling.say(info, *told),
+            say=lambda info, *args: self.decisions.publish_event(info, *args),
         )
-        picker = InTurn() if self.config.seed is None else Seeded(self.config.seed)
-        self.profiles: dict[str, Profile] = {
-            profile.scheduler_name: make_profile(profile, handle, picker, self.metrics)
+        tie_breaker = RoundRobin() if self.config.seed is None else SeededRandom(self.config.seed)
+        self.profiles: dict[str, Framework] = {
+            profile.scheduler_name: make_framework(profile, handle, tie_breaker, self.metrics)
             for profile in map(self._without_ignored, self.config.profiles)
         }
         self.queue = SchedulingQueue(
@@ -93,7 +91,8 @@ class Scheduler:
             sort_key=next(iter(self.profiles.values())).points["queueSort"][0].sort_key,
             gate=self.gate,
             hints=hints_of(self.profiles.values()),
-            by_anything=silent_about_events(self.profiles.values()) | ({EXTENDER} if self.config.extenders else set()),
+            plugins_without_hints=plugins_without_hints(self.profiles.values())
+            | ({EXTENDER} if self.config.extenders else set()),
             config=self.config.queue,
             incoming=self.metrics.incoming,
         )
@@ -101,40 +100,40 @@ class Scheduler:
             table=self.table,
             pods=self.pods,
             queue=self.queue,
-            nominations=self.nominations,
+            nominator=self.nominator,
             schedulers=self.profiles.keys(),
         )
-        writes = PodWrites(client=client, clock=clock)
-        self.telling = Telling(events=self.events, history=self.history, clock=clock, recorder=recorder)
-        self.failures = Failures(
+        writes = PodStatusWriter(client=client, clock=clock)
+        self.decisions = DecisionRecorder(events=self.events, history=self.history, clock=clock, recorder=recorder)
+        self.failures = FailureHandler(
             queue=self.queue,
-            nominations=self.nominations,
+            nominator=self.nominator,
             metrics=self.metrics,
-            telling=self.telling,
+            decisions=self.decisions,
             writes=writes,
-            evictions=Evictions(
+            evictions=PreemptionExecutor(
                 client=client,
                 clock=clock,
                 events=self.events,
                 writes=writes,
-                nominations=self.nominations,
+                nominator=self.nominator,
                 waiting=self.waiting,
             ),
-            newest=self._newest,
-            beside=self.beside,
+            latest=self._latest,
+            start_task=self.start_task,
         )
         self.binder = Binder(
             feed=self.feed,
             waiting=self.waiting,
             extenders=self.extenders,
             metrics=self.metrics,
-            telling=self.telling,
+            decisions=self.decisions,
             writes=writes,
             failures=self.failures,
             clock=clock,
             activity=self.activity,
-            most=self.config.most_bindings,
-            beside=self.beside,
+            max_bindings=self.config.max_bindings,
+            start_task=self.start_task,
         )
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -143,7 +142,7 @@ class Scheduler:
     async def run(self) -> None:
         """Schedule pods until cancelled."""
         try:
-            async with self.looking(), asyncio.TaskGroup() as self._tasks:
+            async with self.synced(), asyncio.TaskGroup() as self._tasks:
                 self._tasks.create_task(self.events.run(), name="scheduler events")
                 self._tasks.create_task(self._loop(), name="scheduler loop")
         finally:
@@ -151,7 +150,7 @@ class Scheduler:
             await self.extenders.close()
 
     @asynccontextmanager
-    async def looking(self) -> AsyncIterator[None]:
+    async def synced(self) -> AsyncIterator[None]:
         """Keep the node table in sync with the cluster within the block, without scheduling anything."""
         for kind in (Namespace, Node):
             self.informers.of(kind)
@@ -169,69 +168,69 @@ class Scheduler:
     async def _loop(self) -> None:
         while True:
             await self.queue.wait()
-            await self._turns()
+            await self._schedule_ready()
 
-    async def _turns(self) -> None:
+    async def _schedule_ready(self) -> None:
         """Try pods until none is ready, yielding to other tasks now and then."""
         began = time.perf_counter()
         while (queued := self.queue.pop()) is not None:
             # `step` and not `with`: an attempt may wait for the clock (retries against an unreachable server)
             self.activity.step()
-            await self._guarded(queued)
+            await self._schedule_or_fail(queued)
             if time.perf_counter() - began > self.config.turn_s:
                 await asyncio.sleep(0)
                 began = time.perf_counter()
 
-    async def _guarded(self, queued: Queued) -> None:
+    async def _schedule_or_fail(self, queued: QueuedPodInfo) -> None:
         try:
             await self.schedule(queued)
         except ExtenderError as error:
-            self.failures.errored(queued, str(error))
+            self.failures.handle_error(queued, str(error))
         except Exception as exception:
             log.exception("scheduling of pod %s failed unexpectedly", queued.info.full_name)
-            self.failures.errored(queued, str(exception) or type(exception).__name__)
+            self.failures.handle_error(queued, str(exception) or type(exception).__name__)
 
     # -- one pod -----------------------------------------------------------------------------------------------------
 
-    async def schedule(self, queued: Queued) -> None:
+    async def schedule(self, queued: QueuedPodInfo) -> None:
         """Select a node for the pod and start its binding, or publish why none fits."""
         info = queued.info
         queued.began = time.perf_counter()
         if info.pod.metadata.deletionTimestamp is not None:
             self.queue.remove(info.uid)
-            self.telling.skipped(info)
+            self.decisions.skipped(info)
             return
         profile = self._profile(info)
         if (group := profile.together(info)) is not None:
             await GroupCycle(self, profile, group).run(queued)
             return
         cycle = profile.cycle(info, self._clock.now())
-        placed = await self.placed(profile, cycle)
-        self.metrics.decided(time.perf_counter() - queued.began)
-        if placed.diagnosis is not None:
-            await self.failures.unplaced(queued, profile, cycle, placed.diagnosis)
+        select_node = await self.select_node(profile, cycle)
+        self.metrics.algorithm_finished(time.perf_counter() - queued.began)
+        if select_node.diagnosis is not None:
+            await self.failures.handle_unschedulable(queued, profile, cycle, select_node.diagnosis)
             return
-        node = self.table.names[placed.row]
-        self.telling.placed(queued, placed, node)
-        if (status := self.binder.hold(profile, cycle, node)) is not None:
-            self.failures.refused(queued, status)
+        node = self.table.names[select_node.row]
+        self.decisions.node_selected(queued, select_node, node)
+        if (status := self.binder.reserve(profile, cycle, node)) is not None:
+            self.failures.handle_rejected(queued, status)
             return
-        await self.binder.let_go(queued, profile, cycle, node)
+        await self.binder.start_binding(queued, profile, cycle, node)
 
-    async def placed(self, profile: Profile, cycle: Cycle) -> Placed:
+    async def select_node(self, profile: Framework, cycle: CycleState) -> ScheduleResult:
         """Return the nominated node of the pod if it still fits, otherwise the best node."""
         with self.activity:
             await profile.prepare(cycle)
-        nominated = self.nominations.ahead_of(cycle.info, self.table.rows) if self.nominations.by_node else []
+        nominated = self.nominator.of_higher_priority(cycle.info, self.table.rows) if self.nominator.by_node else []
         cycle.memo["nominated"] = nominated
-        own = self.nominations.node_of(cycle.info.uid)
-        row = self.table.rows.get(own, -1) if own else -1
-        is_good = row >= 0 and profile.fits_beside(cycle, row, nominated)
-        if self.extenders.extenders and self.extenders.has_say(cycle.pod):
-            if is_good and await self.extenders.lets(cycle, row) and self.table.rows.get(own) == row:
-                return Placed(row, 1)
-            return await self.extenders.place(profile, cycle, nominated)
-        return Placed(row, 1) if is_good else profile.place(cycle, nominated)
+        nominated_node = self.nominator.node_of(cycle.info.uid)
+        row = self.table.rows.get(nominated_node, -1) if nominated_node else -1
+        fits = row >= 0 and profile.fits_with_nominated(cycle, row, nominated)
+        if self.extenders.extenders and self.extenders.is_interested(cycle.pod):
+            if fits and await self.extenders.accepts(cycle, row) and self.table.rows.get(nominated_node) == row:
+                return ScheduleResult(row, 1)
+            return await self.extenders.select_node(profile, cycle, nominated)
+        return ScheduleResult(row, 1) if fits else profile.select_node(cycle, nominated)
 
     # -- parts -------------------------------------------------------------------------------------------------------
 
@@ -259,16 +258,16 @@ class Scheduler:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
-    def _newest(self, info: PodInfo) -> PodInfo:
+    def _latest(self, info: PodInfo) -> PodInfo:
         pod: Pod | None = self.informers.of(Pod, LIVING).lister.get(info.name, info.namespace)
         if pod is None or pod.metadata.uid != info.uid or pod is info.pod:
             return info
         return self.pods.refreshed(info, pod)
 
-    def _profile(self, info: PodInfo) -> Profile:
+    def _profile(self, info: PodInfo) -> Framework:
         return self.profiles[info.pod.spec.schedulerName or DEFAULT_SCHEDULER]
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the coroutine as a task of the scheduler."""
         assert self._tasks is not None
         self._tasks.create_task(work)

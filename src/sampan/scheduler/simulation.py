@@ -14,15 +14,15 @@ from sampan.machinery.client.codecs import ObjectCodec
 from sampan.machinery.client.transport import Events
 from sampan.machinery.clock import Clock, VirtualClock
 from sampan.machinery.informer import InformerFactory
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 from sampan.scheduler.config import ProfileConfig
-from sampan.scheduler.framework.contract import Cycle, Handle
-from sampan.scheduler.framework.profile import Placed
-from sampan.scheduler.node_table import NodeTable
-from sampan.scheduler.nominations import Nominations
-from sampan.scheduler.picking import InTurn, Seeded
-from sampan.scheduler.pod_info import PodInfo, PodTable
-from sampan.scheduler.registry import make_profile
-from sampan.scheduler.waiting import WaitingPods
+from sampan.scheduler.framework.contract import CycleState, Handle
+from sampan.scheduler.framework.framework import ScheduleResult
+from sampan.scheduler.framework.scores import RoundRobin, SeededRandom
+from sampan.scheduler.framework.waiting_pods import WaitingPods
+from sampan.scheduler.plugins.registry import make_framework
+from sampan.scheduler.queue.nominator import Nominator
 
 
 class Simulation:
@@ -30,20 +30,20 @@ class Simulation:
         self, *, profile: ProfileConfig | None = None, seed: int | None = None, clock: Clock | None = None
     ) -> None:
         self.clock = clock or VirtualClock()
-        client = Client(transport=_Nowhere(), clock=self.clock, component="simulation")
-        self.pods = PodTable()
+        client = Client(transport=_NoTransport(), clock=self.clock, component="simulation")
+        self.pods = PodInfoTable()
         self.table = NodeTable(self.pods)
         self.handle = Handle(
             table=self.table,
             clock=self.clock,
             informers=InformerFactory(client=client),
             client=client,
-            nominations=Nominations(),
+            nominator=Nominator(),
             waiting=WaitingPods(),
             on_event=lambda event, old, new: 0,
         )
-        picker = InTurn() if seed is None else Seeded(seed)
-        self.profile = make_profile(profile or ProfileConfig(), self.handle, picker)
+        tie_breaker = RoundRobin() if seed is None else SeededRandom(seed)
+        self.profile = make_framework(profile or ProfileConfig(), self.handle, tie_breaker)
 
     def add_node(self, node: Node) -> None:
         self.table.put_node(node)
@@ -54,25 +54,25 @@ class Simulation:
         self.table.add_pod(info, pod.spec.nodeName)
         return info
 
-    def cycle(self, pod: Pod) -> Cycle:
+    def cycle(self, pod: Pod) -> CycleState:
         return self.profile.cycle(self.pods.info(pod), self.clock.now())
 
-    def place(self, pod: Pod) -> Placed:
+    def select_node(self, pod: Pod) -> ScheduleResult:
         """Return the node that the pod would get, without changing anything."""
-        return self.profile.place(self.cycle(pod))
+        return self.profile.select_node(self.cycle(pod))
 
     def schedule(self, pod: Pod) -> str:
         """Add the pod to the best node and return the node's name, or "" if none fits."""
         cycle = self.cycle(pod)
-        placed = self.profile.place(cycle)
-        if placed.diagnosis is not None:
+        result = self.profile.select_node(cycle)
+        if result.diagnosis is not None:
             return ""
-        node = self.table.names[placed.row]
+        node = self.table.names[result.row]
         self.table.add_pod(cycle.info, node)
         return node
 
 
-class _Nowhere:
+class _NoTransport:
     """A transport whose requests always fail."""
 
     async def send(self, request: Request) -> NoReturn:

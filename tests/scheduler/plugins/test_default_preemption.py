@@ -10,17 +10,17 @@ from hypothesis import given
 from sampan.api.types.core_v1 import Pod, PodSpec, PodStatus
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from sampan.scheduler.cache.pod_info import PodInfo, PodInfoTable
 from sampan.scheduler.framework.contract import PostFilterResult
-from sampan.scheduler.plugins.default_preemption import Candidate, choose, split_by_budget
-from sampan.scheduler.pod_info import PodInfo, PodTable
+from sampan.scheduler.plugins.default_preemption import PreemptionCandidate, choose, split_by_budget
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.clusters import Situation, few, plugin_of, situations
+from tests.scheduler.random_clusters import Situation, few, plugin_of, situations
 
 
 def preempted(simulation: Simulation, pod: Pod) -> PostFilterResult | None:
     """None if a node will do without."""
     cycle = simulation.cycle(pod)
-    placed = simulation.profile.place(cycle)
+    placed = simulation.profile.select_node(cycle)
     if placed.diagnosis is None:
         return None
     plugin = plugin_of(simulation, "DefaultPreemption")
@@ -65,13 +65,13 @@ def test_room_is_made_where_it_can_be_and_nobody_leaves_in_vain(situation: Situa
 
 def _final(situation: Situation) -> set[str]:
     simulation = situation.simulation()
-    diagnosis = simulation.place(situation.pod).diagnosis
+    diagnosis = simulation.select_node(situation.pod).diagnosis
     assert diagnosis is not None
     codes = {name: int(diagnosis.codes[row]) for name, row in simulation.table.rows.items()}
-    return {name for name, code in codes.items() if diagnosis.verdicts[code].is_final}
+    return {name for name, code in codes.items() if diagnosis.rejections[code].is_final}
 
 
-PODS = PodTable()
+PODS = PodInfoTable()
 
 
 def victim(name: str, priority: int, started: str = "2026-01-01T00:00:00Z", app: str = "") -> PodInfo:
@@ -94,8 +94,8 @@ def victim(name: str, priority: int, started: str = "2026-01-01T00:00:00Z", app:
     ],
 )
 def test_the_least_disruption(best: tuple[list[PodInfo], int], other: tuple[list[PodInfo], int]) -> None:
-    wanted = Candidate(1, tuple(best[0]), best[1])
-    against = Candidate(0, tuple(other[0]), other[1])
+    wanted = PreemptionCandidate(1, tuple(best[0]), best[1])
+    against = PreemptionCandidate(0, tuple(other[0]), other[1])
     assert choose([against, wanted]) is wanted
     assert choose([wanted, against]) is wanted
 

@@ -20,8 +20,8 @@ from sampan.api.types.core_v1 import (
 )
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
-from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
-from tests.scheduler.plugins.matching import term_matches
+from tests.scheduler.plugins.selector_oracle import term_matches
+from tests.scheduler.random_clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
 
 AFFINITY = (("node(s) didn't match pod affinity rules",), True)
 ANTI = (("node(s) didn't match pod anti-affinity rules",), False)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import ContainerRestartRule, Node, Taint
-from tests.scheduler.clusters import Situation, few, refusals, scores, situations
-from tests.scheduler.plugins.matching import kept_off, let_in, node_term, tolerated
+from tests.scheduler.plugins.selector_oracle import have_untolerated_taints, let_in, node_term, tolerated
+from tests.scheduler.random_clusters import Situation, few, refusals, scores, situations
 
 CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -41,7 +41,7 @@ def test_taints(situation: Situation) -> None:
     wanted = {
         node.metadata.name: (("node(s) had untolerated taint(s)",), True)
         for node in situation.nodes
-        if kept_off(node, situation.pod)
+        if have_untolerated_taints(node, situation.pod)
     }
     assert refusals(situation.simulation(), "TaintToleration", situation.pod) == wanted
 
@@ -51,12 +51,12 @@ def test_taints(situation: Situation) -> None:
 def test_taints_that_speak_against_a_node(situation: Situation, data: st.DataObject) -> None:
     among = _some(situation, data)
 
-    def disliked(node: Node) -> int:
+    def count_untolerated_preferences(node: Node) -> int:
         concerned = [one for one in situation.pod.spec.tolerations if one.effect in ("", "PreferNoSchedule")]
         soft = [taint for taint in node.spec.taints if taint.effect == "PreferNoSchedule"]
         return sum(not tolerated(taint, concerned) for taint in soft)
 
-    raw = {node.metadata.name: disliked(node) for node in among}
+    raw = {node.metadata.name: count_untolerated_preferences(node) for node in among}
     most = max(raw.values())
     wanted = {name: 100 - 100 * count // most if most else 100 for name, count in raw.items()}
     assert scores(situation.simulation(), "TaintToleration", situation.pod, list(wanted)) == wanted

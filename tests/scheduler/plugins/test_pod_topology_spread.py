@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sampan.api.types.core_v1 import Container, Node, NodeSpec, Pod, PodSpec, Taint, TopologySpreadConstraint
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.scheduler.config import ProfileConfig
-from tests.scheduler.clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
-from tests.scheduler.plugins.matching import is_empty, kept_off, let_in, selects
+from tests.scheduler.plugins.selector_oracle import have_untolerated_taints, is_empty, let_in, selects
+from tests.scheduler.random_clusters import HOSTNAME, ZONE, Refusals, Situation, few, refusals, scores, situations
 
 REASON = "node(s) didn't match pod topology spread constraints"
 
@@ -41,7 +41,7 @@ def counts(constraint: Any, pod: Pod, node: Node) -> bool:
     """Whether the node is one that the constraint looks at."""
     if constraint.nodeAffinityPolicy != "Ignore" and not let_in(node, pod):
         return False
-    return not (constraint.nodeTaintsPolicy == "Honor" and kept_off(node, pod))
+    return not (constraint.nodeTaintsPolicy == "Honor" and have_untolerated_taints(node, pod))
 
 
 def has_all(node: Node, constraints: list[Any]) -> bool:

@@ -14,8 +14,8 @@ from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from sampan.scheduler.framework.contract import PostFilterResult
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.clusters import plugin_of
 from tests.scheduler.plugins.test_volumes import tell
+from tests.scheduler.random_clusters import plugin_of
 
 
 @dataclass
@@ -82,13 +82,13 @@ def planned(crowd: Crowd) -> PostFilterResult | None:
     for pod in crowd.pods:
         simulation.add_pod(pod)
     tell(simulation, *crowd.budgets)
-    nominations = simulation.handle.nominations
+    nominator = simulation.handle.nominator
     for pod, node in crowd.waiting:
-        nominations.put(simulation.pods.info(pod), node)
+        nominator.add(simulation.pods.info(pod), node)
     cycle = simulation.cycle(crowd.pod)
-    nominated = cycle.memo["nominated"] = nominations.ahead_of(cycle.info, simulation.table.rows)
+    nominated = cycle.memo["nominated"] = nominator.of_higher_priority(cycle.info, simulation.table.rows)
     before = simulation.table.requested.copy()
-    placed = simulation.profile.place(cycle, nominated)
+    placed = simulation.profile.select_node(cycle, nominated)
     if placed.diagnosis is None:
         return None
     plugin = plugin_of(simulation, "DefaultPreemption")

@@ -10,9 +10,9 @@ from sampan.api import quantity
 from sampan.api.pod_amounts import effective_requests
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.config import ProfileConfig
-from sampan.scheduler.plugin_args import ArgumentError
+from sampan.scheduler.config.plugin_args import ArgumentError
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.clusters import GPU, MIB, Situation, few, refusals, scores, situations
+from tests.scheduler.random_clusters import GPU, MIB, Situation, few, refusals, scores, situations
 
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 50, "score": 10}, {"utilization": 100, "score": 3}]
 RESOURCES = [{"name": "cpu", "weight": 2}, {"name": "memory", "weight": 1}, {"name": GPU, "weight": 3}]

@@ -54,8 +54,8 @@ from sampan.api.types.storage_v1 import (
 )
 from sampan.machinery.object_key import key_of
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.clusters import ZONE, Refusals, Situation, optional, refusals
-from tests.scheduler.plugins.matching import node_requirement
+from tests.scheduler.plugins.selector_oracle import node_requirement
+from tests.scheduler.random_clusters import ZONE, Refusals, Situation, optional, refusals
 
 BOUND = "pv.kubernetes.io/bind-completed"
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -567,7 +567,7 @@ def test_claims_of_ephemeral_volumes(claim: str | None, told: str) -> None:
         tell(simulation, PersistentVolumeClaim(metadata=meta))
     spec = PodSpec(containers=[Container(name="c")], volumes=[Volume(name="data", ephemeral=EphemeralVolumeSource())])
     pod = Pod(metadata=ObjectMeta(name="p", namespace="x", uid="uid-p"), spec=spec)
-    diagnosis = simulation.place(pod).diagnosis
+    diagnosis = simulation.select_node(pod).diagnosis
     assert diagnosis is not None
     assert diagnosis.pre_filter == told
 
@@ -575,7 +575,7 @@ def test_claims_of_ephemeral_volumes(claim: str | None, told: str) -> None:
 def test_a_claim_that_there_is_not() -> None:
     simulation = Simulation()
     spec = PodSpec(containers=[Container(name="c")], volumes=using("gone"))
-    diagnosis = simulation.place(Pod(metadata=ObjectMeta(name="p", namespace="x"), spec=spec)).diagnosis
+    diagnosis = simulation.select_node(Pod(metadata=ObjectMeta(name="p", namespace="x"), spec=spec)).diagnosis
     assert diagnosis is not None
     assert diagnosis.pre_filter == 'persistentvolumeclaim "gone" not found'
 

@@ -58,12 +58,12 @@ async def _look(access: Access, value: Mapping[str, Any], limit: int) -> Any:
     from sampan.machinery.client import Client
     from sampan.machinery.client.http import HttpTransport
     from sampan.machinery.clock import RealClock
-    from sampan.scheduler.explain.asking import explain
+    from sampan.scheduler.explain.explain import explain
     from sampan.scheduler.scheduler import Scheduler
 
     clock = RealClock()
     async with HttpTransport(access) as transport:
         scheduler = Scheduler(client=Client(transport=transport, clock=clock, component="sampan-why"), clock=clock)
-        async with scheduler.looking():
+        async with scheduler.synced():
             explanation = await explain(scheduler, json.from_value(value, Pod), now=clock.now(), most_nodes=limit)
     return msgspec.json.decode(msgspec.json.encode(explanation))

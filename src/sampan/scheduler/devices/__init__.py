@@ -1,9 +1,9 @@
 """Dynamic resource allocation: which devices a node can use and how they are allocated to claims.
 
-The counterpart is `k8s.io/dynamic-resource-allocation/structured`. Resource slices (`stock`) form pools (`pools`), of
-which each node sees some (`views`); `ledger` records allocated devices. `wants` holds the requests of claims;
-selectors, capacity, constraints and taints have a module each. Extended resources that a device class provides become a
-claim (`classes`, `extended`). `search` allocates for one node, `answers` caches the outcome for all nodes and equal
-claims, `results` converts it to API types. `binding` and `readiness` write claims and wait for devices. The
-DynamicResources plug-in uses all of them.
+The counterpart is `k8s.io/dynamic-resource-allocation/structured`. Resource slices form pools (`pools`), of which each
+node sees some (`device_inventory`); `allocated_devices` records which devices are in use. `claim_requests` holds the
+requests of claims, `device_selectors` and `device_constraints` what limits them. Extended resources that a device class
+provides become a claim (`extended_resources`). `allocator` allocates for one node, `allocation_cache` caches the
+outcome for all nodes and equal claims, `pod_allocation` applies it to a pod. `resource_claims` writes claims and waits
+for devices. The DynamicResources plug-in uses all of them.
 """

@@ -42,7 +42,7 @@ Amounts = tuple[tuple[tuple[str, str], Quantity], ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Offer:
+class DeviceOffer:
     """Devices of one slice that are offered to the same nodes."""
 
     slice: ResourceSlice
@@ -55,12 +55,12 @@ class Offer:
     """The index in the slice of the first device."""
 
 
-class Candidate:
+class CandidateDevice:
     """A device that a node can use."""
 
     __slots__ = ("consumed", "device", "id", "is_shared", "matched", "node", "selector")
 
-    def __init__(self, offer: Offer, device: Device) -> None:
+    def __init__(self, offer: DeviceOffer, device: Device) -> None:
         spec = offer.slice.spec
         self.id = DeviceId(spec.driver, spec.pool.name, device.name)
         self.device, self.node, self.selector = device, offer.node, offer.selector
@@ -75,9 +75,9 @@ class PoolView:
     """A pool as some nodes see it."""
 
     id: PoolId
-    fault: str = ""
+    error: str = ""
     """Why no device of the pool can be allocated at the moment."""
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: list[CandidateDevice] = field(default_factory=list)
     counters: Mapping[tuple[str, str], Quantity] = field(default_factory=dict)
     """The shared counters of the pool while none of its devices is allocated."""
     consumers: Mapping[str, Amounts] = field(default_factory=dict)
@@ -95,43 +95,45 @@ class PoolView:
 UPDATING, INVALID = "updated", "invalid"
 
 
-def offers(one: ResourceSlice) -> Iterator[Offer]:
-    spec = one.spec
+def offers(resource_slice: ResourceSlice) -> Iterator[DeviceOffer]:
+    spec = resource_slice.spec
     if spec.perDeviceNodeSelection:
         for index, device in enumerate(spec.devices):
             if device.nodeName or device.allNodes or device.nodeSelector is not None:
                 selector = None if device.allNodes else device.nodeSelector
-                yield Offer(one, [device], device.nodeName or "", selector, index)
+                yield DeviceOffer(resource_slice, [device], device.nodeName or "", selector, index)
     elif spec.nodeName or spec.allNodes or spec.nodeSelector is not None:
-        yield Offer(one, spec.devices, spec.nodeName or "", None if spec.allNodes else spec.nodeSelector)
+        yield DeviceOffer(
+            resource_slice, spec.devices, spec.nodeName or "", None if spec.allNodes else spec.nodeSelector
+        )
 
 
-def viewed(id: PoolId, every: Iterable[ResourceSlice], offered: Sequence[Offer]) -> PoolView | None:
+def view_pool(id: PoolId, all_slices: Iterable[ResourceSlice], offered: Sequence[DeviceOffer]) -> PoolView | None:
     """Return a node's view of the pool.
 
-    `every` holds all slices of the pool and `offered` what is offered to the node. Return None if the offered slices
-    are incomplete and belong to an outdated generation.
+    `offered` is what is offered to the node. Return None if the offered slices are incomplete and belong to an outdated
+    generation.
     """
-    slices = list(every)
+    slices = list(all_slices)
     newest = max(
         [offer.slice.spec.pool.generation for offer in offered]
         + [resource_slice.spec.pool.generation for resource_slice in slices if resource_slice.spec.sharedCounters]
     )
     current = [resource_slice for resource_slice in slices if resource_slice.spec.pool.generation == newest]
-    near = {
+    visible = {
         resource_slice.metadata.name: resource_slice for resource_slice in current if resource_slice.spec.sharedCounters
     }
     offered = [offer for offer in offered if offer.slice.spec.pool.generation == newest]
-    near |= {offer.slice.metadata.name: offer.slice for offer in offered}
-    if not _is_whole(near.values()):
+    visible |= {offer.slice.metadata.name: offer.slice for offer in offered}
+    if not _is_complete(visible.values()):
         if any(resource_slice.spec.pool.generation > newest for resource_slice in slices):
             return None
-        if not _is_whole(current):
+        if not _is_complete(current):
             return PoolView(id, UPDATING)
-    return _valid(id, current, near.values(), offered)
+    return _checked_view(id, current, visible.values(), offered)
 
 
-def _is_whole(slices: Iterable[ResourceSlice]) -> bool:
+def _is_complete(slices: Iterable[ResourceSlice]) -> bool:
     all_slices = list(slices)
     return (
         len(all_slices)
@@ -139,10 +141,10 @@ def _is_whole(slices: Iterable[ResourceSlice]) -> bool:
     )
 
 
-def _valid(
-    id: PoolId, current: Sequence[ResourceSlice], near: Iterable[ResourceSlice], offered: Sequence[Offer]
+def _checked_view(
+    id: PoolId, current: Sequence[ResourceSlice], visible: Iterable[ResourceSlice], offered: Sequence[DeviceOffer]
 ) -> PoolView:
-    names = [device.name for item in near if not item.spec.sharedCounters for device in item.spec.devices]
+    names = [device.name for item in visible if not item.spec.sharedCounters for device in item.spec.devices]
     sets = [entry for item in current for entry in item.spec.sharedCounters]
     counters = {(entry.name, name): parse(item.value) for entry in sets for name, item in entry.counters.items()}
     consumers = {device.name: consumed(device) for item in current for device in item.spec.devices}
@@ -150,12 +152,12 @@ def _valid(
     if not is_sound or any(key not in counters for amounts in consumers.values() for key, _ in amounts):
         return PoolView(id, INVALID)
     candidates = [
-        Candidate(offer, device)
+        CandidateDevice(offer, device)
         for offer in sorted(offered, key=lambda entry: (entry.slice.metadata.name, entry.place))
         for device in offer.devices
     ]
     consumers = {name: amounts for name, amounts in consumers.items() if amounts}
-    has_conditions = any(device.bindingConditions for item in near for device in item.spec.devices)
+    has_conditions = any(device.bindingConditions for item in visible for device in item.spec.devices)
     return PoolView(id, "", candidates, counters, consumers, has_conditions)
 
 

@@ -1,6 +1,5 @@
-"""Explanations of scheduling: the verdict of every plug-in on every node, and the scores. Kubernetes has no
-counterpart.
+"""Explanations of scheduling decisions: the result of every plug-in on every node, and the scores.
 
-`inspection` runs the plug-ins on all nodes, `report` defines the response, `asking` explains a pod for one scheduler.
-The last decision comes from the scheduler's history; the verdicts reflect the current state.
+Kubernetes has no counterpart. `explain` runs the plug-ins, `report` defines the response, `explain_endpoint` serves it.
+The last decision comes from the scheduler's history; the results of plug-ins reflect the current state.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Verdict(msgspec.Struct, omit_defaults=True):
+class PluginRejection(msgspec.Struct, omit_defaults=True):
     plugin: str
     reasons: list[str]
     isFinal: bool = False
@@ -22,7 +22,7 @@ class Score(msgspec.Struct):
 class NodeReport(msgspec.Struct, omit_defaults=True):
     name: str
     fits: bool
-    refusals: list[Verdict] = []
+    refusals: list[PluginRejection] = []
     scores: list[Score] = []
     total: int = 0
 

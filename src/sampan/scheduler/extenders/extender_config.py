@@ -1,8 +1,10 @@
-"""Extender configuration, which has the same form in KubeSchedulerConfiguration and in a legacy policy file."""
+"""Extender configuration, which has the same form in KubeSchedulerConfiguration and in a classic policy file."""
 
 from __future__ import annotations
 
 import base64
+import pathlib
+import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +13,43 @@ import msgspec
 
 from sampan.api import durations, names, resource_names
 from sampan.api.faults import FieldError, Path
-from sampan.machinery.client.access import AccessError
-from sampan.scheduler.extenders.tls import TlsSettings, context_of
+from sampan.machinery.client.access import Access, AccessError, tls_context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+def context_of(url: str, tls: TlsSettings) -> ssl.SSLContext | bool:
+    """Return the value of aiohttp's `ssl` parameter.
+
+    Raise ValueError for contradictory settings and OSError for a file that cannot be read or is malformed.
+    """
+    access = Access(
+        server=url,
+        ca_pem=tls.ca_data or _file(tls.ca_file),
+        is_insecure=tls.insecure,
+        client_cert_pem=tls.cert_data or _file(tls.cert_file),
+        client_key_pem=tls.key_data or _file(tls.key_file),
+    )
+    if access.is_insecure and access.ca_pem:
+        raise ValueError("specifying a root certificates file with the insecure flag is not allowed")
+    if bool(access.client_cert_pem) != bool(access.client_key_pem):
+        raise ValueError("a client certificate and its key must be given together")
+    return tls_context(access)
+
+
+def _file(name: str) -> bytes:
+    return pathlib.Path(name).read_bytes() if name else b""
+
 
 _TIMEOUT_S = 5.0
 
@@ -76,10 +113,10 @@ def read_extenders(given: Sequence[Any], error: Callable[[str], Exception]) -> l
     """Parse the extenders; raise `error` with the name of the invalid field."""
     path = Path("extenders")
     read = [_read(extender, path[at], error) for at, extender in enumerate(given)]
-    errors = _faults(read, path)
+    errors = _check(read, path)
     if errors:
         raise error("; ".join(map(str, errors)))
-    return [_made(extender, path[at], error) for at, extender in enumerate(read)]
+    return [_config_of(extender, path[at], error) for at, extender in enumerate(read)]
 
 
 def _read(given: Any, path: Path, error: Callable[[str], Exception]) -> _Extender:
@@ -90,7 +127,7 @@ def _read(given: Any, path: Path, error: Callable[[str], Exception]) -> _Extende
         raise error(f"{path}{where.rstrip('`')}: {what}" if what else f"{path}: {exception}") from None
 
 
-def _faults(given: Sequence[_Extender], path: Path) -> list[FieldError]:
+def _check(given: Sequence[_Extender], path: Path) -> list[FieldError]:
     errors: list[FieldError] = []
     managed: set[str] = set()
     for at, extender in enumerate(given):
@@ -99,7 +136,7 @@ def _faults(given: Sequence[_Extender], path: Path) -> list[FieldError]:
                 FieldError.invalid(path[at] / "weight", extender.weight, "must have a positive weight applied to it")
             )
         for number, resource in enumerate(extender.managedResources):
-            errors += _resource_faults(resource.name, path[at] / "managedResources", number, managed)
+            errors += _check_resource(resource.name, path[at] / "managedResources", number, managed)
             managed.add(resource.name)
     binders = sum(bool(extender.bindVerb) for extender in given)
     if binders > 1:
@@ -108,17 +145,17 @@ def _faults(given: Sequence[_Extender], path: Path) -> list[FieldError]:
     return errors
 
 
-def _resource_faults(name: str, path: Path, number: int, seen: set[str]) -> list[FieldError]:
+def _check_resource(name: str, path: Path, number: int, known: set[str]) -> list[FieldError]:
     where = path[number] / "name"
     errors = [FieldError.invalid(where, name, message) for message in names.label_key(name)]
     if not errors and not resource_names.is_extended(name):
         errors.append(FieldError.invalid(where, name, "is an invalid extended resource name"))
-    if name in seen:
+    if name in known:
         errors.append(FieldError.invalid(where, name, "duplicate extender managed resource name"))
     return errors
 
 
-def _made(given: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:
+def _config_of(given: _Extender, path: Path, error: Callable[[str], Exception]) -> ExtenderConfig:
     try:
         timeout_s = durations.parse_duration(str(given.httpTimeout)) / 1e9 or _TIMEOUT_S
         tls = _tls(given)

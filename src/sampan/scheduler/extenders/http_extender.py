@@ -1,21 +1,105 @@
-"""Requests to one extender."""
+"""Requests to one extender: JSON with the field names of the Go types, read case-insensitively."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.scheduler.extenders import messages
-from sampan.scheduler.extenders.extender_config import ExtenderConfig
-from sampan.scheduler.extenders.tls import context_of
-from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.extenders.extender_config import ExtenderConfig, context_of
 
 if TYPE_CHECKING:
     from sampan.machinery.http_session import HttpSession
+
+
+class FilterResult(msgspec.Struct):
+    nodes: list[str] | None = None
+    """The names of the feasible nodes; None if the response does not contain any list."""
+    failed: Mapping[str, str] = {}
+    unresolvable: Mapping[str, str] = {}
+    error: str = ""
+
+
+class ExtenderVictims(msgspec.Struct):
+    uids: list[str]
+    violations: int
+
+
+def node_args(pod: Pod, nodes: Sequence[Node], *, names_only: bool) -> bytes:
+    """Encode ExtenderArgs."""
+    listed: Any = None
+    names: Any = None
+    if names_only:
+        names = [node.metadata.name for node in nodes]
+    else:
+        listed = {"metadata": {}, "items": [msgspec.Raw(json.encode(node)) for node in nodes]}
+    return msgspec.json.encode({"Pod": msgspec.Raw(json.encode(pod)), "Nodes": listed, "NodeNames": names})
+
+
+def preemption_args(pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]], *, names_only: bool) -> bytes:
+    """Encode ExtenderPreemptionArgs from the victims and the number of PDB violations of each node."""
+    whole = {node: _victims(infos, count, names_only) for node, (infos, count) in victims.items()}
+    return msgspec.json.encode(
+        {
+            "Pod": msgspec.Raw(json.encode(pod)),
+            "NodeNameToVictims": None if names_only else whole,
+            "NodeNameToMetaVictims": whole if names_only else None,
+        }
+    )
+
+
+def _victims(infos: Iterable[PodInfo], count: int, names_only: bool) -> dict[str, Any]:
+    pods: list[Any] = [{"UID": info.uid} if names_only else msgspec.Raw(json.encode(info.pod)) for info in infos]
+    return {"Pods": pods, "NumPDBViolations": count}
+
+
+def binding_args(pod: Pod, node: str) -> bytes:
+    meta = pod.metadata
+    return msgspec.json.encode({"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node})
+
+
+def filter_result(value: Any, *, names_only: bool) -> FilterResult:
+    """Decode ExtenderFilterResult; node names are read only if the request carried names."""
+    fields = _lowered(value)
+    names, listed = fields.get("nodenames") if names_only else None, fields.get("nodes")
+    if names is None and listed is not None:
+        names = [item["metadata"]["name"] for item in _lowered(listed).get("items") or ()]
+    return FilterResult(
+        nodes=names,
+        failed=fields.get("failednodes") or {},
+        unresolvable=fields.get("failedandunresolvablenodes") or {},
+        error=fields.get("error") or "",
+    )
+
+
+def priorities(value: Any) -> dict[str, int]:
+    """Decode HostPriorityList to scores by node."""
+    return {priority["host"]: int(priority.get("score") or 0) for priority in map(_lowered, value or ())}
+
+
+def preemption_result(value: Any) -> dict[str, ExtenderVictims]:
+    nodes = _lowered(value).get("nodenametometavictims") or {}
+    return {node: _read_victims(_lowered(victims or {})) for node, victims in nodes.items()}
+
+
+def _read_victims(fields: Mapping[str, Any]) -> ExtenderVictims:
+    uids = [_lowered(pod).get("uid", "") for pod in fields.get("pods") or ()]
+    return ExtenderVictims(uids=uids, violations=int(fields.get("numpdbviolations") or 0))
+
+
+def binding_error(value: Any) -> str:
+    return str(_lowered(value or {}).get("error") or "")
+
+
+def _lowered(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError("the answer is not an object")
+    return {key.lower(): item for key, item in value.items()}
 
 
 class ExtenderError(Exception):
@@ -36,7 +120,7 @@ class HttpExtender:
         """The name to verify the server's certificate against, if it differs from the host in the URL."""
         return (self.config.tls.server_name or None) if self.config.tls is not None else None
 
-    def concerns(self, pod: Pod) -> bool:
+    def is_interested(self, pod: Pod) -> bool:
         """Whether the pod requests or limits a resource that the extender manages."""
         managed = self.config.managed_resources
         if not managed:
@@ -45,11 +129,11 @@ class HttpExtender:
         amounts = (container.resources for container in containers)
         return any(not managed.isdisjoint((*requirements.requests, *requirements.limits)) for requirements in amounts)
 
-    async def filter(self, pod: Pod, nodes: Sequence[Node]) -> messages.FilterResult:
+    async def filter(self, pod: Pod, nodes: Sequence[Node]) -> FilterResult:
         names_only = self.config.is_node_cache_capable
-        body = messages.node_args(pod, nodes, names_only=names_only)
-        read = partial(messages.filter_result, names_only=names_only)
-        result: messages.FilterResult = self._read(read, await self._post(self.config.filter_verb, body))
+        body = node_args(pod, nodes, names_only=names_only)
+        read = partial(filter_result, names_only=names_only)
+        result: FilterResult = self._read(read, await self._post(self.config.filter_verb, body))
         if result.error:
             raise ExtenderError(result.error)
         known = {node.metadata.name for node in nodes}
@@ -62,21 +146,21 @@ class HttpExtender:
         return result
 
     async def prioritize(self, pod: Pod, nodes: Sequence[Node]) -> dict[str, int]:
-        body = messages.node_args(pod, nodes, names_only=self.config.is_node_cache_capable)
-        scores: dict[str, int] = self._read(messages.priorities, await self._post(self.config.prioritize_verb, body))
+        body = node_args(pod, nodes, names_only=self.config.is_node_cache_capable)
+        scores: dict[str, int] = self._read(priorities, await self._post(self.config.prioritize_verb, body))
         return scores
 
     async def preempt(
         self, pod: Pod, victims: Mapping[str, tuple[Sequence[PodInfo], int]]
-    ) -> dict[str, messages.Victims]:
-        body = messages.preemption_args(pod, victims, names_only=self.config.is_node_cache_capable)
-        answer = await self._post(self.config.preempt_verb, body)
-        chosen: dict[str, messages.Victims] = self._read(messages.preemption_result, answer)
+    ) -> dict[str, ExtenderVictims]:
+        body = preemption_args(pod, victims, names_only=self.config.is_node_cache_capable)
+        response = await self._post(self.config.preempt_verb, body)
+        chosen: dict[str, ExtenderVictims] = self._read(preemption_result, response)
         return chosen
 
     async def bind(self, pod: Pod, node: str) -> None:
-        answer = await self._post(self.config.bind_verb, messages.binding_args(pod, node))
-        if error := self._read(messages.binding_error, answer):
+        response = await self._post(self.config.bind_verb, binding_args(pod, node))
+        if error := self._read(binding_error, response):
             raise ExtenderError(error)
 
     async def close(self) -> None:
@@ -91,18 +175,18 @@ class HttpExtender:
         try:
             async with self._opened().post(
                 url, data=body, headers={"Content-Type": "application/json"}, server_hostname=self._server_name
-            ) as answer:
-                if answer.status != 200:
-                    raise ExtenderError(f"failed {verb} with extender at URL {url}, code {answer.status}")
-                return msgspec.json.decode(await answer.read() or b"null")
+            ) as response:
+                if response.status != 200:
+                    raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
+                return msgspec.json.decode(await response.read() or b"null")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ExtenderError(f'Post "{url}": {error or "context deadline exceeded"}') from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise ExtenderError(f"extender at URL {url}: {error}") from error
 
-    def _read(self, read: Any, answer: Any) -> Any:
+    def _read(self, read: Any, response: Any) -> Any:
         try:
-            return read(answer)
+            return read(response)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ExtenderError(f"extender at URL {self.name}: {error}") from error
 

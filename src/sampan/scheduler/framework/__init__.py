@@ -1,4 +1,4 @@
-"""The scheduling framework: the plug-in contract (`contract`) and its runtime (`profile`, `kinds`, `commitment`).
+"""The scheduling framework: the plug-in contract (`contract`) and its runtime (`profile`, `kinds`, `binding_cycle`).
 
 The counterpart is `pkg/scheduler/framework`. A plug-in is any object with a `name` and the methods of the extension
 points that it implements. It declares what its results depend on (`scope`), and the framework caches them until that
@@ -9,32 +9,32 @@ from sampan.scheduler.framework.contract import (
     MAX_SCORE,
     ClusterEvent,
     Code,
-    Cycle,
+    CycleState,
     Handle,
-    Hint,
-    Narrowed,
     Plugin,
+    PluginScope,
     PostFilterResult,
-    Scope,
+    PreFilterResult,
+    QueueingHint,
     Status,
 )
-from sampan.scheduler.framework.scalar import NodeView, ScalarPlugin
-from sampan.scheduler.framework.verdicts import Verdict, Verdicts
+from sampan.scheduler.framework.diagnosis import NodeRejection, RejectionTable
+from sampan.scheduler.framework.scalar_plugin import NodeView, ScalarPlugin
 
 __all__ = [
     "MAX_SCORE",
     "ClusterEvent",
     "Code",
-    "Cycle",
+    "CycleState",
     "Handle",
-    "Hint",
-    "Narrowed",
+    "NodeRejection",
     "NodeView",
     "Plugin",
+    "PluginScope",
     "PostFilterResult",
+    "PreFilterResult",
+    "QueueingHint",
+    "RejectionTable",
     "ScalarPlugin",
-    "Scope",
     "Status",
-    "Verdict",
-    "Verdicts",
 ]

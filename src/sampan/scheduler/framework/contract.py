@@ -8,7 +8,7 @@ A plug-in implements the points that it needs and no others:
     prepare(cycle) -> Awaitable | None          long-running work for `filter`; other tasks run meanwhile, so that its
                                                 results must be cached and validated again by `filter`
     pre_filter(cycle) -> Status | Narrowed | None   once per pod: SKIP omits `filter`, a rejection ends the cycle
-    filter(cycle, rows) -> codes                0 where the node fits, else a code of `cycle.refuse(...)`
+    filter(cycle, rows) -> codes                0 where the node fits, else a code of `cycle.reject(...)`
     async post_filter(cycle, diagnosis) -> PostFilterResult    no node fits: can the pod be made schedulable?
     pre_score(cycle, rows) -> Status | None     SKIP omits `score`
     score(cycle, rows) -> int64 array
@@ -36,22 +36,22 @@ from sampan.api.types.core_v1 import Pod
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import InformerFactory
-from sampan.scheduler.framework.verdicts import Verdicts
-from sampan.scheduler.needs import Needs
-from sampan.scheduler.node_table import NodeTable
-from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PodSignature
+from sampan.scheduler.framework.diagnosis import RejectionTable
 
 if TYPE_CHECKING:
-    from sampan.scheduler.diagnosis import Diagnosis
-    from sampan.scheduler.extenders.chain import ExtenderChain
-    from sampan.scheduler.framework.profile import Profile
-    from sampan.scheduler.nominations import Nominations
-    from sampan.scheduler.waiting import WaitingPods
+    from sampan.scheduler.extenders.extender_chain import ExtenderChain
+    from sampan.scheduler.framework.diagnosis import Diagnosis
+    from sampan.scheduler.framework.framework import Framework
+    from sampan.scheduler.framework.waiting_pods import WaitingPods
+    from sampan.scheduler.queue.nominator import Nominator
 
 MAX_SCORE = 100
 
 
-class Scope(IntEnum):
+class PluginScope(IntEnum):
     """What the results of a plug-in's filter and score depend on besides the pod's needs.
 
     The narrower the scope is, the longer the framework can cache the results.
@@ -95,7 +95,7 @@ class Status:
 SKIP = Status(Code.SKIP)
 
 
-class Narrowed(NamedTuple):
+class PreFilterResult(NamedTuple):
     """A result of `pre_filter` that restricts the cycle to these nodes."""
 
     names: frozenset[str]
@@ -115,7 +115,7 @@ class PostFilterResult:
     """Pods to evict from the nominated node."""
 
 
-class Together(NamedTuple):
+class PodGroupAttempt(NamedTuple):
     """Pods that must be scheduled together."""
 
     uids: Sequence[str]
@@ -128,7 +128,7 @@ class Together(NamedTuple):
     """Publishes the outcome of an attempt: the reason for its failure, or "" for success."""
 
 
-class Resource(Enum):
+class EventResource(Enum):
     POD = "UnschedulablePod"
     """The pending pod itself."""
     ASSIGNED_POD = "AssignedPod"
@@ -148,7 +148,7 @@ class Resource(Enum):
     POD_GROUP = "PodGroup"
 
 
-class Action(Enum):
+class ActionType(Enum):
     ADD = "Add"
     DELETE = "Delete"
     UPDATE = "Update"
@@ -162,38 +162,40 @@ class Action(Enum):
 
 
 class ClusterEvent(NamedTuple):
-    resource: Resource
-    action: Action
+    resource: EventResource
+    action: ActionType
 
     @property
     def label(self) -> str:
         """The name of the event in metrics."""
         action = self.action.value
-        if self.action is Action.UPDATE_LABELS:
-            action = _LABELS_CHANGED.get(self.resource, Action.UPDATE.value)
+        if self.action is ActionType.UPDATE_LABELS:
+            action = _LABELS_CHANGED.get(self.resource, ActionType.UPDATE.value)
         return f"{self.resource.value}{action}"
 
 
 _LABELS_CHANGED = {
-    Resource.NODE: "UpdateNodeLabel",
-    Resource.POD: "UpdatePodLabel",
-    Resource.ASSIGNED_POD: "UpdatePodLabel",
+    EventResource.NODE: "UpdateNodeLabel",
+    EventResource.POD: "UpdatePodLabel",
+    EventResource.ASSIGNED_POD: "UpdatePodLabel",
 }
 
 
-Hint = Callable[[PodInfo, Any | None, Any | None], bool]
+QueueingHint = Callable[[PodInfo, Any | None, Any | None], bool]
 """Whether a change (old object, new object) may make the pending pod schedulable."""
 
-Events = list[tuple[ClusterEvent, Hint | None]]
+Events = list[tuple[ClusterEvent, QueueingHint | None]]
 
 
-class Cycle:
+class CycleState:
     """One attempt to find a node for one pod."""
 
-    __slots__ = ("info", "memo", "now", "profile", "table", "verdicts")
+    __slots__ = ("info", "memo", "now", "profile", "rejections", "table")
 
-    def __init__(self, *, info: PodInfo, table: NodeTable, verdicts: Verdicts, profile: Profile, now: float) -> None:
-        self.info, self.table, self.verdicts, self.profile, self.now = info, table, verdicts, profile, now
+    def __init__(
+        self, *, info: PodInfo, table: NodeTable, rejections: RejectionTable, profile: Framework, now: float
+    ) -> None:
+        self.info, self.table, self.rejections, self.profile, self.now = info, table, rejections, profile, now
         self.memo: dict[str, Any] = {}
         """State that plug-ins keep between extension points, keyed by plug-in name."""
 
@@ -202,12 +204,12 @@ class Cycle:
         return self.info.pod
 
     @property
-    def needs(self) -> Needs:
-        return self.info.needs
+    def signature(self) -> PodSignature:
+        return self.info.signature
 
-    def refuse(self, plugin: str, *reasons: str, is_final: bool = False) -> int:
+    def reject(self, plugin: str, *reasons: str, is_final: bool = False) -> int:
         """Return the code of a verdict; `is_final` means that preemption on the node would not help."""
-        return self.verdicts.code(plugin, *reasons, is_final=is_final)
+        return self.rejections.code(plugin, *reasons, is_final=is_final)
 
 
 class Plugin(Protocol):
@@ -217,7 +219,7 @@ class Plugin(Protocol):
     def name(self) -> str: ...
 
     @property
-    def scope(self) -> Scope: ...
+    def scope(self) -> PluginScope: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +230,7 @@ class Handle:
     clock: Clock
     informers: InformerFactory
     client: Client
-    nominations: Nominations
+    nominator: Nominator
     waiting: WaitingPods
     """Pods that wait in Permit; plug-ins allow or reject them here."""
     on_event: Callable[[ClusterEvent, Any | None, Any | None], int]
@@ -242,7 +244,7 @@ class Handle:
     """Publishes an event about a pod with this type, reason, action and note."""
     shared: dict[type[Any], Any] = field(default_factory=dict)
     """Objects that plug-ins of several profiles share, by type."""
-    reported: set[Resource] = field(default_factory=set)
+    reported: set[EventResource] = field(default_factory=set)
     """Resources whose changes are already passed to `on_event`."""
 
 
@@ -250,4 +252,4 @@ Factory = Callable[[Handle], Any]
 
 
 class PostFilter(Protocol):
-    async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult: ...
+    async def post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult: ...

@@ -1,7 +1,8 @@
 """Durations of plug-ins by extension point, recorded by the framework so that plug-ins do not have to.
 
 PostFilter and the points from Reserve on are always measured. The plug-ins of a scheduling cycle are many and fast:
-they are measured in one of `EVERY` cycles, in which their methods are wrapped; the other cycles have no overhead.
+they are measured in one of `SAMPLE_INTERVAL` cycles, in which their methods are wrapped; the other cycles have no
+overhead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sampan.scheduler.framework.contract import Code
 if TYPE_CHECKING:
     from sampan.scheduler.metrics import SchedulerMetrics
 
-EVERY = 32
+SAMPLE_INTERVAL = 32
 _SAMPLED = {
     "PreFilter": ("preFilter", "pre_filter"),
     "Filter": ("filter", "filter"),
@@ -26,61 +27,61 @@ _SAMPLED = {
     "ScoreExtensionNormalize": ("score", "normalize"),
 }
 _COUNTED = ("PreFilter", "Filter", "PreScore", "Score")
-"""Points whose plug-in evaluations are counted; each evaluation in a measured cycle counts `EVERY` times."""
+"""Points whose plug-in evaluations are counted; each evaluation in a measured cycle counts `SAMPLE_INTERVAL` times."""
 
 
-class Outcome:
+class MeasuredStatus:
     __slots__ = ("code",)
 
     def __init__(self) -> None:
         self.code = Code.SUCCESS
 
 
-class _Timed:
+class _Timer:
     """Times a block that raises nothing but cancellation; the block stores its status in the Outcome of the `with`."""
 
-    __slots__ = ("_began", "_outcome", "_tell")
+    __slots__ = ("_observe", "_start", "_status")
 
-    def __init__(self, tell: Callable[[str, float], None] | None) -> None:
-        self._tell, self._outcome, self._began = tell, Outcome(), 0.0
+    def __init__(self, observe: Callable[[str, float], None] | None) -> None:
+        self._observe, self._status, self._start = observe, MeasuredStatus(), 0.0
 
-    def __enter__(self) -> Outcome:
-        self._began = time.perf_counter()
-        return self._outcome
+    def __enter__(self) -> MeasuredStatus:
+        self._start = time.perf_counter()
+        return self._status
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if self._tell is not None:
-            code = self._outcome.code if kind is None else Code.ERROR
-            self._tell(code.value, time.perf_counter() - self._began)
+        if self._observe is not None:
+            code = self._status.code if kind is None else Code.ERROR
+            self._observe(code.value, time.perf_counter() - self._start)
 
 
 class PointMetrics:
     def __init__(self, *, profile: str = "", metrics: SchedulerMetrics | None = None) -> None:
         self._profile, self._metrics = profile, metrics
-        self._turn = 0
+        self._cycles = 0
 
-    def point(self, name: str) -> _Timed:
+    def point(self, name: str) -> _Timer:
         """Time all plug-ins of an extension point."""
-        return _Timed(None if self._metrics is None else partial(self._point_took, name))
+        return _Timer(None if self._metrics is None else partial(self._observe_point, name))
 
-    def plugin(self, point: str, name: str) -> _Timed:
+    def plugin(self, point: str, name: str) -> _Timer:
         """Time one plug-in at an extension point."""
-        return _Timed(None if self._metrics is None else partial(self._plugin_took, point, name))
+        return _Timer(None if self._metrics is None else partial(self._observe_plugin, point, name))
 
-    def _point_took(self, point: str, status: str, seconds: float) -> None:
+    def _observe_point(self, point: str, status: str, seconds: float) -> None:
         assert self._metrics is not None
         self._metrics.points.labels(point, status, self._profile).observe(seconds)
 
-    def _plugin_took(self, point: str, plugin: str, status: str, seconds: float) -> None:
+    def _observe_plugin(self, point: str, plugin: str, status: str, seconds: float) -> None:
         assert self._metrics is not None
         self._metrics.plugins.labels(plugin, point, status).observe(seconds)
 
-    def is_turn(self) -> bool:
+    def start_cycle(self) -> bool:
         """Count a scheduling cycle and return whether to measure it."""
         if self._metrics is None:
             return False
-        self._turn += 1
-        return self._turn % EVERY == 1
+        self._cycles += 1
+        return self._cycles % SAMPLE_INTERVAL == 1
 
     @contextmanager
     def sampled(self, points: Mapping[str, Sequence[Any]]) -> Iterator[None]:
@@ -108,14 +109,14 @@ class PointMetrics:
         family, evaluations = self._metrics.plugins, self._metrics.evaluations
         is_counted = point not in _COUNTED
 
-        def timed(*given: Any) -> Any:
+        def timed(*args: Any) -> Any:
             nonlocal is_counted
             if not is_counted:
                 is_counted = True
-                evaluations.labels(plugin, point, self._profile).inc(EVERY)
+                evaluations.labels(plugin, point, self._profile).inc(SAMPLE_INTERVAL)
             began = time.perf_counter()
             try:
-                return method(*given)
+                return method(*args)
             finally:
                 took = time.perf_counter() - began
                 family.labels(plugin, point, Code.SUCCESS.value).observe(took)

@@ -6,17 +6,17 @@ from sampan.api.types.core_v1 import Binding, ObjectReference, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed
-from sampan.scheduler.framework.contract import Code, Cycle, Handle, Scope, Status
+from sampan.scheduler.framework.contract import Code, CycleState, Handle, PluginScope, Status
 
 
 class DefaultBinder:
     name = "DefaultBinder"
-    scope = Scope.NODE
+    scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
         self._pods = handle.client.of(Pod)
 
-    async def bind(self, cycle: Cycle, node: str) -> Status | None:
+    async def bind(self, cycle: CycleState, node: str) -> Status | None:
         meta = cycle.pod.metadata
         binding = Binding(
             metadata=ObjectMeta(name=meta.name, namespace=meta.namespace, uid=meta.uid),

@@ -17,13 +17,12 @@ import numpy as np
 from sampan.api.label_selector import selector_of
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget
-from sampan.scheduler.arg_faults import preemption, refuse
-from sampan.scheduler.diagnosis import Diagnosis
-from sampan.scheduler.extenders.chain import ExtenderChain
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.config.plugin_args import check_preemption, raise_if_invalid, read_args
+from sampan.scheduler.extenders.extender_chain import ExtenderChain
 from sampan.scheduler.extenders.http_extender import ExtenderError
-from sampan.scheduler.framework.contract import Cycle, Handle, PostFilterResult, Scope
-from sampan.scheduler.plugin_args import read_args
-from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.framework.contract import CycleState, Handle, PluginScope, PostFilterResult
+from sampan.scheduler.framework.diagnosis import Diagnosis
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -35,12 +34,12 @@ _TURN_S = 0.01
 _OFFSET = 2**31
 
 
-class PreemptionArgs(msgspec.Struct, forbid_unknown_fields=True):
+class DefaultPreemptionArgs(msgspec.Struct, forbid_unknown_fields=True):
     minCandidateNodesPercentage: int = 10
     minCandidateNodesAbsolute: int = 100
 
 
-class Candidate(NamedTuple):
+class PreemptionCandidate(NamedTuple):
     row: int
     victims: tuple[PodInfo, ...]
     """The pods to evict, most important first."""
@@ -50,23 +49,23 @@ class Candidate(NamedTuple):
 
 class DefaultPreemption:
     name = "DefaultPreemption"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        self._args = read_args(handle.args, PreemptionArgs)
-        refuse(preemption(self._args.minCandidateNodesPercentage, self._args.minCandidateNodesAbsolute))
+        self._args = read_args(handle.args, DefaultPreemptionArgs)
+        raise_if_invalid(check_preemption(self._args.minCandidateNodesPercentage, self._args.minCandidateNodesAbsolute))
         self._budgets = handle.informers.of(PodDisruptionBudget).lister
         self._extenders = handle.extenders
-        self._evicting = handle.nominations.evicting
+        self._evicting = handle.nominator.evicting
 
-    async def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+    async def post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
         if refusal := self._ineligible(cycle, diagnosis):
             return PostFilterResult(message=f"preemption: {refusal}")
         candidates, codes = await self._candidates(cycle, diagnosis)
         if not candidates:
-            return PostFilterResult(nominated="", message=f"preemption: {self._hopeless(cycle, codes)}")
+            return PostFilterResult(nominated="", message=f"preemption: {self._failure_message(cycle, codes)}")
         try:
-            candidates = await agreed(cycle, candidates, self._extenders)
+            candidates = await accepted_by_extenders(cycle, candidates, self._extenders)
         except ExtenderError as error:
             return PostFilterResult(message=f"preemption: {error}")
         if not candidates:
@@ -74,30 +73,30 @@ class DefaultPreemption:
         best = choose(candidates)
         return PostFilterResult(nominated=cycle.table.names[best.row], is_success=True, victims=best.victims)
 
-    def _ineligible(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
+    def _ineligible(self, cycle: CycleState, diagnosis: Diagnosis) -> str:
         pod, table = cycle.pod, cycle.table
         if pod.spec.preemptionPolicy == "Never":
             return NEVER
         if cycle.info.uid in self._evicting:
             return TERMINATING
         row = table.rows.get(pod.status.nominatedNodeName, -1)
-        if row < 0 or (row < len(diagnosis.codes) and diagnosis.verdicts[int(diagnosis.codes[row])].is_final):
+        if row < 0 or (row < len(diagnosis.codes) and diagnosis.rejections[int(diagnosis.codes[row])].is_final):
             return ""
-        going = (info for info in table.pods[row].values() if info.priority < cycle.info.priority)
-        return TERMINATING if any(is_going_by_preemption(info.pod) for info in going) else ""
+        victims = (info for info in table.pods[row].values() if info.priority < cycle.info.priority)
+        return TERMINATING if any(is_preempted(info.pod) for info in victims) else ""
 
-    async def _candidates(self, cycle: Cycle, diagnosis: Diagnosis) -> tuple[list[Candidate], Any]:
+    async def _candidates(self, cycle: CycleState, diagnosis: Diagnosis) -> tuple[list[PreemptionCandidate], Any]:
         """Return the nodes that would fit without some pods, and the verdict codes of the other nodes examined."""
-        rows = self._hopeful(diagnosis)
+        rows = self._rows_to_try(diagnosis)
         codes = np.zeros(len(diagnosis.codes), dtype=np.int32)
         target = max(len(rows) * self._args.minCandidateNodesPercentage // 100, self._args.minCandidateNodesAbsolute)
         budgets = list(self._budgets)
-        candidates: list[Candidate] = []
+        candidates: list[PreemptionCandidate] = []
         harmless = 0
         began = time.perf_counter()
         for row in rows:
             candidate = victims_on(cycle, int(row), budgets)
-            if isinstance(candidate, Candidate):
+            if isinstance(candidate, PreemptionCandidate):
                 candidates.append(candidate)
                 harmless += not candidate.violations
                 if harmless >= target:
@@ -109,45 +108,47 @@ class DefaultPreemption:
                 began = time.perf_counter()
         return candidates, codes
 
-    def _hopeful(self, diagnosis: Diagnosis) -> np.ndarray[Any, np.dtype[np.intp]]:
+    def _rows_to_try(self, diagnosis: Diagnosis) -> np.ndarray[Any, np.dtype[np.intp]]:
         if diagnosis.pre_filter and not len(diagnosis.codes):
             return np.zeros(0, dtype=np.intp)
-        by_code = {code: diagnosis.verdicts[int(code)] for code in np.unique(diagnosis.codes)}
-        codes = [code for code, verdict in by_code.items() if code and not verdict.is_final]
+        by_code = {code: diagnosis.rejections[int(code)] for code in np.unique(diagnosis.codes)}
+        codes = [code for code, rejection in by_code.items() if code and not rejection.is_final]
         return np.flatnonzero(np.isin(diagnosis.codes, codes))
 
-    def _hopeless(self, cycle: Cycle, codes: Any) -> str:
+    def _failure_message(self, cycle: CycleState, codes: Any) -> str:
         """Return the message without candidates; nodes that were not examined count as not helped by preemption."""
         table = cycle.table
         codes = codes.copy()
         rest = table.valid[: len(codes)] & (codes == 0)
-        codes[rest] = cycle.refuse(self.name, NOT_HELPFUL, is_final=True)
-        return Diagnosis(count=table.count, codes=codes, verdicts=cycle.verdicts).message
+        codes[rest] = cycle.reject(self.name, NOT_HELPFUL, is_final=True)
+        return Diagnosis(count=table.count, codes=codes, rejections=cycle.rejections).message
 
 
-async def agreed(cycle: Cycle, found: list[Candidate], extenders: ExtenderChain | None) -> list[Candidate]:
+async def accepted_by_extenders(
+    cycle: CycleState, candidates: list[PreemptionCandidate], extenders: ExtenderChain | None
+) -> list[PreemptionCandidate]:
     """Return the candidates that the extenders accept, with the victims they choose."""
     if extenders is None or not extenders.extenders:
-        return found
+        return candidates
     names = cycle.table.names
-    victims = {names[candidate.row]: (candidate.victims, candidate.violations) for candidate in found}
-    accepted = await extenders.preempt(cycle, victims)
+    victims = {names[candidate.row]: (candidate.victims, candidate.violations) for candidate in candidates}
+    chosen = await extenders.preempt(cycle, victims)
     rows = cycle.table.rows
     return [
-        Candidate(rows[node], tuple(sorted(pods, key=importance)), violations)
-        for node, (pods, violations) in accepted.items()
+        PreemptionCandidate(rows[node], tuple(sorted(pods, key=importance)), violations)
+        for node, (pods, violations) in chosen.items()
         if node in rows
     ]
 
 
-def victims_on(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -> Candidate | int:
+def victims_on(cycle: CycleState, row: int, budgets: Sequence[PodDisruptionBudget]) -> PreemptionCandidate | int:
     """Return the minimal victims on the node, least important pods first, or the verdict code if evicting all does not
     help.
     """
     table, profile, node = cycle.table, cycle.profile, cycle.table.names[row]
     lower = [info for info in table.pods[row].values() if info.priority < cycle.info.priority]
     if not lower:
-        return cycle.refuse(DefaultPreemption.name, NO_VICTIMS, is_final=True)
+        return cycle.reject(DefaultPreemption.name, NO_VICTIMS, is_final=True)
     off: dict[str, PodInfo] = {}
     try:
         for info in lower:
@@ -169,18 +170,18 @@ def victims_on(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -
                 off[info.uid] = info
                 victims.append(info)
                 violations += info in violating
-        return Candidate(row, tuple(sorted(victims, key=importance)), violations)
+        return PreemptionCandidate(row, tuple(sorted(victims, key=importance)), violations)
     finally:
         for info in off.values():
             table.add_pod(info, node)
 
 
-def _code(cycle: Cycle, row: int, ahead: Sequence[PodInfo]) -> int:
+def _code(cycle: CycleState, row: int, ahead: Sequence[PodInfo]) -> int:
     profile = cycle.profile
     rows = np.array([row], dtype=np.intp)
     code = int(profile.codes(cycle, rows, again=True)[0])
     if not code and ahead and not profile.fits_with(cycle, row, ahead):
-        return cycle.refuse(DefaultPreemption.name, NOT_HELPFUL)
+        return cycle.reject(DefaultPreemption.name, NOT_HELPFUL)
     return code
 
 
@@ -215,16 +216,16 @@ def _protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return pod.metadata.name not in budget.status.disruptedPods
 
 
-def choose(found: Sequence[Candidate]) -> Candidate:
+def choose(candidates: Sequence[PreemptionCandidate]) -> PreemptionCandidate:
     """Return the candidate with the least disruption.
 
     The criteria are, in order: fewest PDB violations, lowest maximum priority, lowest sum of priorities, fewest
     victims, latest start time of the most important victims.
     """
-    return min(found, key=_disruption)
+    return min(candidates, key=_disruption)
 
 
-def _disruption(candidate: Candidate) -> tuple[Any, ...]:
+def _disruption(candidate: PreemptionCandidate) -> tuple[Any, ...]:
     pods = candidate.victims
     if not pods:
         return (candidate.violations, -_OFFSET, 0, 0, _Latest(""), candidate.row)
@@ -241,7 +242,7 @@ class _Latest(str):
         return str.__gt__(self, other)
 
 
-def is_going_by_preemption(pod: Pod) -> bool:
+def is_preempted(pod: Pod) -> bool:
     if pod.metadata.deletionTimestamp is None:
         return False
     disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)

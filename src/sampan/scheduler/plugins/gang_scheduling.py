@@ -24,33 +24,33 @@ from sampan.machinery import errors
 from sampan.machinery.client import ConnectionFailed, PatchType
 from sampan.machinery.informer import Lister
 from sampan.machinery.object_key import Key
-from sampan.scheduler.feed import LIVING
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.config.plugin_args import read_args
+from sampan.scheduler.event_handlers import LIVING
 from sampan.scheduler.framework.contract import (
-    Action,
+    ActionType,
     ClusterEvent,
     Code,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
+    PodGroupAttempt,
     Status,
-    Together,
 )
-from sampan.scheduler.plugin_args import read_args
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.reports import followed
+from sampan.scheduler.reports import watch_objects
 
 log = logging.getLogger(__name__)
 
 SCHEDULED = "PodGroupScheduled"
 NO_QUORUM = "waiting for minCount pods from a gang to appear in scheduling queue"
 WAITING = "waiting for minCount pods from a gang to be scheduled"
-APART = "another pod of the gang could not be scheduled"
-_POD_ADDED = ClusterEvent(Resource.POD, Action.ADD)
+REJECTED = "another pod of the gang could not be scheduled"
+_POD_ADDED = ClusterEvent(EventResource.POD, ActionType.ADD)
 
 
-class GangArgs(msgspec.Struct, forbid_unknown_fields=True):
+class GangSchedulingArgs(msgspec.Struct, forbid_unknown_fields=True):
     permitTimeoutSeconds: float = 300
 
 
@@ -84,13 +84,13 @@ def condition_patch(group: PodGroup, failure: str, now: str) -> dict[str, Any] |
 
 class GangScheduling:
     name = "GangScheduling"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        self._args = read_args(handle.args, GangArgs)
+        self._args = read_args(handle.args, GangSchedulingArgs)
         self._handle = handle
         self._groups: Lister[PodGroup] | None = None
-        self._placed: dict[Key, set[str]] = {}
+        self._reserved: dict[Key, set[str]] = {}
         """The UIDs of pods with a reserved or bound node, by group."""
         pods = handle.informers.of(Pod, LIVING)
         self._pods = pods.lister
@@ -109,16 +109,16 @@ class GangScheduling:
             return Status(Code.UNRESOLVABLE, (NO_QUORUM,))
         return None
 
-    def together(self, info: PodInfo) -> Together | None:
+    def together(self, info: PodInfo) -> PodGroupAttempt | None:
         """Return the unbound pods of the pod's group unless the group already has enough pods on nodes."""
         key = group_of(info.pod)
         if key is None or self._is_complete(key):
             return None
-        mates = (pod for pod in self._pods.find(by_group, key) if not pod.spec.nodeName)
-        uids = [pod.metadata.uid for pod in mates]
-        return Together(uids, lambda: self._is_complete(key), WAITING, partial(self._tell, key))
+        members = (pod for pod in self._pods.find(by_group, key) if not pod.spec.nodeName)
+        uids = [pod.metadata.uid for pod in members]
+        return PodGroupAttempt(uids, lambda: self._is_complete(key), WAITING, partial(self._publish_condition, key))
 
-    async def _tell(self, key: Key, failure: str) -> None:
+    async def _publish_condition(self, key: Key, failure: str) -> None:
         """Write the outcome to the PodGroupScheduled condition, which never changes back from "True"."""
         group = self._group(key)
         if group is None:
@@ -132,21 +132,21 @@ class GangScheduling:
         except (errors.ApiError, ConnectionFailed) as error:
             log.warning("cannot update the status of PodGroup %s: %s", key, error)
 
-    def reserve(self, cycle: Cycle, node: str) -> Status | None:
+    def reserve(self, cycle: CycleState, node: str) -> Status | None:
         key = group_of(cycle.pod)
         if key is not None:
-            self._placed.setdefault(key, set()).add(cycle.info.uid)
+            self._reserved.setdefault(key, set()).add(cycle.info.uid)
         return None
 
-    def unreserve(self, cycle: Cycle, node: str) -> None:
+    def unreserve(self, cycle: CycleState, node: str) -> None:
         key = group_of(cycle.pod)
         if key is None:
             return
         self._drop(key, cycle.info.uid)
         if not self._is_complete(key):
-            self._dissolve(key)
+            self._reject_waiting(key)
 
-    def permit(self, cycle: Cycle, node: str) -> Status | None:
+    def permit(self, cycle: CycleState, node: str) -> Status | None:
         key = group_of(cycle.pod)
         if key is None:
             return None
@@ -159,39 +159,39 @@ class GangScheduling:
             return None
         if not self._is_complete(key):
             return Status(Code.WAIT, (WAITING,), wait_s=self._args.permitTimeoutSeconds)
-        for uid in self._placed[key]:
+        for uid in self._reserved[key]:
             if (waiting := self._handle.waiting.get(uid)) is not None:
                 waiting.allow(self.name)
         return None
 
     def events(self) -> Events:
         return [
-            (_POD_ADDED, _is_mate),
-            (ClusterEvent(Resource.POD_GROUP, Action.ADD), _is_own_group),
+            (_POD_ADDED, _is_member),
+            (ClusterEvent(EventResource.POD_GROUP, ActionType.ADD), _is_own_group),
         ]
 
     def _group(self, key: Key) -> PodGroup | None:
         if self._groups is None:
-            self._groups = followed(self._handle, PodGroup, Resource.POD_GROUP).lister
+            self._groups = watch_objects(self._handle, PodGroup, EventResource.POD_GROUP).lister
         return self._groups.get(key.name, key.namespace)
 
     def _is_complete(self, key: Key) -> bool:
         group = self._group(key)
         gang = group.spec.schedulingPolicy.gang if group is not None else None
-        return gang is None or len(self._placed.get(key, ())) >= gang.minCount
+        return gang is None or len(self._reserved.get(key, ())) >= gang.minCount
 
-    def _dissolve(self, key: Key) -> None:
+    def _reject_waiting(self, key: Key) -> None:
         """Reject the pods of the group that wait in Permit."""
-        for uid in tuple(self._placed.get(key, ())):
+        for uid in tuple(self._reserved.get(key, ())):
             if (waiting := self._handle.waiting.get(uid)) is not None:
-                waiting.reject(self.name, APART)
+                waiting.reject(self.name, REJECTED)
 
     def _drop(self, key: Key, uid: str) -> None:
-        placed = self._placed.get(key)
-        if placed is not None:
-            placed.discard(uid)
-            if not placed:
-                del self._placed[key]
+        reserved = self._reserved.get(key)
+        if reserved is not None:
+            reserved.discard(uid)
+            if not reserved:
+                del self._reserved[key]
 
     def _pod_changed(self, old: Any, new: Any) -> None:
         key = group_of(new or old)
@@ -200,12 +200,12 @@ class GangScheduling:
         if new is None:
             self._drop(key, old.metadata.uid)
         elif new.spec.nodeName:
-            self._placed.setdefault(key, set()).add(new.metadata.uid)
+            self._reserved.setdefault(key, set()).add(new.metadata.uid)
         elif old is None:
             self._handle.on_event(_POD_ADDED, None, new)
 
 
-def _is_mate(info: PodInfo, old: Any, new: Any) -> bool:
+def _is_member(info: PodInfo, old: Any, new: Any) -> bool:
     return group_of(info.pod) == group_of(new)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sampan.api.types.core_v1 import PodSpec
-from sampan.scheduler.arrays import Ints, Rows, count_of
-from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, Cycle, Handle, Scope, Status
-from sampan.scheduler.node_extras import scattered
+from sampan.scheduler.cache.arrays import Ints, Rows, count_of
+from sampan.scheduler.cache.node_attributes import to_dense
+from sampan.scheduler.framework.contract import MAX_SCORE, SKIP, CycleState, Handle, PluginScope, Status
 
 _MIB = 1024 * 1024
 _LEAST = 23 * _MIB
@@ -16,23 +16,23 @@ _MOST_PER_CONTAINER = 1000 * _MIB
 
 class ImageLocality:
     name = "ImageLocality"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
         pass
 
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
+    def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
         images = cycle.table.images
-        return None if any(images.nodes_with(name) for name in cycle.needs.parsed(self.name, image_names)) else SKIP
+        return None if any(images.nodes_with(name) for name in cycle.signature.parsed(self.name, image_names)) else SKIP
 
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        table, spec = cycle.table, cycle.needs.spec
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
+        table, spec = cycle.table, cycle.signature.spec
         total = np.zeros(count_of(rows), dtype=np.int64)
-        for name in cycle.needs.parsed(self.name, image_names):
+        for name in cycle.signature.parsed(self.name, image_names):
             sizes = table.images.nodes_with(name)
             if sizes:
                 scaled = int(next(iter(sizes.values())) * (len(sizes) / table.count))
-                total += scattered(dict.fromkeys(sizes, scaled), table.used)[rows]
+                total += to_dense(dict.fromkeys(sizes, scaled), table.used)[rows]
         most = _MOST_PER_CONTAINER * (len(spec.initContainers) + len(spec.containers or ()))
         return MAX_SCORE * (np.clip(total, _LEAST, most) - _LEAST) // (most - _LEAST)
 

@@ -8,83 +8,85 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from sampan.scheduler.affinity_terms import Term, TermKind, of_kind
-from sampan.scheduler.arg_faults import in_range, refuse
-from sampan.scheduler.arrays import Codes, Flags, Ints, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
+from sampan.scheduler.cache.label_columns import MISSING
+from sampan.scheduler.cache.label_groups import AffinityTerm, AffinityTermKind, PodClass, of_kind
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_counts import PodTally
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.config.plugin_args import check_range, raise_if_invalid, read_args
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.label_columns import MISSING
-from sampan.scheduler.node_table import NodeTable
-from sampan.scheduler.normalizing import stretched
-from sampan.scheduler.plugin_args import read_args
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.pod_sorts import Sort
-from sampan.scheduler.tally import Tally
+from sampan.scheduler.framework.scores import normalize_min_max
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
 REASON_ANTI = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-class AffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
+class InterPodAffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
     hardPodAffinityWeight: int = 1
     ignorePreferredTermsOfExistingPods: bool = False
 
 
-class Own(NamedTuple):
+class PodTerms(NamedTuple):
     """The terms of a pod with the counts of the pods that they select."""
 
-    required: tuple[Term, ...]
-    together: Tally | None
+    required: tuple[AffinityTerm, ...]
+    together: PodTally | None
     """Counts of the pods that match all required terms."""
-    anti: tuple[tuple[Term, Tally], ...]
-    preferred: tuple[tuple[Term, Tally, int], ...]
+    anti: tuple[tuple[AffinityTerm, PodTally], ...]
+    preferred: tuple[tuple[AffinityTerm, PodTally, int], ...]
     """Preferred terms with their weights, which are negative for anti-affinity."""
 
 
 class InterPodAffinity:
     name = "InterPodAffinity"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        args = read_args(handle.args, AffinityArgs)
-        refuse(in_range("hardPodAffinityWeight", args.hardPodAffinityWeight, 0, 100))
+        args = read_args(handle.args, InterPodAffinityArgs)
+        raise_if_invalid(check_range("hardPodAffinityWeight", args.hardPodAffinityWeight, 0, 100))
         self._hard_weight = args.hardPodAffinityWeight
         self._ignores_others = args.ignorePreferredTermsOfExistingPods
         self._table = handle.table
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        own, existing = self._own(cycle.info), self._existing_anti(cycle.info)
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        own, existing = self._terms_of(cycle.info), self._existing_anti(cycle.info)
         return None if own.required or own.anti or existing else SKIP
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        own, table = self._own(cycle.info), cycle.table
+        own, table = self._terms_of(cycle.info), cycle.table
         for term in self._existing_anti(cycle.info):
             assert term.carriers is not None
-            codes[_near(table, term, term.carriers, rows)] = cycle.refuse(self.name, REASON_EXISTING)
+            codes[_has_counted_pods(table, term, term.carriers, rows)] = cycle.reject(self.name, REASON_EXISTING)
         for term, tally in own.anti:
-            codes[_near(table, term, tally, rows)] = cycle.refuse(self.name, REASON_ANTI)
+            codes[_has_counted_pods(table, term, tally, rows)] = cycle.reject(self.name, REASON_ANTI)
         if own.required:
-            codes[~self._affine(cycle.info, own, rows)] = cycle.refuse(self.name, REASON_AFFINITY, is_final=True)
+            codes[~self._satisfies_affinity(cycle.info, own, rows)] = cycle.reject(
+                self.name, REASON_AFFINITY, is_final=True
+            )
         return codes
 
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
-        weighted = [(term, tally, weight) for term, tally, weight in self._own(cycle.info).preferred if tally.total]
-        weighted += self._others(cycle.info, has_own=bool(self._own(cycle.info).preferred))
+    def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
+        weighted = [
+            (term, tally, weight) for term, tally, weight in self._terms_of(cycle.info).preferred if tally.total
+        ]
+        weighted += self._terms_of_others(cycle.info, has_own=bool(self._terms_of(cycle.info).preferred))
         cycle.memo[self.name] = weighted
         return None if weighted else SKIP
 
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
         table = cycle.table
         total = np.zeros(count_of(rows), dtype=np.int64)
         for term, tally, weight in cycle.memo[self.name]:
@@ -92,26 +94,26 @@ class InterPodAffinity:
             total += weight * tally.by_domain(column, table.shape).of_nodes(column.codes[rows])
         return total
 
-    def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
-        return stretched(scores)
+    def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
+        return normalize_min_max(scores)
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.ADD), self._may_help_by_coming),
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_LABELS), None),
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), None),
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
-            (ClusterEvent(Resource.NAMESPACE, Action.UPDATE_LABELS), None),
-            (ClusterEvent(Resource.POD, Action.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD), self._matches_required_term),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.NAMESPACE, ActionType.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.POD, ActionType.UPDATE_LABELS), None),
         ]
 
-    def _may_help_by_coming(self, info: PodInfo, old: Any, new: Any) -> bool:
+    def _matches_required_term(self, info: PodInfo, old: Any, new: Any) -> bool:
         """Whether the new pod matches a required affinity term; a new pod cannot help with anti-affinity."""
         labels = new.metadata.labels
-        return any(term.pods.selector.matches(labels) for term in of_kind(info.terms, TermKind.REQUIRED))
+        return any(term.pods.selector.matches(labels) for term in of_kind(info.terms, AffinityTermKind.REQUIRED))
 
-    def _affine(self, info: PodInfo, own: Own, rows: Rows) -> Flags:
+    def _satisfies_affinity(self, info: PodInfo, own: PodTerms, rows: Rows) -> Flags:
         """Return the rows in the same topology domains as pods that match all required terms.
 
         If there are no such pods at all and the pod matches its own terms, every row with the topology labels
@@ -135,49 +137,57 @@ class InterPodAffinity:
             return labelled
         return labelled & near
 
-    def _existing_anti(self, info: PodInfo) -> list[Term]:
+    def _existing_anti(self, info: PodInfo) -> list[AffinityTerm]:
         terms = self._table.counts.terms_about(info.group)
-        return [term for term in terms if term.kind is TermKind.REQUIRED_ANTI]
+        return [term for term in terms if term.kind is AffinityTermKind.REQUIRED_ANTI]
 
-    def _others(self, info: PodInfo, *, has_own: bool) -> list[tuple[Term, Tally, int]]:
+    def _terms_of_others(self, info: PodInfo, *, has_own: bool) -> list[tuple[AffinityTerm, PodTally, int]]:
         if self._ignores_others and not has_own:
             return []
-        weights = {TermKind.PREFERRED: 1, TermKind.PREFERRED_ANTI: -1}
+        weights = {AffinityTermKind.PREFERRED: 1, AffinityTermKind.PREFERRED_ANTI: -1}
         weighted = []
         for term in self._table.counts.terms_about(info.group):
-            weight = self._hard_weight if term.kind is TermKind.REQUIRED else weights.get(term.kind, 0) * term.weight
+            weight = (
+                self._hard_weight if term.kind is AffinityTermKind.REQUIRED else weights.get(term.kind, 0) * term.weight
+            )
             if weight and term.carriers is not None:
                 weighted.append((term, term.carriers, weight))
         return weighted
 
-    def _own(self, info: PodInfo) -> Own:
+    def _terms_of(self, info: PodInfo) -> PodTerms:
         if not info.terms:
             return _NOTHING
-        kept: dict[str, Own] = info.needs.parsed(self.name, lambda spec: {})
-        own = kept.get(info.namespace)
+        by_namespace: dict[str, PodTerms] = info.signature.parsed(self.name, lambda spec: {})
+        own = by_namespace.get(info.namespace)
         if own is None:
-            own = kept[info.namespace] = self._read(info.terms)
+            own = by_namespace[info.namespace] = self._read(info.terms)
         return own
 
-    def _read(self, terms: Sequence[Term]) -> Own:
+    def _read(self, terms: Sequence[AffinityTerm]) -> PodTerms:
         tally = self._table.counts.tally
-        required = of_kind(terms, TermKind.REQUIRED)
-        return Own(
+        required = of_kind(terms, AffinityTermKind.REQUIRED)
+        return PodTerms(
             required=required,
-            together=tally(Sort(tuple(term.pods for term in required))) if required else None,
-            anti=tuple((term, tally(Sort((term.pods,)))) for term in of_kind(terms, TermKind.REQUIRED_ANTI)),
+            together=tally(PodClass(tuple(term.pods for term in required))) if required else None,
+            anti=tuple(
+                (term, tally(PodClass((term.pods,)))) for term in of_kind(terms, AffinityTermKind.REQUIRED_ANTI)
+            ),
             preferred=tuple(
-                (term, tally(Sort((term.pods,))), term.weight if kind is TermKind.PREFERRED else -term.weight)
-                for kind in (TermKind.PREFERRED, TermKind.PREFERRED_ANTI)
+                (
+                    term,
+                    tally(PodClass((term.pods,))),
+                    term.weight if kind is AffinityTermKind.PREFERRED else -term.weight,
+                )
+                for kind in (AffinityTermKind.PREFERRED, AffinityTermKind.PREFERRED_ANTI)
                 for term in of_kind(terms, kind)
             ),
         )
 
 
-_NOTHING = Own((), None, (), ())
+_NOTHING = PodTerms((), None, (), ())
 
 
-def _near(table: NodeTable, term: Term, tally: Tally, rows: Rows) -> Flags:
+def _has_counted_pods(table: NodeTable, term: AffinityTerm, tally: PodTally, rows: Rows) -> Flags:
     """Return the rows that are in a topology domain with counted pods."""
     column = table.column(term.topology_key)
     return tally.by_domain(column, table.shape).of_nodes(column.codes[rows]) > 0

@@ -10,24 +10,23 @@ import numpy as np
 
 from sampan.api.types.core_v1 import NodeAffinity as Affinity
 from sampan.api.types.core_v1 import NodeSelectorTerm, PodSpec
-from sampan.scheduler.arg_faults import added_affinity, refuse
-from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.cache.node_selectors import has_requirements, matches, matches_any, named_nodes, required_nodes
+from sampan.scheduler.config.plugin_args import check_added_affinity, raise_if_invalid, read_args
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
     Code,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Narrowed,
-    Resource,
-    Scope,
+    PluginScope,
+    PreFilterResult,
     Status,
 )
-from sampan.scheduler.node_selection import has_requirements, matches, matches_any, named_nodes, required_nodes
-from sampan.scheduler.normalizing import proportional
-from sampan.scheduler.plugin_args import read_args
+from sampan.scheduler.framework.scores import normalize_to_highest
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
 REASON_ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
@@ -36,46 +35,46 @@ REASON_CONFLICT = "pod affinity terms conflict"
 
 class NodeAffinity:
     name = "NodeAffinity"
-    scope = Scope.NODE
+    scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
         self._added = _added(handle.args)
 
-    def pre_filter(self, cycle: Cycle) -> Status | Narrowed | None:
-        spec = cycle.needs.spec
+    def pre_filter(self, cycle: CycleState) -> Status | PreFilterResult | None:
+        spec = cycle.signature.spec
         if not has_requirements(spec) and self._enforced is None:
             return SKIP
         names = named_nodes(spec)
         if names is None:
             return None
-        return Narrowed(names) if names else Status(Code.UNRESOLVABLE, (REASON_CONFLICT,))
+        return PreFilterResult(names) if names else Status(Code.UNRESOLVABLE, (REASON_CONFLICT,))
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        fits = required_nodes(cycle.table, cycle.needs.spec, rows)
-        codes[~fits] = cycle.refuse(self.name, REASON, is_final=True)
+        fits = required_nodes(cycle.table, cycle.signature.spec, rows)
+        codes[~fits] = cycle.reject(self.name, REASON, is_final=True)
         if self._enforced is not None:
             enforced = matches_any(cycle.table, self._enforced, rows)
-            codes[~enforced] = cycle.refuse(self.name, REASON_ENFORCED, is_final=True)
+            codes[~enforced] = cycle.reject(self.name, REASON_ENFORCED, is_final=True)
         return codes
 
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
-        return None if self._preferred(cycle.needs.spec) else SKIP
+    def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
+        return None if self._preferred(cycle.signature.spec) else SKIP
 
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
         """Return the sum of the weights of the matching preferred terms."""
         total = np.zeros(count_of(rows), dtype=np.int64)
-        for weight, term in self._preferred(cycle.needs.spec):
+        for weight, term in self._preferred(cycle.signature.spec):
             total += weight * matches(cycle.table, term, rows)
         return total
 
-    def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
-        return proportional(scores)
+    def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
+        return normalize_to_highest(scores)
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
         ]
 
     @property
@@ -90,14 +89,14 @@ class NodeAffinity:
         return [(term.weight, term.preference) for term in terms if term.weight]
 
 
-class AffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
+class NodeAffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
     addedAffinity: Affinity | None = None
 
 
 def _added(args: Mapping[str, Any]) -> Affinity:
     """Return the `addedAffinity` of the configuration, which applies to every pod."""
-    affinity = read_args(args, AffinityArgs).addedAffinity
+    affinity = read_args(args, NodeAffinityArgs).addedAffinity
     if affinity is None:
         return Affinity()
-    refuse(added_affinity(affinity))
+    raise_if_invalid(check_added_affinity(affinity))
     return affinity

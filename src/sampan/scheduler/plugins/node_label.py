@@ -8,14 +8,23 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
-from sampan.scheduler.framework.contract import MAX_SCORE, Action, ClusterEvent, Cycle, Events, Handle, Resource, Scope
-from sampan.scheduler.plugin_args import read_args
+from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.config.plugin_args import read_args
+from sampan.scheduler.framework.contract import (
+    MAX_SCORE,
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    Events,
+    Handle,
+    PluginScope,
+)
 
 REASON = "node(s) didn't have the requested labels"
 
 
-class LabelArgs(msgspec.Struct, forbid_unknown_fields=True):
+class NodeLabelArgs(msgspec.Struct, forbid_unknown_fields=True):
     labels: list[str] = []
     presence: bool = True
     """Whether nodes must have all of the labels, or none of them."""
@@ -23,26 +32,26 @@ class LabelArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 class NodeLabel:
     name = "NodeLabel"
-    scope = Scope.NODE
+    scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
-        self._args = read_args(handle.args, LabelArgs)
+        self._args = read_args(handle.args, NodeLabelArgs)
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        codes[~self._fits(cycle, rows)] = cycle.refuse(self.name, REASON, is_final=True)
+        codes[~self._fits(cycle, rows)] = cycle.reject(self.name, REASON, is_final=True)
         return codes
 
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
         return np.where(self._fits(cycle, rows), MAX_SCORE, 0).astype(np.int64)
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
         ]
 
-    def _fits(self, cycle: Cycle, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def _fits(self, cycle: CycleState, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         fits = np.ones(count_of(rows), dtype=np.bool_)
         for label in self._args.labels:
             fits &= cycle.table.column(label).exists(rows) == self._args.presence

@@ -6,53 +6,53 @@ from typing import Any
 
 import numpy as np
 
-from sampan.scheduler.arrays import Codes, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Rows, count_of
+from sampan.scheduler.cache.node_attributes import WILDCARD_IP, PodHostPort, host_ports
+from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.node_extras import WILDCARD_IP, HostPort, host_ports
-from sampan.scheduler.pod_info import PodInfo
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
 
 class NodePorts:
     name = "NodePorts"
-    scope = Scope.PODS
+    scope = PluginScope.PODS
 
     def __init__(self, handle: Handle) -> None:
         pass
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        return None if cycle.needs.parsed("ports", host_ports) else SKIP
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        return None if cycle.signature.parsed("ports", host_ports) else SKIP
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        refused = cycle.refuse(self.name, REASON)
-        for port in cycle.needs.parsed("ports", host_ports):
-            codes[cycle.table.ports.taken(port, rows)] = refused
+        refused = cycle.reject(self.name, REASON)
+        for port in cycle.signature.parsed("ports", host_ports):
+            codes[cycle.table.ports.in_use(port, rows)] = refused
         return codes
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _frees_a_port),
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), _frees_a_port),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
         ]
 
 
 def _frees_a_port(info: PodInfo, old: Any, new: Any) -> bool:
-    ports = info.needs.parsed("ports", host_ports)
-    return any(_clash(mine, other) for mine in ports for other in host_ports(old.spec))
+    ports = info.signature.parsed("ports", host_ports)
+    return any(_conflict(mine, other) for mine in ports for other in host_ports(old.spec))
 
 
-def _clash(one: HostPort, other: HostPort) -> bool:
-    same_ip = WILDCARD_IP in (one.ip, other.ip) or one.ip == other.ip
-    return same_ip and (one.protocol, one.port) == (other.protocol, other.port)
+def _conflict(port: PodHostPort, other: PodHostPort) -> bool:
+    same_ip = WILDCARD_IP in (port.ip, other.ip) or port.ip == other.ip
+    return same_ip and (port.protocol, port.port) == (other.protocol, other.port)

@@ -8,16 +8,31 @@ import msgspec
 import numpy as np
 
 from sampan.api.resource_names import is_native
-from sampan.scheduler.arg_faults import fit, refuse
-from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
-from sampan.scheduler.devices.classes import PREFIX
-from sampan.scheduler.framework.contract import Action, ClusterEvent, Cycle, Events, Handle, Resource, Scope
-from sampan.scheduler.needs import PODS, Needs
-from sampan.scheduler.node_table import PODS_AT, amount_of
-from sampan.scheduler.plugin_args import read_args
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.resource_amounts import DEFAULT_RESOURCES, ResourceSpec, considered
-from sampan.scheduler.resource_scoring import Amounts, RequestedToCapacity, Strategy, least_allocated, most_allocated
+from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.cache.node_table import PODS_AT, amount_of
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PODS, PodSignature
+from sampan.scheduler.config.plugin_args import check_fit, raise_if_invalid, read_args
+from sampan.scheduler.devices.device_inventory import PREFIX
+from sampan.scheduler.framework.contract import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    Events,
+    Handle,
+    PluginScope,
+)
+from sampan.scheduler.plugins.resource_allocation import (
+    DEFAULT_RESOURCES,
+    Amounts,
+    RequestedToCapacity,
+    ResourceSpec,
+    Strategy,
+    least_allocated,
+    most_allocated,
+    requested_and_allocatable,
+)
 
 TOO_MANY = "Too many pods"
 
@@ -37,7 +52,7 @@ class ScoringStrategy(msgspec.Struct, forbid_unknown_fields=True):
     requestedToCapacityRatio: Ratio | None = None
 
 
-class FitArgs(msgspec.Struct, forbid_unknown_fields=True):
+class NodeResourcesFitArgs(msgspec.Struct, forbid_unknown_fields=True):
     ignoredResources: list[str] = []
     ignoredResourceGroups: list[str] = []
     scoringStrategy: ScoringStrategy = msgspec.field(default_factory=ScoringStrategy)
@@ -45,18 +60,18 @@ class FitArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 class NodeResourcesFit:
     name = "NodeResourcesFit"
-    scope = Scope.PODS
+    scope = PluginScope.PODS
 
     def __init__(self, handle: Handle) -> None:
-        args = read_args(handle.args, FitArgs)
-        refuse(fit(args))
+        args = read_args(handle.args, NodeResourcesFitArgs)
+        raise_if_invalid(check_fit(args))
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = args.scoringStrategy.resources
         self._strategy = _strategy(args.scoringStrategy)
         self._table = handle.table
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         """Reject nodes with a reason for each insufficient resource; if even the empty node lacks one, preemption
         cannot help.
         """
@@ -65,42 +80,42 @@ class NodeResourcesFit:
             (TOO_MANY, table.requested[PODS_AT, rows] + 1 > table.allocatable[PODS_AT, rows])
         ]
         final = np.zeros(count_of(rows), dtype=np.bool_)
-        for name, amount in self._checked(cycle.needs):
+        for name, amount in self._checked(cycle.signature):
             at = table.resource(name)
             allocatable = table.allocatable[at, rows]
             lacks, never = amount > allocatable - table.requested[at, rows], amount > allocatable
-            if name in table.by_devices:  # a node without the resource is left to DynamicResources
+            if name in table.device_resources:  # a node without the resource is left to DynamicResources
                 lacks, never = lacks & (allocatable > 0), never & (allocatable > 0)
             short.append((f"Insufficient {name}", lacks))
             final |= never
         return _codes(cycle, self.name, short, final)
 
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
         return self._strategy([self._amounts(cycle, spec, rows) for spec in self._resources])
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), None),
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_REQUESTS), None),
-            (ClusterEvent(Resource.NODE, Action.ADD), self._empty_node_fits),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_ALLOCATABLE), self._empty_node_fits),
-            (ClusterEvent(Resource.DEVICE_CLASS, Action.ADD), _serves_more),
-            (ClusterEvent(Resource.DEVICE_CLASS, Action.UPDATE), _serves_more),
-            (ClusterEvent(Resource.POD, Action.UPDATE_REQUESTS), None),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), None),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_REQUESTS), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), self._empty_node_fits),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_ALLOCATABLE), self._empty_node_fits),
+            (ClusterEvent(EventResource.DEVICE_CLASS, ActionType.ADD), _provides_requested_resource),
+            (ClusterEvent(EventResource.DEVICE_CLASS, ActionType.UPDATE), _provides_requested_resource),
+            (ClusterEvent(EventResource.POD, ActionType.UPDATE_REQUESTS), None),
         ]
 
-    def _checked(self, needs: Needs) -> list[tuple[str, int]]:
+    def _checked(self, signature: PodSignature) -> list[tuple[str, int]]:
         if not self._ignored and not self._ignored_groups:
-            return list(needs.requests.items())
-        return [item for item in needs.requests.items() if not self._is_ignored(item[0])]
+            return list(signature.requests.items())
+        return [item for item in signature.requests.items() if not self._is_ignored(item[0])]
 
     def _is_ignored(self, name: str) -> bool:
         if is_native(name):
             return False
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
 
-    def _amounts(self, cycle: Cycle, spec: ResourceSpec, rows: Rows) -> Amounts:
-        requested, allocatable = considered(cycle.table, cycle.needs, spec.name, rows, nonzero=True)
+    def _amounts(self, cycle: CycleState, spec: ResourceSpec, rows: Rows) -> Amounts:
+        requested, allocatable = requested_and_allocatable(cycle.table, cycle.signature, spec.name, rows, nonzero=True)
         return Amounts(requested, allocatable, spec.weight)
 
     def _empty_node_fits(self, info: PodInfo, old: Any, new: Any) -> bool:
@@ -108,11 +123,13 @@ class NodeResourcesFit:
         allocatable = new.status.allocatable
         if amount_of(PODS, allocatable.get(PODS)) < 1:
             return False
-        amounts = ((name, amount, amount_of(name, allocatable.get(name))) for name, amount in self._checked(info.needs))
-        return all(amount <= has or (not has and name in self._table.by_devices) for name, amount, has in amounts)
+        amounts = (
+            (name, amount, amount_of(name, allocatable.get(name))) for name, amount in self._checked(info.signature)
+        )
+        return all(amount <= has or (not has and name in self._table.device_resources) for name, amount, has in amounts)
 
 
-def _codes(cycle: Cycle, plugin: str, short: list[tuple[str, Any]], final: Any) -> Codes:
+def _codes(cycle: CycleState, plugin: str, short: list[tuple[str, Any]], final: Any) -> Codes:
     bits = np.zeros(len(final), dtype=np.int64)
     for bit, (_, lacking) in enumerate(short):
         bits |= lacking.astype(np.int64) << bit
@@ -123,19 +140,19 @@ def _codes(cycle: Cycle, plugin: str, short: list[tuple[str, Any]], final: Any) 
     for pattern in np.unique(bits):
         if pattern > 1:
             reasons = [reason for bit, (reason, _) in enumerate(short) if pattern >> (bit + 1) & 1]
-            codes[bits == pattern] = cycle.refuse(plugin, *reasons, is_final=bool(pattern & 1))
+            codes[bits == pattern] = cycle.reject(plugin, *reasons, is_final=bool(pattern & 1))
     return codes
 
 
-def _strategy(given: ScoringStrategy) -> Strategy:
-    if given.requestedToCapacityRatio is not None:
-        return RequestedToCapacity([(at.utilization, at.score) for at in given.requestedToCapacityRatio.shape])
-    return most_allocated if given.type == "MostAllocated" else least_allocated
+def _strategy(strategy: ScoringStrategy) -> Strategy:
+    if strategy.requestedToCapacityRatio is not None:
+        return RequestedToCapacity([(at.utilization, at.score) for at in strategy.requestedToCapacityRatio.shape])
+    return most_allocated if strategy.type == "MostAllocated" else least_allocated
 
 
-def _serves_more(info: PodInfo, old: Any, new: Any) -> bool:
+def _provides_requested_resource(info: PodInfo, old: Any, new: Any) -> bool:
     """Whether the device class newly provides a resource that the pod requests."""
     if old is not None and old.spec.extendedResourceName == new.spec.extendedResourceName:
         return False
     names = {new.spec.extendedResourceName, PREFIX + new.metadata.name if old is None else None}
-    return not names.isdisjoint(info.needs.requests)
+    return not names.isdisjoint(info.signature.requests)

@@ -6,44 +6,44 @@ from typing import Any
 
 import numpy as np
 
-from sampan.scheduler.arrays import Codes, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Rows, count_of
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.taints import UNSCHEDULABLE_TAINT, is_tolerated
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 
 REASON = "node(s) were unschedulable"
 
 
 class NodeUnschedulable:
     name = "NodeUnschedulable"
-    scope = Scope.NODE
+    scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
         pass
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        return SKIP if is_tolerated(UNSCHEDULABLE_TAINT, cycle.needs.spec.tolerations) else None
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        return SKIP if is_tolerated(UNSCHEDULABLE_TAINT, cycle.signature.spec.tolerations) else None
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        codes[cycle.table.unschedulable[rows]] = cycle.refuse(self.name, REASON, is_final=True)
+        codes[cycle.table.unschedulable[rows]] = cycle.reject(self.name, REASON, is_final=True)
         return codes
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.NODE, Action.ADD), _may_help),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_TAINTS), _may_help),
-            (ClusterEvent(Resource.POD, Action.UPDATE_TOLERATIONS), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), _may_help),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_TAINTS), _may_help),
+            (ClusterEvent(EventResource.POD, ActionType.UPDATE_TOLERATIONS), None),
         ]
 
 

@@ -10,23 +10,23 @@ import numpy as np
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import CSINode, StorageClass, VolumeAttachment
 from sampan.machinery.volumes.claims_of_pods import claim_name_of
-from sampan.scheduler.arrays import Codes, Flags, Ints, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Flags, Ints, Rows, count_of
+from sampan.scheduler.cache.node_attributes import volumes_with_claims
+from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.reports import followed
-from sampan.scheduler.used_claims import claiming_volumes
-from sampan.scheduler.volumes.attached import AttachedVolumes, CsiVolumes
-from sampan.scheduler.volumes.claims import has_claims, named_claims, not_found, uses
+from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.volumes.attached_volumes import AttachedVolumes, CsiVolumes
+from sampan.scheduler.volumes.pod_volume_claims import has_claims, named_claims, not_found, uses_claim
 
 TOO_MANY = "node(s) exceed max volume count"
 _NO_LIMIT = 2**62
@@ -34,14 +34,14 @@ _NO_LIMIT = 2**62
 
 class NodeVolumeLimits:
     name = "NodeVolumeLimits"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
         self._table = handle.table
-        claims = followed(handle, PersistentVolumeClaim, Resource.PVC)
-        volumes = followed(handle, PersistentVolume, Resource.PV)
-        classes = followed(handle, StorageClass, Resource.STORAGE_CLASS)
-        nodes = followed(handle, CSINode, Resource.CSI_NODE)
+        claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC)
+        volumes = watch_objects(handle, PersistentVolume, EventResource.PV)
+        classes = watch_objects(handle, StorageClass, EventResource.STORAGE_CLASS)
+        nodes = watch_objects(handle, CSINode, EventResource.CSI_NODE)
         self._claims, self._nodes = claims.lister, nodes.lister
         self._csi = CsiVolumes(claims.lister, volumes.lister, classes.lister)
         self._attached = AttachedVolumes(
@@ -49,7 +49,7 @@ class NodeVolumeLimits:
             csi=self._csi,
             claims=claims,
             volumes=volumes,
-            attachments=followed(handle, VolumeAttachment, Resource.VOLUME_ATTACHMENT),
+            attachments=watch_objects(handle, VolumeAttachment, EventResource.VOLUME_ATTACHMENT),
         )
         self._limits: dict[str, dict[str, int]] = {}
         """Limits by driver and node."""
@@ -57,43 +57,43 @@ class NodeVolumeLimits:
         """For each driver, the limits by row and the table shape that they were computed for."""
         nodes.subscribe(self._node_changed)
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        if not has_claims(cycle.needs):
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        if not has_claims(cycle.signature):
             return SKIP
-        volumes = cycle.needs.parsed("claiming volumes", claiming_volumes)
+        volumes = cycle.signature.parsed("claiming volumes", volumes_with_claims)
         names = [claim_name_of(cycle.pod, volume) for volume in volumes]
         missing = next((name for name in names if self._claims.get(name, cycle.info.namespace) is None), "")
         handles = set(self._csi.of_pod(cycle.pod, volumes))
         cycle.memo[self.name] = (missing, handles)
         return None if missing or any(driver in self._limits for driver, _ in handles) else SKIP
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
         missing, handles = cycle.memo[self.name]
         if missing:
             why = f"looking up PVC {cycle.info.namespace}/{missing}: {not_found(missing)}"
-            codes[:] = cycle.refuse(self.name, why, is_final=True)
+            codes[:] = cycle.reject(self.name, why, is_final=True)
             return codes
         full = np.zeros(count_of(rows), dtype=np.bool_)
         for driver in {driver for driver, _ in handles if driver in self._limits}:
             full |= self._is_full(driver, [handle for handle in handles if handle[0] == driver], rows)
-        codes[full] = cycle.refuse(self.name, TOO_MANY)
+        codes[full] = cycle.reject(self.name, TOO_MANY)
         return codes
 
-    def _is_full(self, driver: str, wanted: Sequence[tuple[str, str]], rows: Rows) -> Flags:
-        more = np.full(count_of(rows), len(wanted), dtype=np.int64)
-        for handle in wanted:
+    def _is_full(self, driver: str, handles: Sequence[tuple[str, str]], rows: Rows) -> Flags:
+        more = np.full(count_of(rows), len(handles), dtype=np.int64)
+        for handle in handles:
             more -= self._attached.having(handle, rows)
         full: Flags = (more > 0) & (self._attached.count(driver, rows) + more > self._limit(driver)[rows])
         return full
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.CSI_NODE, Action.ADD), None),
-            (ClusterEvent(Resource.CSI_NODE, Action.UPDATE), _limit_raised),
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _had_claims),
-            (ClusterEvent(Resource.PVC, Action.ADD), lambda info, old, new: uses(info, new)),
-            (ClusterEvent(Resource.VOLUME_ATTACHMENT, Action.DELETE), _names_claims),
+            (ClusterEvent(EventResource.CSI_NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.CSI_NODE, ActionType.UPDATE), _limit_raised),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), _had_claims),
+            (ClusterEvent(EventResource.PVC, ActionType.ADD), lambda info, old, new: uses_claim(info, new)),
+            (ClusterEvent(EventResource.VOLUME_ATTACHMENT, ActionType.DELETE), _names_claims),
         ]
 
     def _limit(self, driver: str) -> Ints:
@@ -132,8 +132,8 @@ def _limit_raised(info: PodInfo, old: Any, new: Any) -> bool:
 
 
 def _had_claims(info: PodInfo, old: Any, new: Any) -> bool:
-    return bool(claiming_volumes(old.spec))
+    return bool(volumes_with_claims(old.spec))
 
 
 def _names_claims(info: PodInfo, old: Any, new: Any) -> bool:
-    return bool(named_claims(info.needs))
+    return bool(named_claims(info.signature))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sampan.scheduler.framework.contract import Handle, Scope
-from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.framework.contract import Handle, PluginScope
 
 
 class PrioritySort:
     name = "PrioritySort"
-    scope = Scope.NODE
+    scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
         pass

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from sampan.scheduler.framework.contract import Action, ClusterEvent, Code, Events, Handle, Resource, Scope, Status
-from sampan.scheduler.pod_info import PodInfo
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.framework.contract import (
+    ActionType,
+    ClusterEvent,
+    Code,
+    EventResource,
+    Events,
+    Handle,
+    PluginScope,
+    Status,
+)
 
 
 class SchedulingGates:
     name = "SchedulingGates"
-    scope = Scope.NODE
+    scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
         pass
@@ -21,4 +30,4 @@ class SchedulingGates:
         return Status(Code.UNRESOLVABLE, (f"waiting for scheduling gates: [{names}]",))
 
     def events(self) -> Events:
-        return [(ClusterEvent(Resource.POD, Action.UPDATE_GATES), None)]
+        return [(ClusterEvent(EventResource.POD, ActionType.UPDATE_GATES), None)]

@@ -9,31 +9,31 @@ import msgspec
 import numpy as np
 
 from sampan.api.labels import from_labels
-from sampan.scheduler.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.cache.label_columns import MISSING
+from sampan.scheduler.cache.label_groups import PodClass, PodSelector
+from sampan.scheduler.cache.pod_counts import PodTally
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.workload_selectors import ServiceSelectors
+from sampan.scheduler.config.plugin_args import ArgumentError, read_args
 from sampan.scheduler.framework.contract import (
     MAX_SCORE,
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.label_columns import MISSING
-from sampan.scheduler.plugin_args import ArgumentError, read_args
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.pod_sorts import PodSelector, Sort
-from sampan.scheduler.service_lookup import ServiceLookup
-from sampan.scheduler.tally import Tally
 
 REASON = "node(s) didn't match service affinity"
 _MOST = 1024
 
 
-class ServiceArgs(msgspec.Struct, forbid_unknown_fields=True):
+class ServiceAffinityArgs(msgspec.Struct, forbid_unknown_fields=True):
     labels: list[str] = []
     """Labels whose values must be equal on all nodes of one service's pods."""
     antiAffinityLabel: str = ""
@@ -42,36 +42,36 @@ class ServiceArgs(msgspec.Struct, forbid_unknown_fields=True):
 
 class ServiceAffinity:
     name = "ServiceAffinity"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        self._args = read_args(handle.args, ServiceArgs)
+        self._args = read_args(handle.args, ServiceAffinityArgs)
         if not self._args.labels and not self._args.antiAffinityLabel:
             raise ArgumentError("labels: Required value: at least one label is needed")
-        self._services = ServiceLookup(handle.informers)
+        self._services = ServiceSelectors(handle.informers)
         self._table = handle.table
-        self._tallies: dict[Sort, Tally] = {}
+        self._tallies: dict[PodClass, PodTally] = {}
 
     # -- affinity ----------------------------------------------------------------------------------------------------
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        labels = self._wanted(cycle)
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        labels = self._required_labels(cycle)
         cycle.memo[self.name] = labels
         return None if labels else SKIP
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         fits = np.ones(count_of(rows), dtype=np.bool_)
         for label, value in cycle.memo[self.name].items():
             fits &= cycle.table.column(label).is_one_of((value,), rows)
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        codes[~fits] = cycle.refuse(self.name, REASON)
+        codes[~fits] = cycle.reject(self.name, REASON)
         return codes
 
-    def _wanted(self, cycle: Cycle) -> dict[str, str]:
+    def _required_labels(self, cycle: CycleState) -> dict[str, str]:
         """Return the required label values: those in the pod's nodeSelector, the others from a node that runs such a
         pod.
         """
-        labels, own = self._args.labels, cycle.needs.spec.nodeSelector
+        labels, own = self._args.labels, cycle.signature.spec.nodeSelector
         required = {label: own[label] for label in labels if label in own}
         if len(required) == len(labels) or not self._services.selectors(cycle.info):
             return required
@@ -82,16 +82,16 @@ class ServiceAffinity:
     def _first_row(self, info: PodInfo) -> int:
         """Return the first row with a pod that has all labels of this pod, or -1."""
         pods = PodSelector(from_labels(info.group.labels), frozenset((info.namespace,)))
-        tally = self._tally(Sort((pods,)))
+        tally = self._tally(PodClass((pods,)))
         rows = np.flatnonzero(tally.per_node)
         return int(rows[0]) if len(rows) else -1
 
     # -- anti-affinity -----------------------------------------------------------------------------------------------
 
-    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
+    def pre_score(self, cycle: CycleState, rows: Rows) -> Status | None:
         return None if self._args.antiAffinityLabel else SKIP
 
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
         """Score higher the fewer pods of the pod's first service run on nodes with the same value of the label."""
         column = self._table.column(self._args.antiAffinityLabel)
         codes = column.codes[rows]
@@ -99,24 +99,24 @@ class ServiceAffinity:
         if not selectors:
             return np.where(codes == MISSING, 0, MAX_SCORE).astype(np.int64)
         pods = PodSelector(selectors[0], frozenset((cycle.info.namespace,)))
-        tally = self._tally(Sort((pods,), with_terminating=False))
+        tally = self._tally(PodClass((pods,), with_terminating=False))
         total = max(tally.total, 1)
         near = tally.by_domain(column, self._table.shape).of_nodes(codes)
         return np.where(codes == MISSING, 0, MAX_SCORE * (total - near) // total).astype(np.int64)
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), None),
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_LABELS), None),
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
-            (ClusterEvent(Resource.POD, Action.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), None),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.POD, ActionType.UPDATE_LABELS), None),
         ]
 
-    def _tally(self, sort: Sort) -> Tally:
-        tally = self._tallies.get(sort)
+    def _tally(self, pod_class: PodClass) -> PodTally:
+        tally = self._tallies.get(pod_class)
         if tally is None:
             if len(self._tallies) >= _MOST:
                 self._tallies.clear()
-            tally = self._tallies[sort] = self._table.counts.tally(sort)
+            tally = self._tallies[pod_class] = self._table.counts.tally(pod_class)
         return tally

@@ -8,49 +8,57 @@ from typing import Any
 
 import numpy as np
 
-from sampan.scheduler.arrays import Codes, Ints, Rows
-from sampan.scheduler.framework.contract import Action, ClusterEvent, Cycle, Events, Handle, Resource, Scope
-from sampan.scheduler.node_table import NodeTable
-from sampan.scheduler.normalizing import proportional
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.tolerations import dislikes, keeps_off, kept_off
+from sampan.scheduler.cache.arrays import Codes, Ints, Rows
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.taints import has_untolerated_taint, have_untolerated_taints, untolerated_preferences
+from sampan.scheduler.framework.contract import (
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    EventResource,
+    Events,
+    Handle,
+    PluginScope,
+)
+from sampan.scheduler.framework.scores import normalize_to_highest
 
 REASON = "node(s) had untolerated taint(s)"
 
 
 class TaintToleration:
     name = "TaintToleration"
-    scope = Scope.NODE
+    scope = PluginScope.NODE
 
     def __init__(self, handle: Handle) -> None:
         pass
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         table = cycle.table
-        by_set = kept_off(table.taints.sets, cycle.needs.spec.tolerations)
-        codes = np.where(by_set, cycle.refuse(self.name, REASON, is_final=True), 0).astype(np.int32)
+        by_set = have_untolerated_taints(table.taints.sets, cycle.signature.spec.tolerations)
+        codes = np.where(by_set, cycle.reject(self.name, REASON, is_final=True), 0).astype(np.int32)
         return codes[table.taints.codes[rows]]
 
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+    def score(self, cycle: CycleState, rows: Rows) -> Ints:
         """Return the number of untolerated PreferNoSchedule taints."""
         table: NodeTable = cycle.table
-        return dislikes(table.taints.sets, cycle.needs.spec.tolerations)[table.taints.codes[rows]]
+        return untolerated_preferences(table.taints.sets, cycle.signature.spec.tolerations)[table.taints.codes[rows]]
 
-    def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
-        return proportional(scores, reverse=True)
+    def normalize(self, cycle: CycleState, scores: Ints) -> Ints:
+        return normalize_to_highest(scores, reverse=True)
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.NODE, Action.ADD), _may_help),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_TAINTS), _may_help),
-            (ClusterEvent(Resource.POD, Action.UPDATE_TOLERATIONS), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), _may_help),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_TAINTS), _may_help),
+            (ClusterEvent(EventResource.POD, ActionType.UPDATE_TOLERATIONS), None),
         ]
 
 
 def _may_help(info: PodInfo, old: Any, new: Any) -> bool:
-    tolerations = info.needs.spec.tolerations
+    tolerations = info.signature.spec.tolerations
     return not _keeps_off(new, tolerations) and (old is None or _keeps_off(old, tolerations))
 
 
 def _keeps_off(node: Any, tolerations: Any) -> bool:
-    return keeps_off([(taint.key, taint.value, taint.effect) for taint in node.spec.taints], tolerations)
+    return has_untolerated_taint([(taint.key, taint.value, taint.effect) for taint in node.spec.taints], tolerations)

@@ -11,28 +11,39 @@ import numpy as np
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass
 from sampan.machinery.volumes.classes import class_of_volume
-from sampan.scheduler.arg_faults import binding, refuse
-from sampan.scheduler.arrays import Codes, Flags, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.config.plugin_args import check_volume_binding, raise_if_invalid, read_args
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
     Code,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.plugin_args import read_args
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.reports import followed
-from sampan.scheduler.volumes.assumed import Assumed
-from sampan.scheduler.volumes.binding import BindingFailed, Bindings, Plan
-from sampan.scheduler.volumes.choosing import Choice, choose
-from sampan.scheduler.volumes.claims import Amiss, PodClaims, claims_of, has_claims, sorted_claims, uses
-from sampan.scheduler.volumes.reach import everywhere, grew, has_room, reached
+from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.volumes.pod_volume_claims import (
+    PodClaims,
+    UnusableVolumeClaim,
+    has_claims,
+    sorted_claims,
+    uses_claim,
+    volume_claims_of,
+)
+from sampan.scheduler.volumes.volume_binder import AssumeCache, PodVolumes, VolumeBinder, VolumeBindingFailed
+from sampan.scheduler.volumes.volume_choice import (
+    VolumeChoice,
+    can_access,
+    capacity_grew,
+    choose_volumes,
+    everywhere,
+    has_capacity,
+)
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -52,149 +63,152 @@ def by_class(volume: PersistentVolume) -> Iterable[Hashable]:
 
 class VolumeBinding:
     name = "VolumeBinding"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
         args = read_args(handle.args, VolumeBindingArgs)
-        refuse(binding(args.bindTimeoutSeconds, args.shape))
-        claims = followed(handle, PersistentVolumeClaim, Resource.PVC)
-        volumes = followed(handle, PersistentVolume, Resource.PV)
-        self._claims, self._volumes = Assumed(claims.lister), Assumed(volumes.lister)
-        self._classes = followed(handle, StorageClass, Resource.STORAGE_CLASS).lister
-        self._drivers = followed(handle, CSIDriver, Resource.CSI_DRIVER).lister
-        self._capacities = followed(handle, CSIStorageCapacity, Resource.CSI_CAPACITY).lister
-        followed(handle, CSINode, Resource.CSI_NODE)
+        raise_if_invalid(check_volume_binding(args.bindTimeoutSeconds, args.shape))
+        claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC)
+        volumes = watch_objects(handle, PersistentVolume, EventResource.PV)
+        self._claims, self._volumes = AssumeCache(claims.lister), AssumeCache(volumes.lister)
+        self._classes = watch_objects(handle, StorageClass, EventResource.STORAGE_CLASS).lister
+        self._drivers = watch_objects(handle, CSIDriver, EventResource.CSI_DRIVER).lister
+        self._capacities = watch_objects(handle, CSIStorageCapacity, EventResource.CSI_CAPACITY).lister
+        watch_objects(handle, CSINode, EventResource.CSI_NODE)
         self._table = handle.table
-        self._bindings = Bindings(
+        self._binder = VolumeBinder(
             client=handle.client, clock=handle.clock, claims=claims, volumes=volumes, table=handle.table
         )
         self._timeout_s = args.bindTimeoutSeconds
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        if not has_claims(cycle.needs):
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        if not has_claims(cycle.signature):
             return SKIP
         try:
-            claims = sorted_claims(claims_of(cycle.pod, self._claims.get), self._class)
-        except Amiss as error:
+            claims = sorted_claims(volume_claims_of(cycle.pod, self._claims.get), self._class)
+        except UnusableVolumeClaim as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         if claims.immediate:
             return Status(Code.UNRESOLVABLE, (UNBOUND,))
         cycle.memo[self.name] = claims
         return None
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         claims: PodClaims = cycle.memo[self.name]
-        near, existing = self._bound(claims, rows)
+        reachable, existing = self._bound(claims, rows)
         choice = self._choice(claims, rows)
         checks = [
-            (NODE_CONFLICT, near),
+            (NODE_CONFLICT, reachable),
             (BIND_CONFLICT, choice.has_volumes),
-            (NO_SPACE, choice.has_room),
+            (NO_SPACE, choice.has_capacity_flags),
             (NO_VOLUME, existing),
         ]
         return self._codes(cycle, checks, rows)
 
-    def reserve(self, cycle: Cycle, node: str) -> Status | None:
+    def reserve(self, cycle: CycleState, node: str) -> Status | None:
         """Assume the volumes that match or will be provisioned on the node."""
         claims: PodClaims | None = cycle.memo.get(self.name)
         if claims is None or not claims.delayed:
             return None
         choice = self._choice(claims, np.array([self._table.rows[node]], dtype=np.intp))
-        if not (choice.has_volumes[0] and choice.has_room[0]):
+        if not (choice.has_volumes[0] and choice.has_capacity_flags[0]):
             return Status(Code.ERROR, (f'no pod volume found for node "{node}"',))
         static = [(claim, volume) for claim, volumes in choice.static for volume, flags in volumes if flags[0]]
-        plan = Plan.of(static, [claim for claim, flags in choice.made if flags[0]], node)
-        for volume in plan.volumes:
+        volumes_of_pod = PodVolumes.of(static, [claim for claim, flags in choice.to_provision if flags[0]], node)
+        for volume in volumes_of_pod.volumes:
             self._volumes.assume(volume)
-        for claim in plan.claims:
+        for claim in volumes_of_pod.claims:
             self._claims.assume(claim)
-        cycle.memo[_PLAN] = plan
+        cycle.memo[_POD_VOLUMES] = volumes_of_pod
         return None
 
-    def unreserve(self, cycle: Cycle, node: str) -> None:
-        plan: Plan | None = cycle.memo.pop(_PLAN, None)
-        if plan is not None:
-            for volume in plan.volumes:
+    def unreserve(self, cycle: CycleState, node: str) -> None:
+        volumes_of_pod: PodVolumes | None = cycle.memo.pop(_POD_VOLUMES, None)
+        if volumes_of_pod is not None:
+            for volume in volumes_of_pod.volumes:
                 self._volumes.restore(volume)
-            for claim in plan.claims:
+            for claim in volumes_of_pod.claims:
                 self._claims.restore(claim)
 
-    def has_pre_bind(self, cycle: Cycle, node: str) -> bool:
-        return _PLAN in cycle.memo
+    def has_pre_bind(self, cycle: CycleState, node: str) -> bool:
+        return _POD_VOLUMES in cycle.memo
 
-    async def pre_bind(self, cycle: Cycle, node: str) -> Status | None:
+    async def pre_bind(self, cycle: CycleState, node: str) -> Status | None:
         """Write the assumed bindings and wait until the claims are bound."""
-        plan: Plan | None = cycle.memo.get(_PLAN)
-        if plan is None:
+        volumes_of_pod: PodVolumes | None = cycle.memo.get(_POD_VOLUMES)
+        if volumes_of_pod is None:
             return SKIP
         try:
-            await self._bindings.carry_out(cycle.pod, plan, self._timeout_s)
-        except BindingFailed as error:
+            await self._binder.bind_pod_volumes(cycle.pod, volumes_of_pod, self._timeout_s)
+        except VolumeBindingFailed as error:
             return Status(Code.ERROR, (str(error),))
         return None
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), None),
-            (ClusterEvent(Resource.STORAGE_CLASS, Action.UPDATE), _topologies_changed),
-            (ClusterEvent(Resource.PVC, Action.ADD), _is_own_claim),
-            (ClusterEvent(Resource.PVC, Action.UPDATE), _is_own_claim),
-            (ClusterEvent(Resource.PV, Action.ADD), None),
-            (ClusterEvent(Resource.PV, Action.UPDATE), None),
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
-            (ClusterEvent(Resource.CSI_NODE, Action.ADD), None),
-            (ClusterEvent(Resource.CSI_DRIVER, Action.UPDATE), _capacity_ignored),
-            (ClusterEvent(Resource.CSI_CAPACITY, Action.ADD), None),
-            (ClusterEvent(Resource.CSI_CAPACITY, Action.UPDATE), lambda info, old, new: grew(old, new)),
+            (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD), None),
+            (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.UPDATE), _topologies_changed),
+            (ClusterEvent(EventResource.PVC, ActionType.ADD), _is_own_claim),
+            (ClusterEvent(EventResource.PVC, ActionType.UPDATE), _is_own_claim),
+            (ClusterEvent(EventResource.PV, ActionType.ADD), None),
+            (ClusterEvent(EventResource.PV, ActionType.UPDATE), None),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.CSI_NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.CSI_DRIVER, ActionType.UPDATE), _capacity_ignored),
+            (ClusterEvent(EventResource.CSI_CAPACITY, ActionType.ADD), None),
+            (
+                ClusterEvent(EventResource.CSI_CAPACITY, ActionType.UPDATE),
+                lambda info, old, new: capacity_grew(old, new),
+            ),
         ]
 
     def _bound(self, claims: PodClaims, rows: Rows) -> tuple[Flags, Flags]:
         """Return the rows from which all bound volumes are accessible, and the rows for which all of them exist."""
-        near, existing = everywhere(rows), everywhere(rows)
+        reachable, existing = everywhere(rows), everywhere(rows)
         for claim in claims.bound:
             volume = self._volumes.get(claim.spec.volumeName)
             if volume is None:
-                existing &= ~near
+                existing &= ~reachable
                 break
-            near &= reached(self._table, volume, rows)
-        return near, existing
+            reachable &= can_access(self._table, volume, rows)
+        return reachable, existing
 
-    def _choice(self, claims: PodClaims, rows: Rows) -> Choice:
+    def _choice(self, claims: PodClaims, rows: Rows) -> VolumeChoice:
         if not claims.delayed:
-            return Choice(everywhere(rows), everywhere(rows), [], [])
+            return VolumeChoice(everywhere(rows), everywhere(rows), [], [])
         fresh = [self._claims.get(claim.metadata.name, claim.metadata.namespace) or claim for claim in claims.delayed]
-        return choose(self._table, fresh, self._volumes_of, self._class, self._room, rows)
+        return choose_volumes(self._table, fresh, self._volumes_of_class, self._class, self._has_capacity, rows)
 
-    def _volumes_of(self, class_name: str) -> list[PersistentVolume]:
+    def _volumes_of_class(self, class_name: str) -> list[PersistentVolume]:
         return self._volumes.find(by_class, class_name)
 
     def _class(self, name: str) -> StorageClass | None:
         return self._classes.get(name) if name else None
 
-    def _room(self, found: StorageClass, size: int, rows: Rows) -> Flags:
-        driver = self._drivers.get(found.provisioner)
+    def _has_capacity(self, storage_class: StorageClass, size: int, rows: Rows) -> Flags:
+        driver = self._drivers.get(storage_class.provisioner)
         if driver is None or not driver.spec.storageCapacity:
             return everywhere(rows)
-        return has_room(self._table, self._capacities, found.metadata.name, size, rows)
+        return has_capacity(self._table, self._capacities, storage_class.metadata.name, size, rows)
 
-    def _codes(self, cycle: Cycle, told: list[tuple[str, Flags]], rows: Rows) -> Codes:
+    def _codes(self, cycle: CycleState, checks: list[tuple[str, Flags]], rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
         bits = np.zeros(count_of(rows), dtype=np.int64)
-        for bit, (_, is_well) in enumerate(told):
-            bits |= (~is_well).astype(np.int64) << bit
+        for bit, (_, passed) in enumerate(checks):
+            bits |= (~passed).astype(np.int64) << bit
         for pattern in np.unique(bits):
             if pattern:
-                reasons = [reason for bit, (reason, _) in enumerate(told) if pattern >> bit & 1]
-                codes[bits == pattern] = cycle.refuse(self.name, *reasons, is_final=True)
+                reasons = [reason for bit, (reason, _) in enumerate(checks) if pattern >> bit & 1]
+                codes[bits == pattern] = cycle.reject(self.name, *reasons, is_final=True)
         return codes
 
 
-_PLAN = "VolumeBinding/plan"
+_POD_VOLUMES = "VolumeBinding/plan"
 
 
 def _is_own_claim(info: PodInfo, old: Any, new: Any) -> bool:
-    return uses(info, new)
+    return uses_claim(info, new)
 
 
 def _topologies_changed(info: PodInfo, old: Any, new: Any) -> bool:

@@ -9,23 +9,23 @@ import numpy as np
 
 from sampan.api.types.core_v1 import PersistentVolumeClaim, PodSpec, Volume
 from sampan.machinery.object_key import Key
-from sampan.scheduler.arrays import Codes, Rows, count_of, numbers_of
+from sampan.scheduler.cache.arrays import Codes, Rows, count_of, numbers_of
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PodSignature
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
     Code,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.needs import Needs
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.reports import followed
-from sampan.scheduler.volumes.claims import named_claims, not_found, uses
+from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.volumes.pod_volume_claims import named_claims, not_found, uses_claim
 
 DISK_CONFLICT = "node(s) had no available disk"
 POD_CONFLICT = (
@@ -36,15 +36,15 @@ _ONE_POD = "ReadWriteOncePod"
 
 class VolumeRestrictions:
     name = "VolumeRestrictions"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        self._claims = followed(handle, PersistentVolumeClaim, Resource.PVC).lister
+        self._claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC).lister
         self._table = handle.table
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        names = named_claims(cycle.needs)
-        disks = disks_of(cycle.needs)
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        names = named_claims(cycle.signature)
+        disks = disks_of(cycle.signature)
         if not names and not disks:
             return SKIP
         alone: list[Key] = []
@@ -57,37 +57,37 @@ class VolumeRestrictions:
         cycle.memo[self.name] = alone
         return None if disks or self._is_used(alone) else SKIP
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         codes = np.zeros(count_of(rows), dtype=np.int32)
         if self._is_used(cycle.memo[self.name]):
-            codes[:] = cycle.refuse(self.name, POD_CONFLICT)
-        disks = disks_of(cycle.needs)
+            codes[:] = cycle.reject(self.name, POD_CONFLICT)
+        disks = disks_of(cycle.signature)
         if disks:
-            clashing = [self._clashes(disks, int(row)) for row in numbers_of(rows)]
-            codes[np.array(clashing, dtype=np.bool_)] = cycle.refuse(self.name, DISK_CONFLICT)
+            conflicting = [self._conflicts(disks, int(row)) for row in numbers_of(rows)]
+            codes[np.array(conflicting, dtype=np.bool_)] = cycle.reject(self.name, DISK_CONFLICT)
         return codes
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), _frees),
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
-            (ClusterEvent(Resource.PVC, Action.ADD), lambda info, old, new: uses(info, new)),
+            (ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE), _frees),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.PVC, ActionType.ADD), lambda info, old, new: uses_claim(info, new)),
         ]
 
     def _is_used(self, claims: Sequence[Key]) -> bool:
         return any(self._table.claims.rows(claim) for claim in claims)
 
-    def _clashes(self, disks: Sequence[Volume], row: int) -> bool:
+    def _conflicts(self, disks: Sequence[Volume], row: int) -> bool:
         return any(
-            clash(disk, other)
+            conflict(disk, other)
             for info in self._table.pods[row].values()
-            for other in disks_of(info.needs)
+            for other in disks_of(info.signature)
             for disk in disks
         )
 
 
-def disks_of(needs: Needs) -> Sequence[Volume]:
-    return needs.parsed("disks", _disks)
+def disks_of(signature: PodSignature) -> Sequence[Volume]:
+    return signature.parsed("disks", _disks)
 
 
 def _disks(spec: PodSpec) -> Sequence[Volume]:
@@ -99,24 +99,24 @@ def _is_disk(volume: Volume) -> bool:
     return any(kind is not None for kind in kinds)
 
 
-def clash(one: Volume, other: Volume) -> bool:
+def conflict(volume: Volume, other: Volume) -> bool:
     """Whether both volumes are the same disk and not both read-only; AWS EBS volumes conflict even if read-only."""
-    if one.gcePersistentDisk is not None and other.gcePersistentDisk is not None:
-        mine, theirs = one.gcePersistentDisk, other.gcePersistentDisk
+    if volume.gcePersistentDisk is not None and other.gcePersistentDisk is not None:
+        mine, theirs = volume.gcePersistentDisk, other.gcePersistentDisk
         return mine.pdName == theirs.pdName and not (mine.readOnly and theirs.readOnly)
-    if one.awsElasticBlockStore is not None and other.awsElasticBlockStore is not None:
-        return one.awsElasticBlockStore.volumeID == other.awsElasticBlockStore.volumeID
-    if one.iscsi is not None and other.iscsi is not None:
-        return one.iscsi.iqn == other.iscsi.iqn and not (one.iscsi.readOnly and other.iscsi.readOnly)
-    if one.rbd is not None and other.rbd is not None:
-        return _same_image(one.rbd, other.rbd) and not (one.rbd.readOnly and other.rbd.readOnly)
+    if volume.awsElasticBlockStore is not None and other.awsElasticBlockStore is not None:
+        return volume.awsElasticBlockStore.volumeID == other.awsElasticBlockStore.volumeID
+    if volume.iscsi is not None and other.iscsi is not None:
+        return volume.iscsi.iqn == other.iscsi.iqn and not (volume.iscsi.readOnly and other.iscsi.readOnly)
+    if volume.rbd is not None and other.rbd is not None:
+        return _is_same_image(volume.rbd, other.rbd) and not (volume.rbd.readOnly and other.rbd.readOnly)
     return False
 
 
-def _same_image(one: Any, other: Any) -> bool:
-    if (one.pool or "rbd", one.image) != (other.pool or "rbd", other.image):
+def _is_same_image(volume: Any, other: Any) -> bool:
+    if (volume.pool or "rbd", volume.image) != (other.pool or "rbd", other.image):
         return False
-    return not set(one.monitors or ()).isdisjoint(other.monitors or ())
+    return not set(volume.monitors or ()).isdisjoint(other.monitors or ())
 
 
 def _frees(info: PodInfo, old: Any, new: Any) -> bool:
@@ -124,6 +124,6 @@ def _frees(info: PodInfo, old: Any, new: Any) -> bool:
     if old.metadata.namespace != info.namespace:
         return False
     names = {volume.persistentVolumeClaim.claimName for volume in old.spec.volumes if volume.persistentVolumeClaim}
-    if names.intersection(named_claims(info.needs)):
+    if names.intersection(named_claims(info.signature)):
         return True
-    return any(clash(disk, other) for disk in disks_of(info.needs) for other in _disks(old.spec))
+    return any(conflict(disk, other) for disk in disks_of(info.signature) for other in _disks(old.spec))

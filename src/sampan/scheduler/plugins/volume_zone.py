@@ -9,23 +9,23 @@ import numpy as np
 from sampan.api.types.core_v1 import PersistentVolume, PersistentVolumeClaim
 from sampan.api.types.storage_v1 import StorageClass
 from sampan.machinery.volumes.classes import class_of_claim, waits_for_consumer
-from sampan.scheduler.arrays import Codes, Flags, Rows, count_of
+from sampan.scheduler.cache.arrays import Codes, Flags, Rows, count_of
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.framework.contract import (
     SKIP,
-    Action,
+    ActionType,
     ClusterEvent,
     Code,
-    Cycle,
+    CycleState,
+    EventResource,
     Events,
     Handle,
-    Resource,
-    Scope,
+    PluginScope,
     Status,
 )
-from sampan.scheduler.node_table import NodeTable
-from sampan.scheduler.pod_info import PodInfo
-from sampan.scheduler.reports import followed
-from sampan.scheduler.volumes.claims import Amiss, named_claims, not_found, uses
+from sampan.scheduler.reports import watch_objects
+from sampan.scheduler.volumes.pod_volume_claims import UnusableVolumeClaim, named_claims, not_found, uses_claim
 
 CONFLICT = "node(s) had no available volume zone"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -35,96 +35,96 @@ _LABELS = {_BETA_ZONE: ZONE, _BETA_REGION: REGION, ZONE: ZONE, REGION: REGION}
 _BETWEEN = "__"
 
 
-class Place(NamedTuple):
+class VolumeTopology(NamedTuple):
     label: str
     values: frozenset[str]
 
 
 class VolumeZone:
     name = "VolumeZone"
-    scope = Scope.CLUSTER
+    scope = PluginScope.CLUSTER
 
     def __init__(self, handle: Handle) -> None:
-        self._claims = followed(handle, PersistentVolumeClaim, Resource.PVC).lister
-        self._volumes = followed(handle, PersistentVolume, Resource.PV).lister
-        self._classes = followed(handle, StorageClass, Resource.STORAGE_CLASS).lister
+        self._claims = watch_objects(handle, PersistentVolumeClaim, EventResource.PVC).lister
+        self._volumes = watch_objects(handle, PersistentVolume, EventResource.PV).lister
+        self._classes = watch_objects(handle, StorageClass, EventResource.STORAGE_CLASS).lister
 
-    def pre_filter(self, cycle: Cycle) -> Status | None:
-        if not named_claims(cycle.needs):
+    def pre_filter(self, cycle: CycleState) -> Status | None:
+        if not named_claims(cycle.signature):
             return SKIP
         try:
-            places = self._places(cycle.info)
-        except Amiss as error:
+            topologies = self._topologies(cycle.info)
+        except UnusableVolumeClaim as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
-        cycle.memo[self.name] = places
-        return None if places else SKIP
+        cycle.memo[self.name] = topologies
+        return None if topologies else SKIP
 
-    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+    def filter(self, cycle: CycleState, rows: Rows) -> Codes:
         table = cycle.table
-        says_where = np.zeros(count_of(rows), dtype=np.bool_)
+        has_topology = np.zeros(count_of(rows), dtype=np.bool_)
         for label in _LABELS:
-            says_where |= table.column(label).exists(rows)
-        far = np.zeros(count_of(rows), dtype=np.bool_)
+            has_topology |= table.column(label).exists(rows)
+        outside = np.zeros(count_of(rows), dtype=np.bool_)
         for topology in cycle.memo[self.name]:
-            far |= ~_is_in(table, topology, rows)
+            outside |= ~_is_in(table, topology, rows)
         codes = np.zeros(count_of(rows), dtype=np.int32)
-        codes[says_where & far] = cycle.refuse(self.name, CONFLICT, is_final=True)
+        codes[has_topology & outside] = cycle.reject(self.name, CONFLICT, is_final=True)
         return codes
 
     def events(self) -> Events:
         return [
-            (ClusterEvent(Resource.STORAGE_CLASS, Action.ADD), lambda info, old, new: waits_for_consumer(new)),
-            (ClusterEvent(Resource.NODE, Action.ADD), None),
-            (ClusterEvent(Resource.NODE, Action.UPDATE_LABELS), None),
-            (ClusterEvent(Resource.PVC, Action.ADD), lambda info, old, new: uses(info, new)),
-            (ClusterEvent(Resource.PVC, Action.UPDATE), lambda info, old, new: uses(info, new)),
-            (ClusterEvent(Resource.PV, Action.ADD), None),
-            (ClusterEvent(Resource.PV, Action.UPDATE), _moved),
+            (ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD), lambda info, old, new: waits_for_consumer(new)),
+            (ClusterEvent(EventResource.NODE, ActionType.ADD), None),
+            (ClusterEvent(EventResource.NODE, ActionType.UPDATE_LABELS), None),
+            (ClusterEvent(EventResource.PVC, ActionType.ADD), lambda info, old, new: uses_claim(info, new)),
+            (ClusterEvent(EventResource.PVC, ActionType.UPDATE), lambda info, old, new: uses_claim(info, new)),
+            (ClusterEvent(EventResource.PV, ActionType.ADD), None),
+            (ClusterEvent(EventResource.PV, ActionType.UPDATE), _topology_changed),
         ]
 
-    def _places(self, info: PodInfo) -> list[Place]:
-        places: list[Place] = []
-        for name in named_claims(info.needs):
+    def _topologies(self, info: PodInfo) -> list[VolumeTopology]:
+        topologies: list[VolumeTopology] = []
+        for name in named_claims(info.signature):
             claim = self._claims.get(name, info.namespace)
             if claim is None:
-                raise Amiss(not_found(name))
+                raise UnusableVolumeClaim(not_found(name))
             if not claim.spec.volumeName:
                 self._check_unbound(claim)
                 continue
             volume = self._volumes.get(claim.spec.volumeName)
             if volume is None:
-                raise Amiss(f'persistentvolume "{claim.spec.volumeName}" not found')
-            places += places_of(volume)
-        return places
+                raise UnusableVolumeClaim(f'persistentvolume "{claim.spec.volumeName}" not found')
+            topologies += topologies_of(volume)
+        return topologies
 
     def _check_unbound(self, claim: PersistentVolumeClaim) -> None:
         """Raise Amiss for an unbound claim, unless its storage class uses WaitForFirstConsumer."""
         name = class_of_claim(claim)
         if not name:
-            raise Amiss("PersistentVolumeClaim had no pv name and storageClass name")
+            raise UnusableVolumeClaim("PersistentVolumeClaim had no pv name and storageClass name")
         storage_class = self._classes.get(name)
         if storage_class is None:
-            raise Amiss(f'storageclass.storage.k8s.io "{name}" not found')
+            raise UnusableVolumeClaim(f'storageclass.storage.k8s.io "{name}" not found')
         if storage_class.volumeBindingMode is None:
-            raise Amiss(f'VolumeBindingMode not set for StorageClass "{name}"')
+            raise UnusableVolumeClaim(f'VolumeBindingMode not set for StorageClass "{name}"')
         if not waits_for_consumer(storage_class):
-            raise Amiss("PersistentVolume had no name")
+            raise UnusableVolumeClaim("PersistentVolume had no name")
 
 
-def places_of(volume: PersistentVolume) -> list[Place]:
+def topologies_of(volume: PersistentVolume) -> list[VolumeTopology]:
     labels = volume.metadata.labels
     pairs = ((key, [part.strip() for part in labels[key].split(_BETWEEN)]) for key in _LABELS if key in labels)
-    return [Place(key, frozenset(values)) for key, values in pairs if all(values)]
+    return [VolumeTopology(key, frozenset(values)) for key, values in pairs if all(values)]
 
 
-def _is_in(table: NodeTable, place: Place, rows: Rows) -> Flags:
-    own = table.column(place.label)
-    inside = own.is_one_of(place.values, rows)
-    other = _LABELS[place.label]
-    if other != place.label:
-        inside |= ~own.exists(rows) & table.column(other).is_one_of(place.values, rows)
+def _is_in(table: NodeTable, topology: VolumeTopology, rows: Rows) -> Flags:
+    own = table.column(topology.label)
+    inside = own.is_one_of(topology.values, rows)
+    other = _LABELS[topology.label]
+    if other != topology.label:
+        inside |= ~own.exists(rows) & table.column(other).is_one_of(topology.values, rows)
     return inside
 
 
-def _moved(info: PodInfo, old: Any, new: Any) -> bool:
-    return places_of(old) != places_of(new)
+def _topology_changed(info: PodInfo, old: Any, new: Any) -> bool:
+    return topologies_of(old) != topologies_of(new)

@@ -1,5 +1,6 @@
 """Code that the volume plug-ins share (compare `pkg/scheduler/framework/plugins/volumebinding`).
 
-It covers the claims of a pod, which nodes can access a volume, and assumed objects. The plug-ins are in
+`pod_volume_claims` has the claims of a pod, `volume_choice` the nodes that can access a volume, `volume_binder` the
+bindings that are assumed and written, `attached_volumes` the counts of CSI volumes. The plug-ins are in
 `scheduler/plugins`; the relation of claims and volumes is in `machinery/volumes`.
 """

@@ -1,0 +1,121 @@
+"""The part of a pod spec that is relevant to scheduling, shared by all pods for which it is equal.
+
+Pods of one Deployment differ in name, UID and token volume; they have one `PodSignature`. Everything derived from it
+(parsed affinity, feasible nodes) is computed once. The counterpart is the pod signature of
+`pkg/scheduler/framework/signers.go`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from sampan.api.pod_amounts import effective_requests
+from sampan.api.types.core_v1 import Container, PodSpec, Volume
+
+T = TypeVar("T")
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+_ASSUMED = {CPU: "100m", MEMORY: "200Mi"}
+"""The requests assumed for containers without requests when nodes are scored."""
+
+_encode = msgspec.json.Encoder().encode
+_IRRELEVANT_VOLUMES = ("projected", "secret", "configMap", "emptyDir", "downwardAPI", "hostPath")
+"""Volume types that do not restrict the choice of a node."""
+_RESTART_ALL = "RestartAllContainers"
+
+
+class PodSignature:
+    __slots__ = ("__weakref__", "_parsed", "nonzero", "requests", "spec")
+
+    def __init__(self, spec: PodSpec) -> None:
+        self.spec = spec
+        """The spec of the first such pod; only fields that are part of the key may be read."""
+        self.requests = amounts(spec)
+        """Requested amounts by resource, CPU in millicores; zero amounts are omitted."""
+        assumed = effective_requests(spec, _ASSUMED)
+        self.nonzero = (_amount(CPU, assumed.get(CPU)), _amount(MEMORY, assumed.get(MEMORY)))
+        """CPU and memory requests for scoring, with defaults for containers without requests."""
+        self._parsed: dict[str, Any] = {}
+
+    def parsed(self, owner: str, parse: Callable[[PodSpec], T]) -> T:
+        """Return `parse(spec)`, cached under the owner's name."""
+        try:
+            value: T = self._parsed[owner]
+        except KeyError:
+            value = self._parsed[owner] = parse(self.spec)
+        return value
+
+
+def amounts(spec: PodSpec) -> dict[str, int]:
+    requests = {name: _amount(name, quantity) for name, quantity in effective_requests(spec).items()}
+    return {name: amount for name, amount in requests.items() if amount}
+
+
+def _amount(name: str, quantity: Any) -> int:
+    if quantity is None:
+        return 0
+    amount: int = quantity.milli_value() if name == CPU else quantity.value()
+    return amount
+
+
+class PodSignatureTable:
+    """Interns Needs: equal ones are one object for as long as it is referenced."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[bytes, PodSignature] = WeakValueDictionary()
+
+    def of(self, spec: PodSpec) -> PodSignature:
+        key = signature_key(spec)
+        signature = self._known.get(key)
+        if signature is None:
+            signature = self._known[key] = PodSignature(spec)
+        return signature
+
+
+def signature_key(spec: PodSpec) -> bytes:
+    return _encode(
+        (
+            [_container(container) for container in spec.containers or ()],
+            [_container(container) for container in spec.initContainers],
+            spec.nodeSelector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topologySpreadConstraints,
+            relevant_volumes(spec),
+            (spec.overhead, spec.resources, spec.hostNetwork, spec.hostUsers, spec.schedulingGroup),
+        )
+    )
+
+
+def _container(container: Container) -> tuple[Any, ...]:
+    return (container.image, container.resources, container.ports, container.restartPolicy, _restarts_all(container))
+
+
+def _restarts_all(container: Container) -> bool:
+    return (
+        any(rule.action == _RESTART_ALL for rule in container.restartPolicyRules)
+        if container.restartPolicyRules
+        else False
+    )
+
+
+def declared_features(spec: PodSpec) -> frozenset[str]:
+    """Return the features that a node must declare in its status to run the pod."""
+    features = set()
+    containers = (*(spec.containers or ()), *spec.initContainers)
+    if any(map(_restarts_all, containers)):
+        features.add("RestartAllContainersOnContainerExits")
+    if spec.hostNetwork and spec.hostUsers is False:
+        features.add("UserNamespacesHostNetworkSupport")
+    return frozenset(features)
+
+
+def relevant_volumes(spec: PodSpec) -> Sequence[Volume]:
+    """Return the volumes that may restrict the choice of a node."""
+    return [
+        volume
+        for volume in spec.volumes
+        if not any(getattr(volume, volume_type) for volume_type in _IRRELEVANT_VOLUMES)
+    ]

@@ -1,0 +1,71 @@
+"""Taints of nodes as numbered sets, and which of these sets the tolerations of a pod cover."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from sampan.api.types.core_v1 import Taint, Toleration
+from sampan.scheduler.cache.arrays import Codes, Flags, Ints, grown
+
+TaintKey = tuple[str, str, str]
+"""The key, value and effect of a taint."""
+
+NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "PreferNoSchedule", "NoExecute"
+UNSCHEDULABLE_TAINT: TaintKey = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+
+
+class TaintSets:
+    """The taints of each node as the number of its set of taints; a cluster usually has few distinct sets."""
+
+    def __init__(self, size: int) -> None:
+        self.codes: Codes = np.zeros(size, dtype=np.int32)
+        self.sets: list[tuple[TaintKey, ...]] = [()]
+        self._numbers: dict[tuple[TaintKey, ...], int] = {(): 0}
+
+    def put(self, row: int, taints: Iterable[Taint]) -> None:
+        key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.sets)
+            self.sets.append(key)
+        self.codes[row] = number
+
+    def grow(self, size: int) -> None:
+        self.codes = grown(self.codes, size)
+
+
+def tolerates(toleration: Toleration, taint: TaintKey) -> bool:
+    key, value, effect = taint
+    if toleration.effect and toleration.effect != effect:
+        return False
+    if toleration.key and toleration.key != key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == value
+    return toleration.operator == "Exists"
+
+
+def is_tolerated(taint: TaintKey, tolerations: Iterable[Toleration]) -> bool:
+    return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def has_untolerated_taint(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> bool:
+    """Whether an untolerated NoSchedule or NoExecute taint is among the taints."""
+    return any(taint[2] in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(taint, tolerations) for taint in taints)
+
+
+def count_untolerated_preferences(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> int:
+    """Return the number of untolerated PreferNoSchedule taints."""
+    matching = [toleration for toleration in tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)]
+    return sum(taint[2] == PREFER_NO_SCHEDULE and not is_tolerated(taint, matching) for taint in taints)
+
+
+def have_untolerated_taints(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]) -> Flags:
+    """Return the result of `has_untolerated_taint` for every set of taints."""
+    return np.array([has_untolerated_taint(taints, tolerations) for taints in sets], dtype=np.bool_)
+
+
+def untolerated_preferences(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]) -> Ints:
+    return np.array([count_untolerated_preferences(taints, tolerations) for taints in sets], dtype=np.int64)

@@ -1,0 +1,331 @@
+"""Classic scheduling policies and algorithm providers, translated to profiles of current plug-ins.
+
+The counterpart is `pkg/scheduler` before v1.23: policy files and ConfigMaps (kind Policy, apiVersion v1; JSON or YAML)
+name predicates, which become filter plug-ins, and priorities, which become score plug-ins with weights and arguments.
+Errors name the field. Nothing here takes part in scheduling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from sampan.scheduler.config.scheduler_config import (
+    DEFAULT_PLUGINS,
+    PluginChoice,
+    PointChoice,
+    ProfileConfig,
+    SchedulerConfig,
+)
+from sampan.scheduler.extenders.extender_config import read_extenders
+
+
+class PolicyFileError(ValueError):
+    """An invalid policy; the message names the field."""
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class ServiceAffinityArgument(_Strict):
+    labels: list[str]
+
+
+class LabelsPresence(_Strict):
+    labels: list[str]
+    presence: bool = False
+
+
+class PredicateArgument(_Strict):
+    serviceAffinity: ServiceAffinityArgument | None = None
+    labelsPresence: LabelsPresence | None = None
+
+
+class PolicyPredicate(_Strict):
+    name: str
+    argument: PredicateArgument | None = None
+
+
+class ServiceAntiAffinity(_Strict):
+    label: str
+
+
+class LabelPreference(_Strict):
+    label: str
+    presence: bool = False
+
+
+class RatioPoint(_Strict):
+    utilization: int
+    score: int
+
+
+class RatioResource(_Strict):
+    name: str
+    weight: int = 1
+
+
+class RequestedToCapacityRatio(_Strict):
+    shape: list[RatioPoint]
+    resources: list[RatioResource] = []
+
+
+class PriorityArgument(_Strict):
+    serviceAntiAffinity: ServiceAntiAffinity | None = None
+    labelPreference: LabelPreference | None = None
+    requestedToCapacityRatioArguments: RequestedToCapacityRatio | None = None
+
+
+class PolicyPriority(_Strict):
+    name: str
+    weight: int
+    argument: PriorityArgument | None = None
+
+
+class LegacyPolicy(_Strict):
+    kind: str = "Policy"
+    apiVersion: str = "v1"
+    predicates: list[PolicyPredicate] | None = None
+    """None stands for the default predicates; with an empty list only the mandatory ones apply."""
+    priorities: list[PolicyPriority] | None = None
+    extenders: list[dict[str, Any]] = []
+    hardPodAffinitySymmetricWeight: int | None = None
+    alwaysCheckAllPredicates: bool = False
+    """Accepted without effect: `sampan why` evaluates all predicates in any case."""
+
+
+def parse_policy(text: str) -> LegacyPolicy:
+    try:
+        value = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        raise PolicyFileError(" ".join(str(error).split())) from error
+    try:
+        policy = msgspec.convert(value, LegacyPolicy)
+    except msgspec.ValidationError as error:
+        raise PolicyFileError(_with_field(str(error))) from error
+    if (policy.kind, policy.apiVersion) != ("Policy", "v1"):
+        raise PolicyFileError(f"kind: want Policy of v1, not {policy.kind} of {policy.apiVersion}")
+    return policy
+
+
+def _with_field(text: str) -> str:
+    """Convert the message "what - at `$.field`" to "field: what"."""
+    what, at, field = text.rpartition(" - at `$.")
+    return f"{field.rstrip('`')}: {what}" if at else text
+
+
+PREDICATES: Mapping[str, tuple[str, ...]] = {
+    "CheckNodeUnschedulable": ("NodeUnschedulable",),
+    "PodFitsHost": ("NodeName",),
+    "HostName": ("NodeName",),
+    "PodSelectorMatches": ("NodeAffinity",),
+    "MatchNodeSelector": ("NodeAffinity",),
+    "PodFitsPorts": ("NodePorts",),
+    "PodFitsHostPorts": ("NodePorts",),
+    "PodFitsResources": ("NodeResourcesFit",),
+    "GeneralPredicates": ("NodeName", "NodePorts", "NodeAffinity", "NodeResourcesFit"),
+    "PodToleratesNodeTaints": ("TaintToleration",),
+    "PodToleratesNodeNoExecuteTaints": ("TaintToleration",),
+    "CheckNodeCondition": ("TaintToleration",),
+    "CheckNodeMemoryPressure": ("TaintToleration",),
+    "CheckNodeDiskPressure": ("TaintToleration",),
+    "CheckNodePIDPressure": ("TaintToleration",),
+    "NoDiskConflict": ("VolumeRestrictions",),
+    "NoVolumeZoneConflict": ("VolumeZone",),
+    "CheckVolumeBinding": ("VolumeBinding",),
+    "NoVolumeNodeConflict": ("VolumeBinding",),
+    "MaxCSIVolumeCountPred": ("NodeVolumeLimits",),
+    "MaxEBSVolumeCount": ("NodeVolumeLimits",),
+    "MaxGCEPDVolumeCount": ("NodeVolumeLimits",),
+    "MaxAzureDiskVolumeCount": ("NodeVolumeLimits",),
+    "MaxCinderVolumeCount": ("NodeVolumeLimits",),
+    "MatchInterPodAffinity": ("InterPodAffinity",),
+    "EvenPodsSpread": ("PodTopologySpread",),
+}
+"""The node condition predicates map to taints, and the cloud volume limits to CSI."""
+
+MANDATORY = ("NodeUnschedulable", "TaintToleration")
+"""Filters that apply regardless of the policy: they exclude cordoned nodes and nodes with adverse conditions."""
+
+LABELS_PRESENCE, SERVICE_AFFINITY = "CheckNodeLabelPresence", "CheckServiceAffinity"
+"""These predicates require an argument (labelsPresence, serviceAffinity); with one, a predicate may have any name."""
+
+
+class PriorityPlugin(NamedTuple):
+    plugin: str
+    args: Mapping[str, Any] = {}
+    """Plug-in arguments; if there are any, a separate plug-in instance is created under the priority's name."""
+
+
+PRIORITIES: Mapping[str, PriorityPlugin | None] = {
+    "LeastRequestedPriority": PriorityPlugin("NodeResourcesFit"),
+    "MostRequestedPriority": PriorityPlugin("NodeResourcesFit", {"scoringStrategy": {"type": "MostAllocated"}}),
+    "BalancedResourceAllocation": PriorityPlugin("NodeResourcesBalancedAllocation"),
+    "SelectorSpreadPriority": PriorityPlugin("SelectorSpread"),
+    "ServiceSpreadingPriority": PriorityPlugin("SelectorSpread", {"servicesOnly": True}),
+    "ImageLocalityPriority": PriorityPlugin("ImageLocality"),
+    "NodeAffinityPriority": PriorityPlugin("NodeAffinity"),
+    "TaintTolerationPriority": PriorityPlugin("TaintToleration"),
+    "InterPodAffinityPriority": PriorityPlugin("InterPodAffinity"),
+    "EvenPodsSpreadPriority": PriorityPlugin("PodTopologySpread"),
+    "EqualPriority": None,
+}
+"""None stands for a constant score, which needs no plug-in."""
+
+LABEL_PREFERENCE, CAPACITY_RATIO = "CalculateNodeLabelPriority", "RequestedToCapacityRatioPriority"
+"""These priorities require an argument (labelPreference, requestedToCapacityRatioArguments); with one, a priority may
+have any name.
+"""
+
+
+PROVIDERS: Mapping[str, ProfileConfig] = {
+    "DefaultProvider": ProfileConfig(),
+    "ClusterAutoscalerProvider": ProfileConfig(
+        args={"NodeResourcesFit": {"scoringStrategy": {"type": "MostAllocated"}}}
+    ),
+}
+"""ClusterAutoscalerProvider packs pods onto few nodes, so that the autoscaler can remove the others."""
+
+
+_ALWAYS_ENABLED = ("SchedulingGates", "PrioritySort", "DefaultPreemption", "DefaultBinder")
+_FILTERING, _SCORING = ("preFilter", "filter"), ("preScore", "score")
+_HIGHEST_WEIGHT = 2**31 // 100
+
+
+class _Profile:
+    """Collects the plug-ins of a policy."""
+
+    def __init__(self) -> None:
+        self.filters: dict[str, PluginChoice] = {}
+        self.scores: dict[str, PluginChoice] = {}
+        self.args: dict[str, dict[str, Any]] = {}
+
+    def filter(self, name: str, plugin: str = "", **args: Any) -> None:
+        self.filters.setdefault(name, PluginChoice(name, plugin=plugin))
+        if args:
+            self.args[name] = args
+
+    def score(self, name: str, weight: int, plugin: str = "", **args: Any) -> None:
+        self.scores[name] = PluginChoice(name, weight, plugin)
+        if args:
+            self.args[name] = args
+
+    def config(self) -> ProfileConfig:
+        """Return the profile; a plug-in that only scores is disabled at the filter points, and vice versa."""
+        plugins = [*map(PluginChoice, _ALWAYS_ENABLED), *(self.filters | self.scores).values()]
+        only_filter = PointChoice(disabled=[name for name in self.filters if name not in self.scores])
+        only_score = PointChoice(disabled=[name for name in self.scores if name not in self.filters])
+        points = dict.fromkeys(_FILTERING, only_score) | dict.fromkeys(_SCORING, only_filter)
+        return ProfileConfig(plugins=plugins, points=points, args=self.args)
+
+
+def config_of(policy: LegacyPolicy) -> SchedulerConfig:
+    """Return the configuration; raise PolicyFileError for unknown names and for invalid arguments."""
+    extenders = read_extenders(policy.extenders, PolicyFileError)
+    return SchedulerConfig(profiles=[profile_of(policy)], extenders=extenders)
+
+
+def profile_of(policy: LegacyPolicy) -> ProfileConfig:
+    profile = _Profile()
+    for name in MANDATORY:
+        profile.filter(name)
+    if policy.predicates is None:
+        for choice in DEFAULT_PLUGINS:
+            if choice.name not in _ALWAYS_ENABLED:
+                profile.filter(choice.name)
+    for at, predicate in enumerate(policy.predicates or ()):
+        _add_predicate(profile, predicate, f"predicates[{at}]")
+    if policy.priorities is None:
+        for choice in DEFAULT_PLUGINS:
+            if choice.weight:
+                profile.score(choice.name, choice.weight)
+    for at, priority in enumerate(policy.priorities or ()):
+        _add_priority(profile, priority, f"priorities[{at}]")
+    _set_symmetric_weight(profile, policy)
+    return profile.config()
+
+
+def _add_predicate(profile: _Profile, given: PolicyPredicate, at: str) -> None:
+    argument = given.argument
+    if argument is None:
+        if given.name in (LABELS_PRESENCE, SERVICE_AFFINITY):
+            field = "labelsPresence" if given.name == LABELS_PRESENCE else "serviceAffinity"
+            raise PolicyFileError(f"{at}.argument.{field}: Required value: {given.name} needs it")
+        if given.name not in PREDICATES:
+            raise PolicyFileError(f"{at}.name: there is no predicate {given.name!r}")
+        for name in PREDICATES[given.name]:
+            profile.filter(name)
+    elif (argument.serviceAffinity is None) == (argument.labelsPresence is None):
+        raise PolicyFileError(f"{at}.argument: want exactly one of serviceAffinity and labelsPresence")
+    elif given.name in PREDICATES or given.name in profile.filters:
+        raise PolicyFileError(f"{at}.name: {given.name!r} has no argument")
+    elif argument.serviceAffinity is not None:
+        profile.filter(given.name, "ServiceAffinity", labels=argument.serviceAffinity.labels)
+    elif argument.labelsPresence is not None:
+        profile.filter(given.name, "NodeLabel", **msgspec.structs.asdict(argument.labelsPresence))
+
+
+def _add_priority(profile: _Profile, given: PolicyPriority, at: str) -> None:
+    if not 0 < given.weight < _HIGHEST_WEIGHT:
+        detail = f"Priority {given.name} should have a positive weight applied to it or it has overflown"
+        raise PolicyFileError(f"{at}.weight: {detail}")
+    if given.argument is not None:
+        _add_priority_argument(profile, given, at)
+        return
+    if given.name in (LABEL_PREFERENCE, CAPACITY_RATIO):
+        field = "labelPreference" if given.name == LABEL_PREFERENCE else "requestedToCapacityRatioArguments"
+        raise PolicyFileError(f"{at}.argument.{field}: Required value: {given.name} needs it")
+    if given.name not in PRIORITIES:
+        raise PolicyFileError(f"{at}.name: there is no priority {given.name!r}")
+    _add_score_plugin(profile, given, PRIORITIES[given.name])
+
+
+def _add_score_plugin(profile: _Profile, given: PolicyPriority, meaning: PriorityPlugin | None) -> None:
+    if meaning is None:
+        return
+    if meaning.args:
+        profile.score(given.name, given.weight, meaning.plugin, **meaning.args)
+    else:
+        profile.score(meaning.plugin, given.weight)
+
+
+def _add_priority_argument(profile: _Profile, given: PolicyPriority, at: str) -> None:
+    argument = given.argument
+    assert argument is not None
+    values = [value for value in msgspec.structs.asdict(argument).values() if value is not None]
+    if len(values) != 1:
+        named = ", ".join(argument.__struct_fields__)
+        raise PolicyFileError(f"{at}.argument: want exactly one of {named}")
+    if given.name in PRIORITIES or given.name in profile.scores:
+        raise PolicyFileError(f"{at}.name: {given.name!r} has no argument")
+    if argument.serviceAntiAffinity is not None:
+        label = argument.serviceAntiAffinity.label
+        profile.score(given.name, given.weight, "ServiceAffinity", antiAffinityLabel=label)
+    elif argument.labelPreference is not None:
+        preference = argument.labelPreference
+        labels = [preference.label]
+        profile.score(given.name, given.weight, "NodeLabel", labels=labels, presence=preference.presence)
+    elif argument.requestedToCapacityRatioArguments is not None:
+        strategy = _ratio(argument.requestedToCapacityRatioArguments)
+        profile.score(given.name, given.weight, "NodeResourcesFit", scoringStrategy=strategy)
+
+
+def _ratio(given: Any) -> dict[str, Any]:
+    strategy: dict[str, Any] = {"type": "RequestedToCapacityRatio"}
+    ratio: dict[str, Any] = msgspec.to_builtins(given)
+    if given.resources:
+        strategy["resources"] = [msgspec.structs.asdict(resource) for resource in given.resources]
+    return strategy | {"requestedToCapacityRatio": {"shape": ratio["shape"]}}
+
+
+def _set_symmetric_weight(profile: _Profile, policy: LegacyPolicy) -> None:
+    weight = policy.hardPodAffinitySymmetricWeight
+    if weight is None:
+        return
+    if not 0 <= weight <= 100:
+        raise PolicyFileError(f"hardPodAffinitySymmetricWeight: Invalid value: {weight}: not in valid range [0-100]")
+    profile.args["InterPodAffinity"] = {"hardPodAffinityWeight": weight}

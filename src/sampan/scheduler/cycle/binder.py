@@ -1,0 +1,145 @@
+"""The binding cycle: a pod is assumed on its node at once and bound concurrently with the scheduling loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from sampan.machinery.activity import Activity
+from sampan.machinery.clock import Clock
+from sampan.scheduler.cycle.decision_recorder import DecisionRecorder
+from sampan.scheduler.cycle.failure_handler import FailureHandler
+from sampan.scheduler.cycle.pod_status import PodStatusWriter
+from sampan.scheduler.event_handlers import Feed
+from sampan.scheduler.extenders.extender_chain import ExtenderChain
+from sampan.scheduler.framework.contract import Code, CycleState, Status
+from sampan.scheduler.framework.framework import Framework
+from sampan.scheduler.framework.waiting_pods import WaitingPod, WaitingPods
+from sampan.scheduler.metrics import SCHEDULED, SchedulerMetrics
+from sampan.scheduler.queue.queued_pod import QueuedPodInfo
+
+
+class Binder:
+    def __init__(
+        self,
+        *,
+        feed: Feed,
+        waiting: WaitingPods,
+        extenders: ExtenderChain,
+        metrics: SchedulerMetrics,
+        decisions: DecisionRecorder,
+        writes: PodStatusWriter,
+        failures: FailureHandler,
+        clock: Clock,
+        activity: Activity,
+        max_bindings: int,
+        start_task: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        """Limit concurrent bindings to `max_bindings`; `start_task` starts a binding as a task of the scheduler."""
+        self._feed, self._waiting, self._extenders, self._metrics = feed, waiting, extenders, metrics
+        self._decisions, self._writes, self._failures = decisions, writes, failures
+        self._clock, self._activity, self._start_task = clock, activity, start_task
+        self._slots = asyncio.Semaphore(max_bindings)
+
+    def reserve(self, profile: Framework, cycle: CycleState, node: str) -> Status | None:
+        """Assume the pod on the node and run the Reserve plug-ins; return None if all of them succeed."""
+        self._feed.assume(cycle.info, node)
+        status = profile.binding_cycle.reserve(cycle, node)
+        if status is not None:
+            self._feed.forget(cycle.info.uid)
+        return status
+
+    async def start_binding(self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str) -> None:
+        """Run the Permit plug-ins for an assumed pod and start its binding, which waits if a plug-in requires it."""
+        info = queued.info
+        status, waits = profile.binding_cycle.permit(cycle, node)
+        if status is not None:
+            profile.binding_cycle.unreserve(cycle, node)
+            self._feed.forget(info.uid)
+            self._failures.handle_rejected(queued, status)
+            return
+        waiting = None
+        if waits:
+            waiting = WaitingPod(info, node, waits)
+            self._waiting.put(waiting)
+        else:
+            await self._slots.acquire()
+        self._metrics.binding.inc()
+        self._start_task(self._run(queued, profile, cycle, node, waiting))
+
+    async def _run(
+        self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str, waiting: WaitingPod | None
+    ) -> None:
+        has_pre_bind = profile.binding_cycle.has_pre_bind(cycle, node)
+        status: Status | None = None
+        if waiting is not None:
+            status = await self._wait_on_permit(waiting)
+            await self._slots.acquire()
+        try:
+            self._activity.step()
+            if status is None and has_pre_bind:
+                status = await self._pre_bind(profile, cycle, node, is_nominated=waiting is not None)
+            status = status or await self._bind_pod(profile, cycle, node)
+        finally:
+            self._activity.step()
+            self._slots.release()
+            self._metrics.binding.dec()
+        if status is not None:
+            await self._handle_failure(queued, profile, cycle, node, status)
+            return
+        self._finish(queued, profile, cycle, node)
+
+    async def _wait_on_permit(self, waiting: WaitingPod) -> Status | None:
+        """Wait for the Permit plug-ins; return None when all of them have allowed the pod.
+
+        The node is written to `nominatedNodeName` at the same time, so that other components can see where the pod will
+        go.
+        """
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._writes.nominate(waiting.info.pod, waiting.node))
+                status = await waiting.wait(self._clock)
+        finally:
+            self._waiting.remove(waiting.info.uid)
+        code = Code.SUCCESS if status is None else status.code
+        self._metrics.permit_waits.labels(code.value).observe(max(0.0, self._clock.monotonic() - began))
+        return status
+
+    async def _pre_bind(self, profile: Framework, cycle: CycleState, node: str, *, is_nominated: bool) -> Status | None:
+        """Run the PreBind plug-ins without occupying a binding slot, because they may take minutes."""
+        self._slots.release()
+        try:
+            if not is_nominated:
+                await self._writes.nominate(cycle.pod, node)
+            return await self._waiting.run_pre_bind(cycle.info.uid, profile.binding_cycle.pre_bind(cycle, node))
+        finally:
+            await self._slots.acquire()
+
+    async def _bind_pod(self, profile: Framework, cycle: CycleState, node: str) -> Status | None:
+        """Bind through an extender that implements bind, or else through the Bind plug-ins."""
+        if self._extenders.extenders:
+            with self._activity:
+                status = await self._extenders.bind(cycle, node)
+            if status is None or status.code is not Code.SKIP:
+                return status
+        return await profile.binding_cycle.bind(cycle, node)
+
+    def _finish(self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str) -> None:
+        self._decisions.bound(queued.info, node)
+        self._metrics.attempt_finished(SCHEDULED, profile.name, time.perf_counter() - queued.began)
+        self._metrics.pod_scheduled(queued, self._clock.monotonic())
+        profile.binding_cycle.post_bind(cycle, node)
+
+    async def _handle_failure(
+        self, queued: QueuedPodInfo, profile: Framework, cycle: CycleState, node: str, status: Status
+    ) -> None:
+        """Undo a binding that failed or was not permitted: unreserve, forget the assumed pod and requeue it."""
+        profile.binding_cycle.unreserve(cycle, node)
+        await profile.binding_cycle.rollback_pre_bind(cycle, node)
+        is_freed = self._feed.forget(queued.uid)
+        self._failures.handle_rejected(queued, status)
+        if is_freed:
+            self._feed.resources_released(queued.info)

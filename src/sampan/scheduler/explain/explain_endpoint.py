@@ -1,0 +1,93 @@
+"""The HTTP API for explanations and decisions, independent of the server that receives the requests.
+
+`GET /debug/scheduler/why?namespace=NS&name=NAME` explains an existing pod, `POST` with a Pod explains a hypothetical
+one; `GET /debug/scheduler/decisions` returns the last decisions as JSON lines, oldest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from sampan.api.codec import json
+from sampan.api.codec.errors import DecodeError
+from sampan.api.integers import parse_int64
+from sampan.api.types.core_v1 import Pod
+from sampan.scheduler.explain.explain import MOST_NODES, explain, known_pod
+from sampan.scheduler.explain.report import LastDecision
+
+if TYPE_CHECKING:
+    from sampan.scheduler.scheduler import Scheduler
+
+WHY, DECISIONS = "/debug/scheduler/why", "/debug/scheduler/decisions"
+
+
+class EndpointResponse(NamedTuple):
+    code: int
+    body: bytes
+    content_type: str = "application/json"
+
+
+class ExplainEndpoint:
+    def __init__(self, scheduler: Callable[[], Scheduler | None], now: Callable[[], float]) -> None:
+        """Answer from the scheduler that `scheduler()` returns, which is None while another process is the leader."""
+        self._scheduler, self._now = scheduler, now
+
+    async def handle(self, method: str, path: str, query: Mapping[str, str], body: bytes) -> EndpointResponse:
+        scheduler = self._scheduler()
+        if scheduler is None:
+            return _failure(503, "the scheduler is not running here")
+        if path == DECISIONS:
+            return _decisions(scheduler)
+        limit = parse_int64(query.get("limit", str(MOST_NODES)))
+        if limit is None or limit < 0:
+            return _failure(400, f"limit: {query['limit']!r} is not a number")
+        if method == "POST":
+            return await self._explain_hypothetical(scheduler, body, limit)
+        namespace, name = query.get("namespace", ""), query.get("name", "")
+        pod = known_pod(scheduler, namespace, name)
+        if pod is None:
+            return _failure(404, f"the scheduler knows no pod {namespace}/{name}")
+        return await self._explain(scheduler, pod, limit)
+
+    async def _explain_hypothetical(self, scheduler: Scheduler, body: bytes, limit: int) -> EndpointResponse:
+        try:
+            pod = json.read(body, Pod)
+        except DecodeError as error:
+            return _failure(400, f"the body is no Pod: {error}")
+        return await self._explain(scheduler, pod, limit)
+
+    async def _explain(self, scheduler: Scheduler, pod: Pod, limit: int) -> EndpointResponse:
+        explanation = await explain(scheduler, pod, now=self._now(), most_nodes=limit)
+        return EndpointResponse(200, msgspec.json.encode(explanation))
+
+
+class DecisionLine(LastDecision):
+    pod: str = ""
+    uid: str = ""
+
+
+def _decisions(scheduler: Scheduler) -> EndpointResponse:
+    lines = [
+        DecisionLine(
+            pod=decision.pod,
+            uid=decision.uid,
+            time=decision.time,
+            attempt=decision.attempt,
+            node=decision.node,
+            feasible=decision.feasible,
+            score=decision.score,
+            message=decision.message,
+            nominated=decision.nominated,
+        )
+        for decision in scheduler.history.last()
+    ]
+    return EndpointResponse(200, b"".join(msgspec.json.encode(line) + b"\n" for line in lines), "application/x-ndjson")
+
+
+def _failure(code: int, message: str) -> EndpointResponse:
+    return EndpointResponse(
+        code, msgspec.json.encode({"kind": "Status", "status": "Failure", "message": message, "code": code})
+    )

@@ -1,0 +1,370 @@
+"""A profile: the plug-ins of one scheduler name in their order, and the scheduling cycle that runs them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sampan.scheduler.cache.arrays import Codes, Ints, Rows, count_of
+from sampan.scheduler.cache.node_table import NodeTable
+from sampan.scheduler.cache.pod_info import PodInfo
+from sampan.scheduler.cache.pod_signature import PodSignature
+from sampan.scheduler.framework.binding_cycle import BindingCycle
+from sampan.scheduler.framework.contract import (
+    Code,
+    CycleState,
+    PluginScope,
+    PodGroupAttempt,
+    PostFilterResult,
+    PreFilterResult,
+    Status,
+)
+from sampan.scheduler.framework.diagnosis import Diagnosis, RejectionTable
+from sampan.scheduler.framework.metrics import PointMetrics
+from sampan.scheduler.framework.scores import RoundRobin, TieBreaker
+from sampan.scheduler.framework.signature_cache import INFEASIBLE, Scorer, SignatureCache
+
+POINTS = {
+    "preEnqueue": "pre_enqueue",
+    "queueSort": "sort_key",
+    "preFilter": "pre_filter",
+    "filter": "filter",
+    "postFilter": "post_filter",
+    "preScore": "pre_score",
+    "score": "score",
+    "reserve": "reserve",
+    "permit": "permit",
+    "preBind": "pre_bind",
+    "bind": "bind",
+    "postBind": "post_bind",
+}
+"""The extension points as named in the configuration, with the plug-in methods that they call."""
+
+_MAX_SIGNATURES = 1024
+
+NominatedPods = Sequence[tuple[int, Sequence[PodInfo]]]
+"""Nominated pods by row: they are not on the node yet, but its resources are kept for them."""
+
+
+class ScheduleResult:
+    """The selected node, or the diagnosis if no node fits."""
+
+    __slots__ = ("diagnosis", "feasible", "row", "score")
+
+    def __init__(self, row: int = -1, feasible: int = 0, score: int = 0, diagnosis: Diagnosis | None = None) -> None:
+        self.row, self.feasible, self.score, self.diagnosis = row, feasible, score, diagnosis
+
+
+class Framework:
+    def __init__(
+        self,
+        *,
+        name: str,
+        table: NodeTable,
+        points: dict[str, Sequence[Any]],
+        weights: dict[str, int],
+        tie_breaker: TieBreaker | None = None,
+        metrics: PointMetrics | None = None,
+    ) -> None:
+        """Create a profile; `points` maps each extension point to its plug-ins in order."""
+        self.name, self.table, self.points, self.weights = name, table, points, weights
+        self.rejections = RejectionTable()
+        self.tie_breaker: TieBreaker = tie_breaker or RoundRobin()
+        self.metrics = metrics or PointMetrics()
+        self.binding_cycle = BindingCycle(points, self.metrics)
+        """Runs the extension points from Reserve on."""
+        self._filters = points.get("filter", ())
+        self._scorers = [Scorer(candidate, weights.get(candidate.name) or 1) for candidate in points.get("score", ())]
+        self._cluster_filters = [candidate for candidate in self._filters if candidate.scope is PluginScope.CLUSTER]
+        self._cluster_pre_filters = [
+            candidate for candidate in points.get("preFilter", ()) if candidate.scope is PluginScope.CLUSTER
+        ]
+        self._cluster_scorers = [
+            candidate for candidate in self._scorers if candidate.plugin.scope is PluginScope.CLUSTER
+        ]
+        self._prepare = [candidate for candidate in self.plugins if hasattr(candidate, "prepare")]
+        self._pod_groups = [candidate for candidate in self.plugins if hasattr(candidate, "together")]
+        self._signature_caches: OrderedDict[PodSignature, SignatureCache] = OrderedDict()
+
+    @property
+    def plugins(self) -> list[Any]:
+        by_name: dict[str, Any] = {}
+        for plugins in self.points.values():
+            by_name |= {plugin.name: plugin for plugin in plugins}
+        return list(by_name.values())
+
+    def cycle(self, info: PodInfo, now: float) -> CycleState:
+        return CycleState(info=info, table=self.table, rejections=self.rejections, profile=self, now=now)
+
+    def together(self, info: PodInfo) -> PodGroupAttempt | None:
+        for plugin in self._pod_groups:
+            group: PodGroupAttempt | None = plugin.together(info)
+            if group is not None:
+                return group
+        return None
+
+    async def prepare(self, cycle: CycleState) -> None:
+        """Run the long-running preparations of plug-ins, to be awaited before `select_node`."""
+        for plugin in self._prepare:
+            work = plugin.prepare(cycle)
+            if work is not None:
+                await work
+
+    # -- node selection ----------------------------------------------------------------------------------------------
+
+    def select_node(self, cycle: CycleState, nominated: NominatedPods = ()) -> ScheduleResult:
+        if not self.metrics.start_cycle():
+            return self._select_node(cycle, nominated)
+        with self.metrics.sampled(self.points):
+            return self._select_node(cycle, nominated)
+
+    def _select_node(self, cycle: CycleState, nominated: NominatedPods) -> ScheduleResult:
+        cached = self._signature_cache(cycle)
+        rejection, node_names, skipped = self._pre_filter(cycle, cached)
+        if rejection is not None:
+            return ScheduleResult(diagnosis=self._rejected_by_pre_filter(rejection))
+        if node_names is not None:
+            return self._select_from(cycle, cached, node_names, nominated)
+        cached.refresh(cycle)
+        cluster_filters = [plugin for plugin in self._cluster_filters if plugin.name not in skipped]
+        if not cluster_filters and not nominated and not cached.relative:
+            scorers = self._active_scorers(cycle, self.table.every_row)
+            if not scorers:
+                return self._select_from_totals(cycle, cached)
+        return self._select_from_all(cycle, cached, cluster_filters, nominated)
+
+    def _select_from_totals(self, cycle: CycleState, cached: SignatureCache) -> ScheduleResult:
+        """Select a node from the cached totals alone."""
+        total = cached.total[: self.table.used]
+        best = int(total.max()) if len(total) else INFEASIBLE
+        if best < 0:
+            return ScheduleResult(diagnosis=self.diagnose(cycle))
+        rows = np.flatnonzero(total == best)
+        return ScheduleResult(self.tie_breaker.pick(rows), len(rows), best)
+
+    def _select_from_all(
+        self, cycle: CycleState, cached: SignatureCache, cluster_filters: Sequence[Any], nominated: NominatedPods
+    ) -> ScheduleResult:
+        every = self.table.every_row
+        total = cached.total[every]
+        ok = total >= 0
+        for plugin in cluster_filters:
+            ok &= plugin.filter(cycle, every) == 0
+        self._filter_with_nominated(cycle, ok, nominated)
+        rows = np.flatnonzero(ok)
+        if not len(rows):
+            return ScheduleResult(diagnosis=self.diagnose(cycle, nominated=nominated))
+        if len(rows) == 1:
+            return ScheduleResult(int(rows[0]), 1)
+        return self._best(cycle, rows, total[rows], [(scorer, raw[rows]) for scorer, raw in cached.relative])
+
+    def _select_from(
+        self,
+        cycle: CycleState,
+        cached: SignatureCache,
+        names: frozenset[str],
+        nominated: NominatedPods,
+    ) -> ScheduleResult:
+        rows = self._feasible_rows(cycle, self._rows_of(names), nominated)
+        if not len(rows):
+            return ScheduleResult(diagnosis=self.diagnose(cycle, names=names, nominated=nominated))
+        return self._best(cycle, rows, cached.totals(cycle, rows), cached.relatives(cycle, rows))
+
+    def _feasible_rows(self, cycle: CycleState, rows: NDArray[np.intp], nominated: NominatedPods) -> NDArray[np.intp]:
+        ok = self.codes(cycle, rows) == 0
+        pods_by_row = dict(nominated)
+        for at, row in enumerate(rows):
+            if ok[at] and int(row) in pods_by_row:
+                ok[at] = self.fits_with(cycle, int(row), pods_by_row[int(row)])
+        feasible: NDArray[np.intp] = rows[ok]
+        return feasible
+
+    def feasible(self, cycle: CycleState, nominated: NominatedPods = ()) -> tuple[NDArray[np.intp], Diagnosis | None]:
+        """Return the feasible rows, or the diagnosis if there are none; extenders run between this and `best`."""
+        rejection, node_names, _ = self._pre_filter(cycle, self._signature_cache(cycle))
+        if rejection is not None:
+            return np.zeros(0, dtype=np.intp), self._rejected_by_pre_filter(rejection)
+        rows = (
+            np.flatnonzero(self.table.valid[self.table.every_row]) if node_names is None else self._rows_of(node_names)
+        )
+        rows = self._feasible_rows(cycle, rows, nominated)
+        return rows, None if len(rows) else self.diagnose(cycle, names=node_names, nominated=nominated)
+
+    def best(self, cycle: CycleState, rows: NDArray[np.intp], extra: Ints) -> ScheduleResult:
+        """Select the best of the feasible rows, with `extra` added to their scores."""
+        cached = self._signature_cache(cycle)
+        return self._best(cycle, rows, cached.totals(cycle, rows) + extra, cached.relatives(cycle, rows))
+
+    def _best(
+        self, cycle: CycleState, rows: NDArray[np.intp], total: Ints, relative: Sequence[tuple[Scorer, Ints]]
+    ) -> ScheduleResult:
+        for (plugin, weight), raw in relative:
+            total = total + weight * plugin.normalize(cycle, raw)
+        for plugin, weight in self._active_scorers(cycle, rows):
+            scores = plugin.score(cycle, rows)
+            total = total + weight * (plugin.normalize(cycle, scores) if hasattr(plugin, "normalize") else scores)
+        best = int(total.max())
+        return ScheduleResult(self.tie_breaker.pick(rows[total == best]), len(rows), best)
+
+    def _active_scorers(self, cycle: CycleState, rows: Rows) -> list[Scorer]:
+        scorers = []
+        for scorer in self._cluster_scorers:
+            status = scorer.plugin.pre_score(cycle, rows) if hasattr(scorer.plugin, "pre_score") else None
+            if status is None or status.code is not Code.SKIP:
+                scorers.append(scorer)
+        return scorers
+
+    def _filter_with_nominated(self, cycle: CycleState, ok: Any, nominated: NominatedPods) -> None:
+        for row, pods in nominated:
+            if ok[row]:
+                ok[row] = self.fits_with(cycle, row, pods)
+
+    def fits_with_nominated(self, cycle: CycleState, row: int, nominated: NominatedPods) -> bool:
+        """Whether the pod fits the node now, and still does with the pods that are nominated to it."""
+        return self.fits(cycle, row) and all(self.fits_with(cycle, at, pods) for at, pods in nominated if at == row)
+
+    def fits_with(self, cycle: CycleState, row: int, pods: Sequence[PodInfo]) -> bool:
+        """Whether the pod fits the node with these pods on it."""
+        return not self._code_with(cycle, row, pods)
+
+    def fits(self, cycle: CycleState, row: int) -> bool:
+        return not self.codes(cycle, np.array([row], dtype=np.intp), again=True)[0]
+
+    # -- filters in their order --------------------------------------------------------------------------------------
+
+    def codes(self, cycle: CycleState, rows: Rows, *, again: bool = False) -> Codes:
+        """Return, for each row, the verdict of the first plug-in that rejects it.
+
+        `again` is set if the table changed since the cycle started, so that PreFilter has to run again.
+        """
+        cached = self._signature_cache(cycle)
+        skipped: set[str] = cycle.memo.get(_SKIPPED, cached.skipped)
+        if again:
+            rejection, _, skipped = self._pre_filter(cycle, cached)
+            if rejection is not None:
+                return np.full(count_of(rows), self._code_of(rejection), dtype=np.int32)
+        codes = np.zeros(count_of(rows), dtype=np.int32)
+        for plugin in self._filters:
+            if plugin.name not in skipped:
+                codes = np.where(codes == 0, plugin.filter(cycle, rows), codes)
+                if codes.all():
+                    break
+        return codes
+
+    def diagnose(
+        self,
+        cycle: CycleState,
+        *,
+        names: frozenset[str] | None = None,
+        nominated: NominatedPods = (),
+    ) -> Diagnosis:
+        """Return why each node does not fit."""
+        table = self.table
+        codes = self.codes(cycle, table.every_row)
+        valid = table.valid[table.every_row]
+        codes[~valid] = 0
+        if names is not None:
+            outside = valid.copy()
+            outside[self._rows_of(names)] = False
+            plugins = sorted(cycle.memo.get(_RESTRICTING, ()))
+            codes[outside] = self.rejections.code(
+                plugins[0] if plugins else "", f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}]", is_final=True
+            )
+        for row, pods in nominated:
+            if codes[row] == 0 and valid[row]:
+                codes[row] = self._code_with(cycle, row, pods)
+        diagnosis = Diagnosis(count=table.count, codes=codes, rejections=self.rejections)
+        diagnosis.plugins = {rejection.plugin for rejection, _ in diagnosis.tallied()}
+        return diagnosis
+
+    def _code_with(self, cycle: CycleState, row: int, pods: Sequence[PodInfo]) -> int:
+        node = self.table.names[row]
+        for info in pods:
+            self.table.add_pod(info, node)
+        try:
+            return int(self.codes(cycle, np.array([row], dtype=np.intp), again=True)[0])
+        finally:
+            for info in pods:
+                self.table.remove_pod(info.uid, node)
+
+    def _rejected_by_pre_filter(self, status: Status) -> Diagnosis:
+        table = self.table
+        codes = np.where(table.valid[table.every_row], self._code_of(status), 0).astype(np.int32)
+        return Diagnosis(
+            count=table.count,
+            codes=codes,
+            rejections=self.rejections,
+            pre_filter=status.message,
+            plugins={status.plugin},
+        )
+
+    def _code_of(self, status: Status) -> int:
+        return self.rejections.code(status.plugin, *status.reasons, is_final=status.code is Code.UNRESOLVABLE)
+
+    # -- PreFilter ---------------------------------------------------------------------------------------------------
+
+    def _signature_cache(self, cycle: CycleState) -> SignatureCache:
+        cached = self._signature_caches.get(cycle.signature)
+        if cached is None:
+            cached = self._signature_caches[cycle.signature] = SignatureCache(cycle, self._filters, self._scorers)
+            if len(self._signature_caches) > _MAX_SIGNATURES:
+                self._signature_caches.popitem(last=False)
+        else:
+            self._signature_caches.move_to_end(cycle.signature)
+        return cached
+
+    def _pre_filter(
+        self, cycle: CycleState, cached: SignatureCache
+    ) -> tuple[Status | None, frozenset[str] | None, set[str]]:
+        """Return a rejection, the only nodes to consider, and the names of the filters to skip."""
+        skipped, node_names = cached.skipped, cached.node_names
+        restricting = set(cached.restricting)
+        if cached.rejection is not None:
+            return cached.rejection, None, skipped
+        for plugin in self._cluster_pre_filters:
+            result = plugin.pre_filter(cycle)
+            if result is None:
+                continue
+            if isinstance(result, PreFilterResult):
+                node_names = result.names if node_names is None else node_names & result.names
+                restricting.add(plugin.name)
+            elif result.code is Code.SKIP:
+                skipped = skipped | {plugin.name}
+            else:
+                return replace(result, plugin=plugin.name), None, skipped
+        cycle.memo[_SKIPPED], cycle.memo[_RESTRICTING] = skipped, restricting
+        return None, node_names, skipped
+
+    def _rows_of(self, names: frozenset[str]) -> NDArray[np.intp]:
+        rows = self.table.rows
+        return np.array(sorted(rows[name] for name in names if name in rows), dtype=np.intp)
+
+    # -- PostFilter --------------------------------------------------------------------------------------------------
+
+    async def post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
+        """Return the result of the first plug-in that succeeds, otherwise the messages of all of them."""
+        with self.metrics.point("PostFilter") as outcome:
+            result = await self._post_filter(cycle, diagnosis)
+            outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE
+        return result
+
+    async def _post_filter(self, cycle: CycleState, diagnosis: Diagnosis) -> PostFilterResult:
+        nominated: str | None = None
+        messages: list[str] = []
+        for plugin in self.points.get("postFilter", ()):
+            with self.metrics.plugin("PostFilter", plugin.name) as outcome:
+                result: PostFilterResult = await plugin.post_filter(cycle, diagnosis)
+                outcome.code = Code.SUCCESS if result.is_success else Code.UNSCHEDULABLE
+            if result.is_success:
+                return result
+            messages += [result.message] if result.message else []
+            nominated = nominated if result.nominated is None else result.nominated
+        return PostFilterResult(nominated=nominated, message=", ".join(messages))
+
+
+_SKIPPED, _RESTRICTING = "framework/skipped", "framework/narrowing"

@@ -1,0 +1,248 @@
+"""KubeSchedulerConfiguration files: what they change, and what is told of faults."""
+
+from typing import Any
+
+import pytest
+
+from sampan.scheduler.config import DEFAULT_PLUGINS
+from sampan.scheduler.config.config_file import API_VERSION, ConfigError, parse_config, parse_text
+from sampan.scheduler.config.plugin_args import ArgumentError
+from sampan.scheduler.plugins.registry import UnknownSchedulerPlugin
+from sampan.scheduler.simulation import Simulation
+
+
+def config(**given: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": "KubeSchedulerConfiguration", **given}
+
+
+def profile(**plugins: Any) -> Any:
+    (found,) = parse_config(config(profiles=[{"plugins": plugins}])).profiles
+    return Simulation(profile=found).profile
+
+
+def names(plugins: Any) -> list[str]:
+    return [plugin.name for plugin in plugins]
+
+
+def test_an_empty_file_is_the_default() -> None:
+    found = parse_config(config())
+    assert [one.scheduler_name for one in found.profiles] == ["default-scheduler"]
+    assert found.profiles[0].plugins == DEFAULT_PLUGINS
+    assert (found.queue.first_backoff_s, found.queue.most_backoff_s) == (1, 10)
+
+
+def test_plugins_are_taken_away_and_weighed_anew() -> None:
+    made = profile(
+        multiPoint={"disabled": [{"name": "ImageLocality"}], "enabled": [{"name": "TaintToleration", "weight": 9}]},
+        score={"disabled": [{"name": "NodeAffinity"}]},
+    )
+    assert "ImageLocality" not in names(made.plugins)
+    assert "NodeAffinity" in names(made.points["filter"])
+    assert "NodeAffinity" not in names(made.points["score"])
+    assert made.weights["TaintToleration"] == 9
+    assert names(made.points["filter"])[:3] == ["NodeUnschedulable", "NodeName", "TaintToleration"]
+
+
+def test_only_what_is_named() -> None:
+    made = profile(
+        multiPoint={
+            "disabled": [{"name": "*"}],
+            "enabled": [{"name": "PrioritySort"}, {"name": "NodeResourcesFit"}, {"name": "DefaultBinder"}],
+        }
+    )
+    assert names(made.points["filter"]) == ["NodeResourcesFit"]
+    assert names(made.points["bind"]) == ["DefaultBinder"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"kind": "Pod", "apiVersion": "v1"}, "not Pod of v1"),
+        (config(profile=[]), "Object contains unknown field `profile`"),
+        (config(profiles=[{"plugin": {}}]), "profiles[0]: Object contains unknown field `plugin`"),
+        (config(profiles=[{"plugins": {"filters": {}}}]), 'profiles[0].plugins.filters: Unsupported value: "filters"'),
+        (
+            config(profiles=[{}, {}]),
+            'profiles[1].schedulerName: Duplicate value: "profiles[0].schedulerName"',
+        ),
+        (config(profiles=[{"schedulerName": ""}]), "profiles[0].schedulerName: Required value"),
+        (
+            config(podInitialBackoffSeconds=20),
+            "podMaxBackoffSeconds: Invalid value: 10: must be greater than or equal to PodInitialBackoffSeconds",
+        ),
+        (config(podInitialBackoffSeconds=0), "podInitialBackoffSeconds: Invalid value: 0: must be greater than 0"),
+        (config(parallelism=0), "parallelism: Invalid value: 0: should be an integer value greater than zero"),
+        (
+            config(percentageOfNodesToScore=101),
+            "percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+        ),
+        (
+            config(profiles=[{"percentageOfNodesToScore": -1}]),
+            "profiles[0].percentageOfNodesToScore: Invalid value: -1: not in valid range [0-100]",
+        ),
+        (
+            config(leaderElection={"resourceLock": "configmaps"}),
+            'leaderElection.resourceLock: Invalid value: "configmaps": resourceLock value must be "leases"',
+        ),
+        (config(clientConnection={"burst": -1}), "clientConnection.burst: Invalid value: -1: must be non-negative"),
+        (
+            config(profiles=[{"pluginConfig": [{"name": "A"}, {"name": "A"}]}]),
+            'profiles[0].pluginConfig: Duplicate value: "A"',
+        ),
+        (
+            config(profiles=[{"plugins": {"filter": {"enabled": [{"name": "EBSLimits"}]}}}]),
+            'profiles[0].plugins.filter.enabled[0]: Invalid value: "EBSLimits": was invalid in version "v1"',
+        ),
+        (
+            config(profiles=[{}, {"schedulerName": "b", "plugins": {"queueSort": {"enabled": [{"name": "X"}]}}}]),
+            "must be the same for all profiles",
+        ),
+        (
+            config(profiles=[{"plugins": {"queueSort": {"enabled": [{"name": "X"}, {"name": "Y"}]}}}]),
+            "profiles[0].plugins.queueSort.Enabled: Invalid value: 2: only one queue sort plugin can be enabled",
+        ),
+        (
+            config(extenders=[{"urlPrefix": "http://x", "prioritizeVerb": "p"}]),
+            "extenders[0].weight: Invalid value: 0: must have a positive weight applied to it",
+        ),
+        (
+            config(extenders=[{"urlPrefix": "http://x", "bond": "p"}]),
+            "extenders[0]: Object contains unknown field `bond`",
+        ),
+        (
+            config(extenders=[{"urlPrefix": "http://x", "bindVerb": "b"}, {"urlPrefix": "http://y", "bindVerb": "b"}]),
+            'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind',
+        ),
+        (
+            config(extenders=[{"urlPrefix": "http://x", "managedResources": [{"name": "cpu"}]}]),
+            'extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name',
+        ),
+        (config(extenders=[{"urlPrefix": "http://x", "httpTimeout": "soon"}]), "extenders[0]: "),
+    ],
+)
+def test_faults(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(given)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "told"),
+    [
+        (
+            "DefaultPreemption",
+            {"minCandidateNodesPercentage": 101},
+            "minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100]",
+        ),
+        (
+            "DefaultPreemption",
+            {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0},
+            "cannot be zero at the same time as minCandidateNodesAbsolute",
+        ),
+        (
+            "InterPodAffinity",
+            {"hardPodAffinityWeight": 101},
+            "hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]",
+        ),
+        (
+            "PodTopologySpread",
+            {"defaultingType": "Mine"},
+            'defaultingType: Unsupported value: "Mine": supported values: "System", "List"',
+        ),
+        (
+            "PodTopologySpread",
+            {"defaultConstraints": [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]},
+            'defaultingType: Invalid value: "System": when .defaultConstraints are not empty',
+        ),
+        (
+            "PodTopologySpread",
+            {"defaultingType": "List", "defaultConstraints": [{"topologyKey": "", "whenUnsatisfiable": "No"}]},
+            'defaultConstraints[0].whenUnsatisfiable: Unsupported value: "No"',
+        ),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"type": "Random"}},
+            'scoringStrategy.type: Unsupported value: "Random": supported values: "LeastAllocated", "MostAllocated"',
+        ),
+        (
+            "NodeResourcesFit",
+            {"scoringStrategy": {"type": "RequestedToCapacityRatio"}},
+            "scoringStrategy.requestedToCapacityRatio: Required value",
+        ),
+        (
+            "NodeResourcesFit",
+            {
+                "scoringStrategy": {
+                    "type": "RequestedToCapacityRatio",
+                    "requestedToCapacityRatio": {
+                        "shape": [{"utilization": 50, "score": 0}, {"utilization": 50, "score": 11}]
+                    },
+                }
+            },
+            "shape[1].utilization: Invalid value: 50: values must be sorted in increasing order",
+        ),
+        (
+            "NodeAffinity",
+            {
+                "addedAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Is"}]}]
+                    }
+                }
+            },
+            'nodeSelectorTerms[0].matchExpressions[0].operator: Unsupported value: "Is": supported values: "In"',
+        ),
+        ("NodeAffinity", {"added": {}}, "unknown field `added`"),
+        (
+            "VolumeBinding",
+            {"bindTimeoutSeconds": -1},
+            "bindTimeoutSeconds: Invalid value: -1: invalid BindTimeoutSeconds, should not be a negative value",
+        ),
+        ("DynamicResources", {"filterTimeout": "-1s"}, 'filterTimeout: Invalid value: "-1s": must be zero or positive'),
+        ("DynamicResources", {"bindingTimeout": "500ms"}, "must be at least 1 second"),
+        ("DynamicResources", {"bindingTimeout": "soon"}, 'bindingTimeout: Invalid value: "soon"'),
+        ("VolumeBinding", {"shape": []}, "unexpected field `shape`, remove it or turn on the feature gate"),
+        ("NodeResourcesFit", {"ignoredResourceGroups": ["a/b"]}, "resource group name can't contain '/'"),
+        ("NodeResourcesFit", {"ignored": []}, "unknown field `ignored`"),
+        (
+            "NodeResourcesBalancedAllocation",
+            {"resources": [{"name": "cpu", "weight": 2}]},
+            "resources[0].weight: Invalid value: 2: must be 1",
+        ),
+    ],
+)
+def test_arguments_that_a_plugin_cannot_use(plugin: str, args: dict[str, Any], told: str) -> None:
+    (found,) = parse_config(config(profiles=[{"pluginConfig": [{"name": plugin, "args": args}]}])).profiles
+    with pytest.raises(ArgumentError) as caught:
+        Simulation(profile=found)
+    assert f"arguments of {plugin}: " in str(caught.value)
+    assert told in str(caught.value)
+
+
+def test_a_plugin_that_there_is_not() -> None:
+    with pytest.raises(UnknownSchedulerPlugin, match="Nothing"):
+        profile(filter={"enabled": [{"name": "Nothing"}]})
+
+
+def test_a_plugin_at_a_point_that_it_does_not_have() -> None:
+    with pytest.raises(ArgumentError, match="plugin 'ImageLocality' does not extend filter plugin"):
+        profile(filter={"enabled": [{"name": "ImageLocality"}]})
+
+
+def test_what_flags_say_too() -> None:
+    given = config(leaderElection={"leaderElect": False}, clientConnection={"kubeconfig": "/k", "qps": 10})
+    found = parse_config(given).flags
+    assert (found["leader_elect"], found["kubeconfig"], found["leader_elect_retry_period"]) == (False, "/k", "2s")
+
+
+def test_a_share_of_nodes_is_accepted_and_noted(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        parse_config(config(percentageOfNodesToScore=10))
+    assert "always evaluates every node" in caplog.text
+
+
+def test_texts() -> None:
+    text = f"apiVersion: {API_VERSION}\nkind: KubeSchedulerConfiguration\npodMaxBackoffSeconds: 60\n"
+    assert parse_text(text).queue.most_backoff_s == 60
+    with pytest.raises(ConfigError, match="line 2"):
+        parse_text("a: [")

@@ -1,0 +1,167 @@
+"""Classic policies: each name means the plug-ins that decide as it did, with its argument and weight."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from sampan.scheduler.config.policy import (
+    PREDICATES,
+    PRIORITIES,
+    PROVIDERS,
+    PolicyFileError,
+    config_of,
+    parse_policy,
+    profile_of,
+)
+from sampan.scheduler.framework.framework import Framework
+from sampan.scheduler.simulation import Simulation
+
+MANDATORY = ["NodeUnschedulable", "TaintToleration"]
+
+
+def profile(**given: Any) -> Framework:
+    return Simulation(profile=profile_of(parse_policy(yaml.safe_dump(given)))).profile
+
+
+def names(plugins: Any) -> list[str]:
+    return [plugin.name for plugin in plugins]
+
+
+def test_the_sample_of_old() -> None:
+    made = profile(
+        kind="Policy",
+        apiVersion="v1",
+        predicates=[
+            {"name": "PodFitsPorts"},
+            {"name": "PodFitsResources"},
+            {"name": "NoDiskConflict"},
+            {"name": "PodSelectorMatches"},
+            {"name": "PodFitsHost"},
+            {"name": "RequireRegion", "argument": {"labelsPresence": {"labels": ["region"], "presence": True}}},
+            {"name": "SameRegion", "argument": {"serviceAffinity": {"labels": ["region"]}}},
+        ],
+        priorities=[
+            {"name": "LeastRequestedPriority", "weight": 1},
+            {"name": "BalancedResourceAllocation", "weight": 1},
+            {"name": "ServiceSpreadingPriority", "weight": 2},
+            {"name": "EqualPriority", "weight": 1},
+            {"name": "RackSpread", "weight": 3, "argument": {"serviceAntiAffinity": {"label": "rack"}}},
+            {"name": "Ssd", "weight": 4, "argument": {"labelPreference": {"label": "ssd", "presence": True}}},
+        ],
+    )
+    assert names(made.points["filter"]) == [
+        *MANDATORY,
+        "NodePorts",
+        "NodeResourcesFit",
+        "VolumeRestrictions",
+        "NodeAffinity",
+        "NodeName",
+        "RequireRegion",
+        "SameRegion",
+    ]
+    assert {plugin.name: made.weights[plugin.name] for plugin in made.points["score"]} == {
+        "NodeResourcesFit": 1,
+        "NodeResourcesBalancedAllocation": 1,
+        "ServiceSpreadingPriority": 2,
+        "RackSpread": 3,
+        "Ssd": 4,
+    }
+    assert names(made.points["bind"]) == ["DefaultBinder"]
+    assert names(made.points["postFilter"]) == ["DefaultPreemption"]
+
+
+@pytest.mark.parametrize("name", PREDICATES)
+def test_every_predicate(name: str) -> None:
+    made = profile(predicates=[{"name": name}], priorities=[])
+    wanted = dict.fromkeys([*MANDATORY, *PREDICATES[name]])
+    assert names(made.points["filter"]) == list(wanted)
+    assert made.points["score"] == []
+
+
+@pytest.mark.parametrize("name", PRIORITIES)
+def test_every_priority(name: str) -> None:
+    made = profile(predicates=[], priorities=[{"name": name, "weight": 7}])
+    meaning = PRIORITIES[name]
+    wanted = [] if meaning is None else [name if meaning.args else meaning.plugin]
+    assert names(made.points["score"]) == wanted
+    assert names(made.points["filter"]) == MANDATORY
+    assert [made.weights[one] for one in wanted] == [7] * len(wanted)
+
+
+def test_what_is_not_said_is_as_by_default() -> None:
+    made, usual = profile(), Simulation().profile
+    assert set(names(made.points["filter"])) == set(names(usual.points["filter"]))
+    wanted = {name: usual.weights[name] for name in names(usual.points["score"])}
+    assert {name: made.weights[name] for name in names(made.points["score"])} == wanted
+
+
+def test_least_and_most_requested_side_by_side() -> None:
+    made = profile(
+        priorities=[{"name": "LeastRequestedPriority", "weight": 1}, {"name": "MostRequestedPriority", "weight": 2}]
+    )
+    assert names(made.points["score"]) == ["NodeResourcesFit", "MostRequestedPriority"]
+
+
+def test_ratio_of_what_is_requested() -> None:
+    argument = {"requestedToCapacityRatioArguments": {"shape": [{"utilization": 0, "score": 0}]}}
+    made = profile(priorities=[{"name": "RequestedToCapacityRatioPriority", "weight": 2, "argument": argument}])
+    assert names(made.points["score"]) == ["RequestedToCapacityRatioPriority"]
+
+
+def test_extenders_and_symmetric_weight() -> None:
+    text = yaml.safe_dump(
+        {
+            "extenders": [{"urlPrefix": "http://127.0.0.1:1/x", "filterVerb": "filter"}],
+            "hardPodAffinitySymmetricWeight": 10,
+        }
+    )
+    found = config_of(parse_policy(text))
+    assert [one.url_prefix for one in found.extenders] == ["http://127.0.0.1:1/x"]
+    assert found.profiles[0].args["InterPodAffinity"] == {"hardPodAffinityWeight": 10}
+
+
+def test_providers() -> None:
+    default = Simulation(profile=PROVIDERS["DefaultProvider"]).profile
+    packing = Simulation(profile=PROVIDERS["ClusterAutoscalerProvider"]).profile
+    assert names(default.points["score"]) == names(packing.points["score"])
+
+
+PREDICATE, PRIORITY = "predicates[0]", "priorities[0]"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"predicates": [{"name": "Nothing"}]}, f"{PREDICATE}.name: there is no predicate 'Nothing'"),
+        ({"priorities": [{"name": "Nothing", "weight": 1}]}, f"{PRIORITY}.name: there is no priority 'Nothing'"),
+        ({"predicates": [{"nome": "A"}]}, f"{PREDICATE}: Object contains unknown field `nome`"),
+        ({"predicate": []}, "unknown field `predicate`"),
+        ({"kind": "Pod"}, "kind: want Policy of v1, not Pod of v1"),
+        ({"priorities": [{"name": "EqualPriority"}]}, f"{PRIORITY}: Object missing required field `weight`"),
+        ({"priorities": [{"name": "EqualPriority", "weight": 0}]}, f"{PRIORITY}.weight: Priority EqualPriority should"),
+        ({"predicates": [{"name": "CheckNodeLabelPresence"}]}, f"{PREDICATE}.argument.labelsPresence: Required value"),
+        ({"predicates": [{"name": "CheckServiceAffinity"}]}, f"{PREDICATE}.argument.serviceAffinity: Required value"),
+        ({"predicates": [{"name": "A", "argument": {}}]}, f"{PREDICATE}.argument: want exactly one of"),
+        (
+            {"predicates": [{"name": "PodFitsHost", "argument": {"serviceAffinity": {"labels": ["a"]}}}]},
+            f"{PREDICATE}.name: 'PodFitsHost' has no argument",
+        ),
+        (
+            {"priorities": [{"name": "CalculateNodeLabelPriority", "weight": 1}]},
+            f"{PRIORITY}.argument.labelPreference: Required value",
+        ),
+        ({"hardPodAffinitySymmetricWeight": 101}, "hardPodAffinitySymmetricWeight: Invalid value: 101"),
+        ({"extenders": [{"urlPrefix": "x", "verb": "y"}]}, "extenders[0]: Object contains unknown field `verb`"),
+    ],
+)
+def test_faults_name_the_field(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(PolicyFileError) as caught:
+        config_of(parse_policy(yaml.safe_dump(given)))
+    assert told in str(caught.value)
+
+
+def test_json_is_yaml_too() -> None:
+    assert parse_policy('{"predicates": [{"name": "PodFitsHost"}]}').predicates is not None
+    with pytest.raises(PolicyFileError, match="line 2"):
+        parse_policy("{")

@@ -1,0 +1,164 @@
+"""Between the decision and the binding: what others see of it, what stops it, and what is left when it fails."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.scheduling_v1 import PriorityClass
+from sampan.machinery.client import PatchType
+from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
+from sampan.scheduler.framework import Code, CycleState, Handle, PluginScope, Status
+from tests.scheduler.running_scheduler import NAMESPACE, Running, running
+
+Scenario = Callable[[Running], Awaitable[None]]
+
+
+class Held:
+    """Pods whose names begin with a point's name are held there."""
+
+    name = "Held"
+    scope = PluginScope.CLUSTER
+
+    def __init__(self, handle: Handle) -> None:
+        self._clock = handle.clock
+
+    def permit(self, cycle: CycleState, node: str) -> Status | None:
+        return Status(Code.WAIT, wait_s=60) if cycle.info.name.startswith("permit") else None
+
+    def has_pre_bind(self, cycle: CycleState, node: str) -> bool:
+        return cycle.info.name.startswith(("prebind", "faulty"))
+
+    async def pre_bind(self, cycle: CycleState, node: str) -> Status | None:
+        if cycle.info.name.startswith("prebind"):
+            await self._clock.sleep(60)
+        if cycle.info.name.startswith("faulty"):
+            raise KeyError("forgotten")
+        return None
+
+
+def play(scenario: Scenario) -> None:
+    profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(f"{__name__}:Held")))
+
+    async def main() -> None:
+        async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+            await cluster.node("a", cpu="1")
+            await scenario(cluster)
+
+    asyncio.run(main())
+
+
+async def state(cluster: Running, name: str) -> tuple[str, str]:
+    """The pod's node, and the one that is meant for it."""
+    await cluster.settle()
+    pod = await cluster.get(name)
+    assert pod is not None
+    return pod.spec.nodeName, pod.status.nominatedNodeName
+
+
+def test_the_node_of_a_pod_that_waits_is_told() -> None:
+    async def scenario(cluster: Running) -> None:
+        await cluster.create(cluster.pod("permit"))
+        await cluster.create(cluster.pod("prebind"))
+        await cluster.create(cluster.pod("at-once"))
+        assert await state(cluster, "permit") == ("", "a")
+        assert await state(cluster, "prebind") == ("", "a")
+        assert await state(cluster, "at-once") == ("a", "")
+        for waiting in cluster.scheduler.waiting:
+            waiting.allow("Held")
+        assert await state(cluster, "permit") == ("a", "")
+        await cluster.cluster.clock.advance(61)
+        assert await state(cluster, "prebind") == ("a", "")
+
+    play(scenario)
+
+
+def test_it_is_taken_back_when_the_pod_may_not_have_it() -> None:
+    async def scenario(cluster: Running) -> None:
+        await cluster.create(cluster.pod("permit"))
+        assert await state(cluster, "permit") == ("", "a")
+        for waiting in cluster.scheduler.waiting:
+            waiting.reject("Held", "no")
+        await cluster.settle()
+        pod = await cluster.get("permit")
+        assert pod is not None
+        assert pod.status.nominatedNodeName == ""
+        assert (await cluster.condition("permit")).message == "0/1 nodes are available: 1 no."
+        assert not cluster.scheduler.table.requested.any()
+        assert cluster.scheduler.queue.counts()["unschedulable"] == 1  # its own going does not wake it
+
+    play(scenario)
+
+
+def test_changes_of_a_pod_while_it_has_a_node_are_not_lost() -> None:
+    async def scenario(cluster: Running) -> None:
+        await cluster.create(cluster.pod("permit"))
+        await cluster.settle()
+        patch = {"metadata": {"labels": {"new": "yes"}}}
+        await cluster.cluster.client.of(Pod).patch("permit", patch, NAMESPACE, type=PatchType.MERGE)
+        await cluster.settle()
+        (waiting,) = cluster.scheduler.waiting
+        waiting.reject("Held", "no")
+        await asyncio.sleep(0.01)
+        (queued,) = cluster.scheduler.queue.pending()
+        assert queued.info.pod.metadata.labels == {"new": "yes"}
+        assert queued.info.group.labels == {"new": "yes"}
+
+    play(scenario)
+
+
+def test_a_plugin_that_raises_fails_the_attempt_alone() -> None:
+    async def scenario(cluster: Running) -> None:
+        await cluster.create(cluster.pod("faulty", cpu="1"))
+        await cluster.settle()
+        found = await cluster.condition("faulty")
+        assert (found.reason, found.message) == ("SchedulerError", "running PreBind plugin \"Held\": 'forgotten'")
+        assert not cluster.scheduler.table.requested.any()
+        await cluster.cluster.client.of(Pod).delete("faulty", NAMESPACE)
+        await cluster.create(cluster.pod("other", cpu="1"))
+        assert await state(cluster, "other") == ("a", "")
+
+    play(scenario)
+
+
+async def _outranked(cluster: Running, name: str) -> None:
+    """A pod that is not bound yet gives its node up and is tried again; nothing is deleted."""
+    important = PriorityClass(value=1000)
+    important.metadata.name = "high"
+    await cluster.cluster.client.of(PriorityClass).create(important)
+    victim = await cluster.create(cluster.pod(name, cpu="1"))
+    assert await state(cluster, name) == ("", "a")
+    above = cluster.pod("above", cpu="1")
+    above.spec.priorityClassName = "high"
+    made = await cluster.create(above)
+    await cluster.settle()
+    (event,) = await cluster.events("Preempted")
+    assert event.note == f"Preempted by pod {made.metadata.uid} on node a (in kube-scheduler memory)."
+    await cluster.cluster.clock.advance(10)
+    assert await state(cluster, "above") == ("a", "")
+    again = await cluster.get(name)
+    assert again is not None
+    assert again.metadata.uid == victim.metadata.uid
+    assert (again.spec.nodeName, again.status.nominatedNodeName) == ("", "")
+    await cluster.cluster.client.of(Node).delete("a")
+
+
+def test_a_pod_that_waits_for_permission_gives_way() -> None:
+    play(lambda cluster: _outranked(cluster, "permit"))
+
+
+def test_a_pod_that_is_being_prepared_gives_way() -> None:
+    play(lambda cluster: _outranked(cluster, "prebind"))
+
+
+def test_a_nomination_that_is_taken_away_counts_no_longer() -> None:
+    async def scenario(cluster: Running) -> None:
+        await cluster.create(cluster.pod("big", cpu="8"))
+        await cluster.settle()
+        pods = cluster.cluster.client.of(Pod)
+        for node, wanted in (("a", {"a"}), (None, set())):
+            patch = {"status": {"nominatedNodeName": node}}
+            await pods.patch("big", patch, NAMESPACE, type=PatchType.MERGE, subresource="status")
+            await cluster.settle()
+            assert set(cluster.scheduler.nominator.by_node) == wanted
+
+    play(scenario)

@@ -1,0 +1,152 @@
+"""Devices for claims by trying everything, in the order in which the search does: what comes first and is right."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Any, NamedTuple
+
+from sampan.api.quantity import parse
+from sampan.api.types.resource_v1 import Device, ResourceClaim
+from tests.scheduler.devices.device_world import DRIVER
+
+MOST = 32
+
+
+class Pick(NamedTuple):
+    claim: int
+    request: str
+    parent: str
+    wanted: Any
+    device: Device
+
+
+def number(text: str) -> Fraction:
+    found = parse(text)
+    return Fraction(found.mantissa) * Fraction(10) ** found.scale
+
+
+def alternatives(claim: int, request: Any) -> Iterator[tuple[str, str, Any]]:
+    if request.exactly is not None:
+        yield request.name, request.name, request.exactly
+    for one in request.firstAvailable:
+        yield f"{request.name}/{one.name}", request.name, one
+
+
+def is_meant(wanted: Any, device: Device) -> bool:
+    """Selectors of these tests name a model."""
+    return all(f'"{device.attributes["model"].string}"' in one.cel.expression for one in wanted.selectors)
+
+
+def part(wanted: Any, device: Device, name: str) -> Fraction | None:
+    """What of a capacity is taken; None if it cannot be."""
+    capacity = device.capacity[name]
+    policy, whole = capacity.requestPolicy, number(capacity.value)
+    asked = wanted.capacity.requests.get(name) if wanted.capacity is not None else None
+    if policy is None:
+        return number(asked) if asked is not None else whole
+    if asked is None:
+        return number(policy.default or "0")
+    if policy.validValues:
+        return next((number(one) for one in policy.validValues if number(asked) <= number(one)), None)
+    if policy.validRange is None:
+        return number(asked)
+    least, most = number(policy.validRange.min or "0"), number(policy.validRange.max or capacity.value)
+    found = max(number(asked), least)
+    if policy.validRange.step is not None:
+        step = number(policy.validRange.step)
+        found = least + -((least - found) // step) * step
+    return found if found <= most else None
+
+
+def options(claim: int, request: Any, devices: Sequence[Device], used: dict[str, list[dict[str, Fraction]]]) -> Any:
+    for name, parent, wanted in alternatives(claim, request):
+        meant = [one for one in devices if is_meant(wanted, one)]
+        if wanted.allocationMode == "All":
+            every = [one for one in meant if has_room(wanted, one, used.get(one.name, []))]
+            if every:
+                yield [Pick(claim, name, parent, wanted, one) for one in every]
+        else:
+            for chosen in combinations(meant, wanted.count or 1):
+                yield [Pick(claim, name, parent, wanted, one) for one in chosen]
+
+
+def has_room(wanted: Any, device: Device, others: Sequence[dict[str, Fraction]]) -> bool:
+    if wanted.capacity is not None and any(name not in device.capacity for name in wanted.capacity.requests):
+        return False
+    for name, capacity in device.capacity.items():
+        own = part(wanted, device, name)
+        if own is None or own + sum(one.get(name, Fraction(0)) for one in others) > number(capacity.value):
+            return False
+    return True
+
+
+def is_right(
+    picks: Sequence[Pick],
+    claims: Sequence[ResourceClaim],
+    devices: Sequence[Device],
+    taken: Sequence[str],
+    used: dict[str, list[dict[str, Fraction]]],
+    counters: dict[str, Fraction],
+) -> bool:
+    held: list[tuple[str, int]] = []
+    shares = {name: list(parts) for name, parts in used.items()}
+    for pick in picks:
+        name, is_admin = pick.device.name, bool(getattr(pick.wanted, "adminAccess", None))
+        if is_admin and (name, pick.claim) in held:
+            return False
+        if not is_admin and (name in taken or any(name == other for other, _ in held)):
+            return False
+        if not has_room(pick.wanted, pick.device, shares.get(name, [])):
+            return False
+        if pick.device.taints and not pick.wanted.tolerations:
+            return False
+        if pick.device.allowMultipleAllocations:
+            parts = {key: part(pick.wanted, pick.device, key) or Fraction(0) for key in pick.device.capacity}
+            shares.setdefault(name, []).append(parts)
+        else:
+            held.append((name, pick.claim))
+    busy = {pick.device.name for pick in picks if not getattr(pick.wanted, "adminAccess", None)}
+    busy |= set(taken) | set(used)
+    left = dict(counters)
+    for one in devices:
+        for use in one.consumesCounters if one.name in busy else ():
+            for key, amount in use.counters.items():
+                left[key] -= number(amount.value)
+    return min(left.values(), default=Fraction(0)) >= 0 and all(
+        are_constrained([pick for pick in picks if pick.claim == at], claim) for at, claim in enumerate(claims)
+    )
+
+
+def are_constrained(picks: Sequence[Pick], claim: ResourceClaim) -> bool:
+    if len(picks) > MOST:
+        return False
+    for one in claim.spec.devices.constraints:
+        name = (one.matchAttribute or one.distinctAttribute or "").removeprefix(f"{DRIVER}/")
+        about = [pick for pick in picks if not one.requests or {pick.request, pick.parent}.intersection(one.requests)]
+        values = [pick.device.attributes[name].int if name in pick.device.attributes else None for pick in about]
+        if None in values or (values and len(set(values)) != (1 if one.matchAttribute else len(values))):
+            return False
+    return True
+
+
+def first_right(
+    claims: Sequence[ResourceClaim],
+    devices: Sequence[Device],
+    taken: Sequence[str] = (),
+    used: dict[str, list[dict[str, Fraction]]] | None = None,
+    counters: dict[str, Fraction] | None = None,
+) -> list[list[tuple[str, str]]] | None:
+    """By claim, the devices by request. `taken` are whole devices, `used` the parts that others have of some."""
+    used = used or {}
+    every = [
+        list(options(at, request, devices, used))
+        for at, claim in enumerate(claims)
+        for request in claim.spec.devices.requests or ()
+    ]
+    for chosen in product(*every):
+        picks = [pick for some in chosen for pick in some]
+        if is_right(picks, claims, devices, taken, used, counters or {}):
+            return [
+                [(pick.request, pick.device.name) for pick in picks if pick.claim == at] for at in range(len(claims))
+            ]
+    return None

@@ -1,0 +1,120 @@
+"""What nodes see of pools, and what is kept of what was found out, against a world that is looked at anew."""
+
+from typing import Any
+
+import hypothesis
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.types.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.resource_v1 import ResourceSlice
+from tests.scheduler.devices.device_world import World, claim, device, either, exactly, having, result, slice_of, sub
+
+NAMES = ("n0", "n1", "n2")
+
+
+def node(name: str, zone: str = "a") -> Node:
+    return Node(metadata=ObjectMeta(name=name, labels={"zone": zone}))
+
+
+def zone(value: str) -> NodeSelector:
+    wanted = NodeSelectorRequirement(key="zone", operator="In", values=[value])
+    return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=[wanted])])
+
+
+@st.composite
+def slices(draw: Any, at: int) -> ResourceSlice:
+    pool = draw(st.sampled_from(["p", "q"]))
+    there = [device(f"d{at}-{number}") for number in range(draw(st.integers(1, 2)))]
+    more: dict[str, Any] = {"name": f"s{at}", "pool": pool, "generation": draw(st.sampled_from([1, 1, 1, 2]))}
+    more["count"] = draw(st.sampled_from([1, 1, 2]))
+    kind = draw(st.sampled_from(["local", "local", "zone", "all", "each"]))
+    if kind == "each":
+        for one in there:
+            one.nodeName = draw(st.sampled_from([None, *NAMES]))
+            one.allNodes = None if one.nodeName else True
+        return slice_of(there, node=None, perDeviceNodeSelection=True, **more)
+    if kind == "local":
+        return slice_of(there, node=draw(st.sampled_from(NAMES)), **more)
+    if kind == "zone":
+        return slice_of(there, node=None, nodeSelector=zone(draw(st.sampled_from("ab"))), **more)
+    return slice_of(there, node=None, allNodes=True, **more)
+
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["slice", "slice", "gone", "take", "take", "free", "move", "leave"]), st.integers(0, 3)),
+    max_size=8,
+)
+
+
+@hypothesis.settings(max_examples=50, deadline=None)
+@given(st.data(), steps)
+def test_what_is_kept_is_what_would_be_found_now(data: Any, steps: list[tuple[str, int]]) -> None:
+    """After any changes of slices, claims and nodes."""
+    nodes = {name: node(name) for name in NAMES}
+    there: dict[str, ResourceSlice] = {}
+    taken: dict[str, Any] = {}
+    world = World(nodes=list(nodes.values()))
+    wanting = [[claim(exactly("r"))], [claim(either("r", sub("two", 2), sub("one")))]]
+    kept = [(world.answers(*some), some) for some in wanting]
+    for what, at in steps:
+        if what == "slice":
+            made = data.draw(slices(at))
+            there[made.metadata.name] = made
+            world.put(made)
+        elif what == "gone" and f"s{at}" in there:
+            world.remove(there.pop(f"s{at}"))
+        elif what == "take":
+            made = having(result(f"d{at}-0", data.draw(st.sampled_from(["p", "q"]))), name=f"t{at}")
+            taken[f"t{at}"] = made
+            world.put(made)
+        elif what == "free" and f"t{at}" in taken:
+            world.remove(taken.pop(f"t{at}"))
+        elif what == "move":
+            name = NAMES[at % 3]
+            nodes[name] = node(name, data.draw(st.sampled_from("ab")))
+            world.simulation.add_node(nodes[name])
+        elif what == "leave":
+            name = NAMES[at % 3]
+            if nodes.pop(name, None) is not None:
+                world.simulation.table.remove_node(name)
+        fresh = World(list(there.values()), nodes=list(nodes.values()))
+        for one in taken.values():
+            fresh.put(one)
+        for name in nodes:
+            for answers, some in kept:
+                assert world.outcome_of(answers, some, name) == fresh.allocated(*some, node=name), (what, at, name)
+
+
+def test_the_newest_state_of_a_pool_on_its_node() -> None:
+    old, new = slice_of([device("old")], generation=1), slice_of([device("new")], generation=2)
+    world = World([old, new], nodes=[node("n"), node("other")])
+    assert world.given(claim(exactly("r"))) == [[("r", "new")]]
+    assert world.given(claim(exactly("r")), node="other") == "cannot allocate all claims"
+    assert World([slice_of([device("d")], count=2)]).given(claim(exactly("r"))) == "cannot allocate all claims"
+
+
+def test_nodes_that_see_the_same_share_a_number() -> None:
+    local = [slice_of([device("d")], node=f"l{at}", pool=f"l{at}") for at in range(2)]
+    wide = slice_of([device("d")], node=None, nodeSelector=zone("b"), pool="wide")
+    names = ["l0", "l1", "bare0", "bare1"]
+    world = World([*local, wide], nodes=[*map(node, names), node("b0", "b"), node("b1", "b")])
+    world.views.refresh()
+    numbers = {name: int(world.views.numbers[row]) for name, row in world.simulation.table.rows.items()}
+    assert numbers["bare0"] == numbers["bare1"] == 0
+    assert numbers["b0"] == numbers["b1"]
+    assert len({*numbers.values()}) == 4
+    assert numbers["l0"] != numbers["l1"]
+
+
+def test_a_search_for_many_nodes_is_one() -> None:
+    """Those that have only pools that are offered to all of them, whatever else some have that is not asked for."""
+    other = slice_of([device("x", "b")], node="n0", pool="own")
+    wide = slice_of([device("d")], node=None, allNodes=True, pool="wide")
+    world = World([other, wide], nodes=[node(f"n{at}") for at in range(5)])
+    picky = claim(exactly("r", selectors=[]))
+    answers = world.answers(picky)
+    for at in range(5):
+        world.outcome_of(answers, [picky], f"n{at}")
+    assert len(answers._allocations) == 2

@@ -1,0 +1,302 @@
+"""What is written for pods with devices before they are bound, what is waited for, and what is taken back."""
+
+from typing import Any
+
+from sampan.api.types.core_v1 import Node, Pod
+from sampan.api.types.meta_v1 import Condition, ObjectMeta
+from sampan.api.types.resource_v1 import (
+    AllocatedDeviceStatus,
+    CapacityRequirements,
+    DeviceCapacity,
+    DeviceClass,
+    ResourceClaim,
+    ResourceSlice,
+)
+from sampan.machinery.client import PatchType
+from sampan.machinery.copies import copy_of
+from sampan.scheduler.config import DEFAULT_PLUGINS, PluginChoice, ProfileConfig, SchedulerConfig
+from sampan.scheduler.framework.contract import Code, CycleState, Handle, PluginScope, Status
+from tests.scheduler.devices.device_world import DRIVER, device, exactly, slice_of
+from tests.scheduler.plugins.test_dynamic_resources import named, stocked, using
+from tests.scheduler.running_scheduler import NAMESPACE, Running, running
+
+
+class Fails:
+    """Refuses to bind, as often as it is told."""
+
+    name, scope = "Fails", PluginScope.NODE
+
+    def __init__(self, handle: Handle) -> None:
+        self._left = int(handle.args["times"])
+
+    async def pre_bind(self, cycle: CycleState, node: str) -> Status | None:
+        self._left -= 1
+        return Status(Code.ERROR, ("not today",)) if self._left >= 0 else None
+
+
+def failing(times: int) -> SchedulerConfig:
+    name = f"{__name__}:Fails"
+    profile = ProfileConfig(plugins=(*DEFAULT_PLUGINS, PluginChoice(name)), args={name: {"times": times}})
+    return SchedulerConfig(profiles=(profile,))
+
+
+async def the_claim(cluster: Running, name: str = "one") -> ResourceClaim:
+    return await cluster.cluster.client.of(ResourceClaim).get(name, NAMESPACE)
+
+
+async def say(cluster: Running, condition: str, *, reason: str = "Said", message: str = "") -> None:
+    """What a driver says of the claim's device."""
+    claim = copy_of(await the_claim(cluster))
+    assert claim.status.allocation is not None
+    (given,) = claim.status.allocation.devices.results
+    said = Condition(
+        type=condition,
+        status="True",
+        reason=reason,
+        message=message,
+        lastTransitionTime="2026-01-01T00:00:00Z",
+    )
+    status = AllocatedDeviceStatus(driver=given.driver, pool=given.pool, device=given.device, conditions=[said])
+    claim.status.devices = [status]
+    await cluster.cluster.client.of(ResourceClaim).update_status(claim)
+    await cluster.settle()
+
+
+async def with_late_devices(cluster: Running) -> None:
+    """One device on b that a driver must make ready; one pod that waits for it."""
+    client = cluster.cluster.client
+    for name in ("a", "b"):
+        await cluster.node(name)
+    await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
+    late = device("d0", bindingConditions=["ready"], bindingFailureConditions=["failed"], bindsToNode=True)
+    await client.of(ResourceSlice).create(slice_of([late], node="b", pool="b"))
+    await client.of(ResourceClaim).create(named("one", exactly("r")))
+    await cluster.create(using(cluster, "p", "one"))
+    await cluster.settle()
+
+
+async def test_a_failed_binding_leaves_nothing_behind() -> None:
+    async with running(failing(1)) as cluster:
+        await stocked(cluster)
+        await cluster.cluster.client.of(ResourceClaim).create(named("one", exactly("r")))
+        await cluster.create(using(cluster, "p", "one"))
+        assert await cluster.where("p") == [""]
+        claim = await the_claim(cluster)
+        assert claim.status.reservedFor == []
+        assert claim.status.allocation is not None, "devices stay until somebody gives them back"
+        assert "not today" in (await cluster.condition("p")).message
+        await cluster.cluster.clock.advance(15)
+        assert await cluster.where("p") == ["b"]
+        assert [one.name for one in (await the_claim(cluster)).status.reservedFor] == ["p"]
+
+
+async def test_devices_that_become_ready() -> None:
+    async with running() as cluster:
+        await with_late_devices(cluster)
+        claim = await the_claim(cluster)
+        assert claim.status.allocation is not None
+        (given,) = claim.status.allocation.devices.results
+        assert (given.bindingConditions, given.bindingFailureConditions) == (["ready"], ["failed"])
+        assert claim.status.allocation.allocationTimestamp is not None
+        assert await cluster.where("p") == [""], "reserved, and not bound yet"
+        (event,) = await cluster.events("BindingConditionsPending")
+        assert event.note == "waiting for binding conditions for device on node b"
+        await cluster.cluster.clock.advance(300)
+        assert await cluster.where("p") == [""]
+        await say(cluster, "ready")
+        assert await cluster.where("p") == ["b"]
+
+
+async def test_devices_that_a_driver_gives_up() -> None:
+    async with running() as cluster:
+        await with_late_devices(cluster)
+        await say(cluster, "failed", reason="Broken", message="no such luck")
+        failed = await cluster.events("FailedScheduling")
+        told = 'device binding failed: claim=one, reason=Broken, message="no such luck"'
+        assert told in failed[-1].note
+        assert (await the_claim(cluster)).status.reservedFor == []
+        better = slice_of([device("e0")], node="b", pool="a-better")
+        await cluster.cluster.client.of(ResourceSlice).create(better)
+        await cluster.cluster.clock.advance(60)
+        assert await cluster.where("p") == ["b"]
+        claim = await the_claim(cluster)
+        assert claim.status.allocation is not None
+        assert claim.status.allocation.devices.results[0].device == "e0", "the failed one was given back"
+        notes = [event.note for event in await cluster.events("FailedScheduling")]
+        assert any("2 resourceclaim not available on the node." in note for note in notes), notes
+        assert any("deallocation of ResourceClaim completed" in note for note in notes), notes
+
+
+async def test_devices_that_take_too_long() -> None:
+    profile = ProfileConfig(args={"DynamicResources": {"bindingTimeout": "30s"}})
+    async with running(SchedulerConfig(profiles=(profile,))) as cluster:
+        await with_late_devices(cluster)
+        await cluster.cluster.clock.advance(29)
+        assert len((await the_claim(cluster)).status.reservedFor) == 1
+        await cluster.cluster.clock.advance(3)
+        assert "device binding timeout: " in (await cluster.events("FailedScheduling"))[0].note
+
+
+async def serving(cluster: Running, own: str = "0") -> None:
+    """Two devices on b for example.com/gpu; a has some of its own."""
+    client = cluster.cluster.client
+    amounts: Any = {"example.com/gpu": own} if own != "0" else {}
+    await cluster.node("a", **amounts)
+    await cluster.node("b")
+    made = DeviceClass(metadata=ObjectMeta(name="gpu"))
+    made.spec.extendedResourceName = "example.com/gpu"
+    await client.of(DeviceClass).create(made)
+    await client.of(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
+
+
+def asking(cluster: Running, name: str, amount: str, resource: str = "example.com/gpu") -> Pod:
+    made = cluster.pod(name)
+    assert made.spec.containers
+    amounts = {resource: amount}
+    resources = made.spec.containers[0].resources
+    resources.requests, resources.limits = {**resources.requests, **amounts}, amounts
+    return made
+
+
+async def special_claims(cluster: Running) -> list[ResourceClaim]:
+    page = await cluster.cluster.client.of(ResourceClaim).list()
+    return list(page.items)
+
+
+async def test_extended_resources_that_a_class_serves() -> None:
+    async with running() as cluster:
+        await serving(cluster)
+        pod = await cluster.create(asking(cluster, "p", "2"))
+        assert await cluster.where("p") == ["b"]
+        (claim,) = await special_claims(cluster)
+        assert claim.metadata.name.startswith("p-extended-resources-")
+        assert claim.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
+        assert [(one.kind, one.uid, one.controller) for one in claim.metadata.ownerReferences] == [
+            ("Pod", pod.metadata.uid, True)
+        ]
+        (request,) = claim.spec.devices.requests or []
+        assert request.name == "container-0-request-1"
+        assert request.exactly is not None
+        assert (request.exactly.deviceClassName, request.exactly.count) == ("gpu", 2)
+        assert claim.status.allocation is not None
+        assert [one.device for one in claim.status.allocation.devices.results] == ["d0", "d1"]
+        assert [one.uid for one in claim.status.reservedFor] == [pod.metadata.uid]
+        found = await cluster.get("p")
+        assert found is not None
+        told = found.status.extendedResourceClaimStatus
+        assert told is not None
+        assert told.resourceClaimName == claim.metadata.name
+        assert [(one.containerName, one.resourceName, one.requestName) for one in told.requestMappings or ()] == [
+            (pod.spec.containers[0].name, "example.com/gpu", "container-0-request-1")  # type: ignore[index]
+        ]
+        await cluster.create(asking(cluster, "q", "1"))
+        assert await cluster.where("q") == [""]
+        message = (await cluster.condition("q")).message
+        assert message.startswith("0/2 nodes are available: 2 cannot allocate all claims. still not schedulable,")
+
+
+async def test_nodes_with_the_resource_of_their_own() -> None:
+    async with running() as cluster:
+        await serving(cluster, own="1")
+        for name in ("p", "q", "r"):
+            await cluster.create(asking(cluster, name, "1"))
+        assert sorted(await cluster.where("p", "q", "r")) == ["a", "b", "b"]
+        assert len(await special_claims(cluster)) == 2, "none for what is no device"
+
+
+async def test_a_class_by_its_own_name_and_one_that_comes_later() -> None:
+    async with running() as cluster:
+        client = cluster.cluster.client
+        for name in ("a", "b"):
+            await cluster.node(name)
+        await client.of(ResourceSlice).create(slice_of([device("d0"), device("d1")], node="b", pool="b"))
+        await cluster.create(asking(cluster, "p", "1", "deviceclass.resource.kubernetes.io/gpu"))
+        await cluster.create(asking(cluster, "q", "1"))
+        assert await cluster.where("p", "q") == ["", ""]
+        assert "2 Insufficient example.com/gpu" in (await cluster.condition("q")).message
+        made = DeviceClass(metadata=ObjectMeta(name="gpu"))
+        await client.of(DeviceClass).create(made)
+        await cluster.cluster.clock.advance(15)
+        assert await cluster.where("p", "q") == ["b", ""]
+        patch = {"spec": {"extendedResourceName": "example.com/gpu"}}
+        await client.of(DeviceClass).patch("gpu", patch, type=PatchType.MERGE)
+        await cluster.cluster.clock.advance(60)
+        assert await cluster.where("q") == ["b"]
+
+
+async def test_a_failed_binding_removes_the_claim_for_extended_resources() -> None:
+    async with running(failing(1)) as cluster:
+        await serving(cluster)
+        await cluster.create(asking(cluster, "p", "2"))
+        assert await cluster.where("p") == [""]
+        assert await special_claims(cluster) == []
+        await cluster.cluster.clock.advance(15)
+        assert await cluster.where("p") == ["b"]
+        assert len(await special_claims(cluster)) == 1
+
+
+async def test_a_claim_that_an_earlier_scheduler_left_is_removed() -> None:
+    """It was ended between writing the claim and binding the pod."""
+
+    async with running() as cluster:
+        client = cluster.cluster.client
+        await serving(cluster)
+        await client.of(Node).patch("b", {"spec": {"unschedulable": True}}, type=PatchType.MERGE)
+        pod = await cluster.create(asking(cluster, "p", "1"))
+        await cluster.settle()
+        left = named("left", exactly("r"))
+        left.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        owner: Any = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.metadata.uid, "controller": True}
+        await client.of(ResourceClaim).create(left)
+        await client.of(ResourceClaim).patch(
+            "left", {"metadata": {"ownerReferences": [owner]}}, NAMESPACE, type=PatchType.MERGE
+        )
+        await client.of(Node).patch("b", {"spec": {"unschedulable": False}}, type=PatchType.MERGE)
+        await cluster.cluster.clock.advance(60)
+        assert await cluster.where("p") == ["b"]
+        (claim,) = await special_claims(cluster)
+        assert claim.metadata.name != "left"
+        notes = [event.note for event in await cluster.events("FailedScheduling")]
+        assert any("cannot schedule extended resource claim. deletion of ResourceClaim" in note for note in notes)
+
+
+async def test_parts_of_one_device() -> None:
+    """Two pods share a device; the third finds too little of it."""
+
+    async with running() as cluster:
+        client = cluster.cluster.client
+        await cluster.node("a")
+        await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu")))
+        nic = device("nic", allowMultipleAllocations=True, capacity={"bandwidth": DeviceCapacity(value="10G")})
+        await client.of(ResourceSlice).create(slice_of([nic], node="a", pool="a"))
+        for name, amount in (("p", "6G"), ("q", "4G"), ("r", "1G")):
+            wanted = CapacityRequirements(requests={"bandwidth": amount})
+            await client.of(ResourceClaim).create(named(name, exactly("r", capacity=wanted)))
+            await cluster.create(using(cluster, name, name))
+            await cluster.settle()
+        assert await cluster.where("p", "q", "r") == ["a", "a", ""]
+        results = []
+        for name in ("p", "q"):
+            allocation = (await the_claim(cluster, name)).status.allocation
+            assert allocation is not None
+            results += allocation.devices.results
+        assert [one.consumedCapacity for one in results] == [{"bandwidth": "6G"}, {"bandwidth": "4G"}]
+        assert {one.driver for one in results} == {DRIVER}
+        assert len({one.shareID for one in results}) == 2
+
+
+async def test_profiles_share_the_devices() -> None:
+    """Decisions of one count for the other before anything is written."""
+
+    profiles = (ProfileConfig(), ProfileConfig(scheduler_name="other"))
+    async with running(SchedulerConfig(profiles=profiles)) as cluster:
+        await stocked(cluster)
+        for name, scheduler in (("p", "default-scheduler"), ("q", "other"), ("r", "default-scheduler")):
+            await cluster.cluster.client.of(ResourceClaim).create(named(name, exactly("r")))
+            pod = using(cluster, name, name)
+            pod.spec.schedulerName = scheduler
+            await cluster.create(pod)
+        assert sorted(await cluster.where("p", "q", "r")) == ["", "b", "b"]
+        given = [(await the_claim(cluster, name)).status.allocation for name in ("p", "q", "r")]
+        devices = [one.devices.results[0].device for one in given if one is not None]
+        assert sorted(devices) == ["d0", "d1"]

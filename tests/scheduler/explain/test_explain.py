@@ -1,0 +1,112 @@
+"""Explanations agree with decisions: what they say of every node is what the scheduler would do."""
+
+import msgspec
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod, Taint
+from sampan.scheduler.explain.explain import explain_by_plugins, inspect
+from sampan.scheduler.explain.explain_endpoint import DECISIONS, WHY, ExplainEndpoint
+from sampan.scheduler.explain.report import Explanation
+from tests.scheduler.random_clusters import Situation, few, refusals, situations
+from tests.scheduler.running_scheduler import Running, running
+
+
+@few
+@given(situations())
+def test_verdicts_and_scores_are_those_of_decisions(situation: Situation) -> None:
+    simulation = situation.simulation()
+    profile, table = simulation.profile, simulation.table
+    found = inspect(profile, simulation.cycle(situation.pod))
+    placed = situation.simulation().select_node(situation.pod)
+    assert (placed.diagnosis is None) == bool(len(found.rows))
+    if placed.diagnosis is None:
+        best = found.rows[found.total == found.total.max()]
+        assert placed.row in best
+    else:
+        assert np.array_equal(found.rows, [])
+    for name in found.codes:
+        wanted = refusals(situation.simulation(), name, situation.pod)
+        told = {node for node, row in table.rows.items() if found.codes[name][row]}
+        assert wanted.keys() <= told  # besides, nodes that a plug-in has narrowed away
+
+
+@few
+@given(situations(), st.data())
+def test_nothing_changes_by_asking(situation: Situation, data: st.DataObject) -> None:
+    simulation = situation.simulation()
+    before = simulation.table.requested.copy()
+    inspect(simulation.profile, simulation.cycle(situation.pod))
+    assert (simulation.table.requested == before).all()
+
+
+def told(cluster: Running, pod: Pod) -> Explanation:
+    return explain_by_plugins(cluster.scheduler, pod, now=cluster.cluster.clock.now())[0]
+
+
+async def test_a_pod_that_waits() -> None:
+    async with running() as cluster:
+        await cluster.node("a", cpu="1")
+        await cluster.node("b", cpu="1", taints=[Taint(key="k", value="v", effect="NoSchedule")])
+        pod = await cluster.create(cluster.pod("big", cpu="8"))
+        await cluster.settle()
+        found = told(cluster, pod)
+        assert found.waiting is not None
+        assert (found.waiting.queue, found.waiting.plugins) == (
+            "unschedulable",
+            ["NodeResourcesFit", "TaintToleration"],
+        )
+        assert found.decision is not None
+        assert found.decision.message.startswith(found.message.removesuffix("."))
+        by_name = {node.name: [one.plugin for one in node.refusals] for node in found.nodes}
+        assert by_name == {"a": ["NodeResourcesFit"], "b": ["TaintToleration", "NodeResourcesFit"]}
+        assert (found.count, found.feasible, found.best) == (2, 0, "")
+
+
+async def test_a_pod_that_is_somewhere() -> None:
+    async with running() as cluster:
+        await cluster.node("a", cpu="2")
+        await cluster.node("b", cpu="1")
+        await cluster.create(cluster.pod("p", cpu="1"))
+        assert await cluster.where("p") == ["a"]
+        pod = await cluster.get("p")
+        assert pod is not None
+        requested = cluster.scheduler.table.requested.copy()
+        found = told(cluster, pod)
+        assert (found.node, found.best, found.feasible) == ("a", "a", 2)
+        assert found.decision is not None
+        assert found.decision.node == "a"
+        own, other = found.nodes
+        assert own.name == "a"
+        assert own.total == sum(one.score * one.weight for one in own.scores) > other.total
+        assert (cluster.scheduler.table.requested == requested).all()
+
+
+async def test_a_pod_of_another_scheduler() -> None:
+    async with running() as cluster:
+        await cluster.node("a")
+        other = cluster.pod("other")
+        other.spec.schedulerName = "somebody"
+        assert not told(cluster, await cluster.create(other)).isFamiliar
+
+
+async def test_answers_over_http() -> None:
+    async with running() as cluster:
+        await cluster.node("a")
+        await cluster.create(cluster.pod("p"))
+        await cluster.settle()
+        endpoint = ExplainEndpoint(lambda: cluster.scheduler, cluster.cluster.clock.now)
+        found = await endpoint.handle("GET", WHY, {"namespace": "default", "name": "p"}, b"")
+        assert found.code == 200
+        assert msgspec.json.decode(found.body, type=Explanation).node == "a"
+        assert (await endpoint.handle("GET", WHY, {"namespace": "default", "name": "gone"}, b"")).code == 404
+        assert (await endpoint.handle("GET", WHY, {"limit": "many"}, b"")).code == 400
+        assert (await endpoint.handle("POST", WHY, {}, b"[]")).code == 400
+        might = await endpoint.handle("POST", WHY, {"limit": "0"}, json.encode(cluster.pod("q")))
+        read = msgspec.json.decode(might.body, type=Explanation)
+        assert (read.best, read.nodes) == ("a", [])
+        lines = (await endpoint.handle("GET", DECISIONS, {}, b"")).body.splitlines()
+        assert [msgspec.json.decode(line)["pod"] for line in lines] == ["default/p"]
+        assert (await ExplainEndpoint(lambda: None, cluster.cluster.clock.now).handle("GET", WHY, {}, b"")).code == 503

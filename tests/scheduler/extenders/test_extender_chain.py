@@ -1,0 +1,366 @@
+"""Extenders over HTTP: what they are asked, and what their answers do to decisions."""
+
+import asyncio
+import base64
+import ssl
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Node, Pod, ResourceRequirements
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.scheduling_v1 import PriorityClass
+from sampan.machinery import certificates
+from sampan.scheduler.config import SchedulerConfig
+from sampan.scheduler.config.config_file import API_VERSION, KIND, ConfigError, parse_config
+from sampan.scheduler.explain.explain import explain
+from tests.scheduler.extenders.fake_extender import LittleExtender, serving
+from tests.scheduler.running_scheduler import Running, running
+
+GPU = "example.com/gpu"
+Scenario = Callable[[Running, LittleExtender], Awaitable[None]]
+
+
+def config(extender: dict[str, Any]) -> SchedulerConfig:
+    return parse_config({"apiVersion": API_VERSION, "kind": KIND, "extenders": [extender]})
+
+
+def play(scenario: Scenario, extender: dict[str, Any], **answers: Any) -> None:
+    async def main() -> None:
+        async with serving(**answers) as server, running(config({"urlPrefix": server.url, **extender})) as found:
+            for name in ("a", "b", "c"):
+                await found.node(name)
+            await scenario(found, server)
+
+    asyncio.run(main())
+
+
+def only(*names: str) -> Any:
+    """Filters by whole nodes."""
+
+    def answer(body: dict[str, Any]) -> Any:
+        items = body["Nodes"]["items"]
+        kept = [item for item in items if item["metadata"]["name"] in names]
+        failed = {item["metadata"]["name"]: "not today" for item in items if item not in kept}
+        return {"Nodes": {"items": kept}, "FailedNodes": failed}
+
+    return answer
+
+
+def test_nodes_are_filtered() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == ["b"]
+        (body,) = server.bodies("filter")
+        assert body["Pod"]["metadata"]["name"] == "p"
+        assert [item["metadata"]["name"] for item in body["Nodes"]["items"]] == ["a", "b", "c"]
+        assert body["NodeNames"] is None
+
+    play(scenario, {"filterVerb": "filter"}, filter=only("b"))
+
+
+def test_names_are_enough_for_one_that_knows_the_nodes() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == ["c"]
+        (body,) = server.bodies("filter")
+        assert (body["Nodes"], body["NodeNames"]) == (None, ["a", "b", "c"])
+
+    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=lambda body: {"nodenames": ["c"]})
+
+
+def test_what_it_says_of_nodes_is_in_the_event() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        (event,) = await found.events("FailedScheduling")
+        assert event.note.startswith("0/3 nodes are available: 1 never, 2 not today.")
+
+    def answer(body: dict[str, Any]) -> Any:
+        failed = {"a": "not today", "b": "not today"}
+        return {"NodeNames": [], "FailedNodes": failed, "FailedAndUnresolvableNodes": {"c": "never"}}
+
+    play(scenario, {"filterVerb": "filter", "nodeCacheCapable": True}, filter=answer)
+
+
+def test_scores_are_added_with_their_weight() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        for name in ("p", "q", "r"):
+            await found.create(found.pod(name))
+        assert await found.where("p", "q", "r") == ["b", "b", "b"]
+
+    def scores(body: dict[str, Any]) -> Any:
+        return [{"Host": name, "Score": 10 if name == "b" else 0} for name in body["NodeNames"]]
+
+    play(scenario, {"prioritizeVerb": "score", "weight": 5, "nodeCacheCapable": True}, score=scores)
+
+
+def test_one_that_fails_fails_the_attempt_unless_it_may() -> None:
+    async def failing(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        condition = await found.condition("p")
+        assert condition.reason == "SchedulerError"
+        assert condition.message == f"failed filter with extender at URL {server.url}/filter, code 500"
+
+    async def ignored(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") != [""]
+        assert server.bodies("filter")
+
+    play(failing, {"filterVerb": "filter"}, filter=lambda body: 500)
+    play(ignored, {"filterVerb": "filter", "ignorable": True}, filter=lambda body: 500)
+
+
+def test_an_error_in_the_answer() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        await found.settle()
+        assert (await found.condition("p")).message == "out of coffee"
+
+    play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"Error": "out of coffee"})
+
+
+def test_only_pods_that_ask_for_its_resources_concern_it() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("plain"))
+        assert await found.where("plain") != [""]
+        assert server.asked == []
+        wanting = found.pod("wanting")
+        assert wanting.spec.containers
+        wanting.spec.containers[0].resources = ResourceRequirements(requests={GPU: "1"}, limits={GPU: "1"})
+        await found.create(wanting)
+        assert await found.where("wanting") == ["a"]  # although no node is known to have any
+
+    resources = [{"name": GPU, "ignoredByScheduler": True}]
+    play(scenario, {"filterVerb": "filter", "managedResources": resources}, filter=only("a"))
+
+
+def test_a_new_node_helps_a_pod_that_asks_for_what_only_it_knows() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        pod = found.pod("p")
+        assert pod.spec.containers
+        amounts = {"cpu": "5", GPU: "1"}
+        pod.spec.containers[0].resources = ResourceRequirements(requests=amounts, limits={GPU: "1"})
+        await found.create(pod)
+        assert await found.where("p") == [""]
+        await found.node("large", cpu="8")
+        await found.cluster.clock.advance(20)
+        assert await found.where("p") == ["large"]
+
+    managed = [{"name": GPU, "ignoredByScheduler": True}]
+    play(scenario, {"filterVerb": "filter", "managedResources": managed}, filter=only("large"))
+
+
+def test_it_may_bind() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        made = await found.create(found.pod("p"))
+        await found.settle()
+        (body,) = server.bodies("bind")
+        node = body.pop("Node")
+        assert node in ("a", "b", "c")
+        assert body == {"PodName": "p", "PodNamespace": "default", "PodUID": made.metadata.uid}
+        (event,) = await found.events("Scheduled")
+        assert event.note == f"Successfully assigned default/p to {node}"
+
+    play(scenario, {"bindVerb": "bind"}, bind=lambda body: {})
+
+
+def test_a_binding_that_it_refuses() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        await found.settle()
+        assert "no such luck" in (await found.condition("p")).message
+        assert all(not pods for pods in found.scheduler.table.pods)
+
+    play(scenario, {"bindVerb": "bind"}, bind=lambda body: {"Error": "no such luck"})
+
+
+def test_it_chooses_among_candidates_for_preemption() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        for number in range(3):
+            await found.create(found.pod(f"low-{number}", cpu="4"))
+        before = await found.where("low-0", "low-1", "low-2")
+        assert sorted(before) == ["a", "b", "c"]
+        high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
+        await found.cluster.client.of(PriorityClass).create(high)
+        pod = found.pod("high", cpu="4")
+        pod.spec.priorityClassName = "high"
+        await found.create(pod)
+        after = await found.where("low-0", "low-1", "low-2")
+        assert [node for node, now in zip(before, after, strict=True) if now == "gone"] == ["c"]
+        (body,) = server.bodies("preempt")
+        assert set(body["NodeNameToMetaVictims"]) == {"a", "b", "c"}
+        assert all(len(one["Pods"]) == 1 for one in body["NodeNameToMetaVictims"].values())
+
+    def answer(body: dict[str, Any]) -> Any:
+        return {"NodeNameToMetaVictims": {"c": body["NodeNameToMetaVictims"]["c"]}}
+
+    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=answer)
+
+
+def test_one_that_fails_at_preemption_keeps_others_from_nothing_but_room() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        for number in range(3):
+            await found.create(found.pod(f"low-{number}", cpu="4"))
+        await found.settle()
+        high = PriorityClass(metadata=ObjectMeta(name="high"), value=10)
+        await found.cluster.client.of(PriorityClass).create(high)
+        pod = found.pod("high", cpu="4")
+        pod.spec.priorityClassName = "high"
+        await found.create(pod)
+        assert await found.where("high") == [""]
+        condition = await found.condition("high")
+        assert (condition.reason, "Insufficient cpu" in condition.message) == ("Unschedulable", True)
+        assert f"failed preempt with extender at URL {server.url}/preempt, code 500" in condition.message
+
+    play(scenario, {"preemptVerb": "preempt", "nodeCacheCapable": True}, preempt=lambda body: 500)
+
+
+def test_names_of_one_that_was_asked_with_nodes_do_not_count() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        assert (await found.condition("p")).reason == "Unschedulable"
+
+    play(scenario, {"filterVerb": "filter"}, filter=lambda body: {"NodeNames": ["b"]})
+
+
+def test_a_pod_that_it_refused_is_tried_again_when_anything_happens() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("p"))
+        assert await found.where("p") == [""]
+        server.answers["filter"] = only("c")
+        await found.cluster.clock.advance(20)
+        assert await found.where("p") == [""]
+        await found.node("d")
+        await found.cluster.clock.advance(20)
+        assert await found.where("p") == ["c"]
+
+    play(scenario, {"filterVerb": "filter"}, filter=only())
+
+
+def test_it_has_a_say_in_the_node_that_is_meant_for_a_pod() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.create(found.pod("big", cpu="8"))
+        await found.settle()
+        pods = found.cluster.client.of(Pod)
+        await pods.patch("big", {"status": {"nominatedNodeName": "a"}}, "default", subresource="status")
+        await found.node("b2", cpu="9")
+        there = {"cpu": "9", "memory": "8Gi", "pods": "10"}
+        nodes = found.cluster.client.of(Node)
+        await nodes.patch("a", {"status": {"allocatable": there, "capacity": there}}, subresource="status")
+        await found.cluster.clock.advance(20)
+        assert await found.where("big") == ["b2"]
+        asked = [[item["metadata"]["name"] for item in body["Nodes"]["items"]] for body in server.bodies("filter")]
+        assert ["a"] in asked
+
+    play(scenario, {"filterVerb": "filter"}, filter=only("b2"))
+
+
+def test_explanations_have_what_it_says() -> None:
+    async def scenario(found: Running, server: LittleExtender) -> None:
+        await found.settle()
+        told = await explain(found.scheduler, found.pod("p"), now=0.0)
+        by_name = {one.name: one for one in told.nodes}
+        assert (told.feasible, told.best, told.notes) == (2, "c", [])
+        (verdict,) = by_name["a"].refusals
+        assert (verdict.plugin, verdict.reasons, verdict.isFinal) == (server.url, ["not today"], False)
+        (score,) = [one for one in by_name["c"].scores if one.plugin == server.url]
+        assert (score.score, score.weight) == (70, 5)
+        assert by_name["c"].total == by_name["b"].total + 70 * 5
+        server.answers["filter"] = lambda body: 500
+        told = await explain(found.scheduler, found.pod("p"), now=0.0)
+        assert told.feasible == 3
+        assert told.notes == [
+            f"extender {server.url} could not be asked: "
+            f"failed filter with extender at URL {server.url}/filter, code 500"
+        ]
+
+    play(
+        scenario,
+        {"filterVerb": "filter", "prioritizeVerb": "rate", "weight": 5},
+        filter=only("b", "c"),
+        rate=lambda body: [{"Host": "c", "Score": 7}],
+    )
+
+
+@pytest.mark.parametrize(
+    ("extender", "wanted"),
+    [
+        ({"tlsConfig": {"insecure": True, "caData": "eA=="}}, "root certificates file with the insecure flag is not"),
+        ({"tlsConfig": {"certData": "eA=="}}, "a client certificate and its key must be given together"),
+        ({"tlsConfig": {"caFile": "/nowhere/ca.pem"}}, "No such file or directory"),
+        ({"httpTimeout": "soon"}, "invalid duration"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_told_at_once(extender: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(ConfigError, match=wanted):
+        config({"urlPrefix": "https://127.0.0.1:1", **extender})
+
+
+def test_no_time_means_the_usual_time() -> None:
+    (found,) = config({"urlPrefix": "http://127.0.0.1:1", "httpTimeout": "0s"}).extenders
+    assert found.timeout_s == 5
+
+
+def test_the_name_in_the_certificate() -> None:
+    """It may be another than that in the address."""
+    now = time.time()
+    ca = certificates.make_ca("ca", now=now)
+    pair = certificates.issue(
+        ca, certificates.Request(common_name="x", dns_names=("extender.example",), is_server=True), now=now
+    )
+    authority = base64.b64encode(ca.certificate).decode()
+
+    async def placed(name: str, context: ssl.SSLContext) -> str:
+        tls = {"caData": authority, "serverName": name}
+        async with (
+            serving(context, filter=only("b")) as server,
+            running(config({"urlPrefix": server.url, "filterVerb": "filter", "tlsConfig": tls})) as found,
+        ):
+            for node in ("a", "b"):
+                await found.node(node)
+            await found.create(found.pod("p"))
+            return (await found.where("p"))[0]
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "both.pem"
+        file.write_bytes(pair.certificate + pair.key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(file)
+    assert asyncio.run(placed("extender.example", context)) == "b"
+    assert asyncio.run(placed("", context)) == ""
+
+
+def test_tls(tmp_path: Path) -> None:
+    """The server's certificate is checked by the CA that the configuration has; a wrong one is an error."""
+    now = time.time()
+    ca, other = (certificates.make_ca(name, now=now) for name in ("ca", "other"))
+    wanted = certificates.Request(common_name="x", addresses=("127.0.0.1",), is_server=True)
+    pair = certificates.issue(ca, wanted, now=now)
+    file = tmp_path / "both.pem"
+    file.write_bytes(pair.certificate + pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+
+    async def placed(tls: dict[str, Any]) -> str:
+        async with (
+            serving(context, filter=only("b")) as server,
+            running(config({"urlPrefix": server.url, "filterVerb": "filter", **tls})) as found,
+        ):
+            for name in ("a", "b"):
+                await found.node(name)
+            await found.create(found.pod("p"))
+            return (await found.where("p"))[0]
+
+    def trusting(authority: Any) -> dict[str, Any]:
+        return {"enableHTTPS": True, "tlsConfig": {"caData": base64.b64encode(authority.certificate).decode()}}
+
+    assert asyncio.run(placed(trusting(ca))) == "b"
+    assert asyncio.run(placed(trusting(other))) == ""
+    assert asyncio.run(placed({"enableHTTPS": True})) == "b"

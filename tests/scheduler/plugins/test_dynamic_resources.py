@@ -1,0 +1,111 @@
+"""Pods with resource claims: devices are written to the claims before the pod is bound."""
+
+from typing import Any
+
+from sampan.api.types.core_v1 import Pod, PodResourceClaim
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.resource_v1 import DeviceClass, DeviceClassSpec, ResourceClaim, ResourceSlice
+from sampan.machinery.client import Delete
+from sampan.machinery.copies import copy_of
+from tests.scheduler.devices.device_world import DRIVER, cel, claim, device, exactly, slice_of
+from tests.scheduler.running_scheduler import NAMESPACE, Running, running
+
+
+def named(name: str, *requests: Any) -> ResourceClaim:
+    made = claim(*requests)
+    made.metadata = ObjectMeta(name=name, namespace=NAMESPACE)
+    return made
+
+
+def using(cluster: Running, name: str, *claims: str) -> Pod:
+    made = cluster.pod(name)
+    made.spec.resourceClaims = [PodResourceClaim(name=one, resourceClaimName=one) for one in claims]
+    return made
+
+
+async def stocked(cluster: Running) -> None:
+    """Two nodes; b has two devices."""
+    client = cluster.cluster.client
+    for name in ("a", "b"):
+        await cluster.node(name)
+    spec = DeviceClassSpec(selectors=cel(f'device.driver == "{DRIVER}"'))
+    await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="gpu"), spec=spec))
+    await client.of(ResourceSlice).create(slice_of([device("d0", "a"), device("d1", "b")], node="b", pool="b"))
+
+
+async def test_devices_are_allocated_reserved_and_free_again() -> None:
+    async with running() as cluster:
+        await stocked(cluster)
+        client = cluster.cluster.client
+        claims = client.of(ResourceClaim)
+        await claims.create(named("one", exactly("r", selectors=cel(f'device.attributes["{DRIVER}"].model == "b"'))))
+        pod = await cluster.create(using(cluster, "p", "one"))
+        assert await cluster.where("p") == ["b"]
+        found = await claims.get("one", NAMESPACE)
+        assert found.metadata.finalizers == ["resource.kubernetes.io/delete-protection"]
+        allocation = found.status.allocation
+        assert allocation is not None
+        (result,) = allocation.devices.results
+        assert (result.request, result.driver, result.pool, result.device) == ("r", DRIVER, "b", "d1")
+        assert allocation.nodeSelector is not None
+        assert allocation.nodeSelector.nodeSelectorTerms[0].matchFields[0].values == ["b"]  # type: ignore[index]
+        assert [(one.resource, one.name, one.uid) for one in found.status.reservedFor] == [
+            ("pods", "p", pod.metadata.uid)
+        ]
+        await claims.create(named("two", exactly("r", 2)))
+        await cluster.create(using(cluster, "q", "two"))
+        assert await cluster.where("q") == [""]
+        message = (await cluster.condition("q")).message
+        assert message.startswith(
+            "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: "
+        )
+        await client.of(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
+        freed = copy_of(await claims.get("one", NAMESPACE))
+        freed.status.allocation, freed.status.reservedFor = None, []
+        await claims.update_status(freed)
+        await cluster.cluster.clock.advance(15)
+        assert await cluster.where("q") == ["b"]
+
+
+async def test_what_a_pod_waits_for() -> None:
+    async with running() as cluster:
+        await stocked(cluster)
+        client = cluster.cluster.client
+        pod = await cluster.create(using(cluster, "p", "late"))
+        await cluster.settle()
+        queued = cluster.scheduler.queue.get(pod.metadata.uid)
+        assert queued is not None
+        assert queued.gate_message == 'could not find ResourceClaim "default/late"'
+        other = named("late", exactly("r"))
+        other.spec.devices.requests[0].exactly.deviceClassName = "later"  # type: ignore[index,union-attr]
+        await client.of(ResourceClaim).create(other)
+        await cluster.settle()
+        told = "request r: device class later does not exist"
+        assert told in (await cluster.condition("p")).message
+        await client.of(DeviceClass).create(DeviceClass(metadata=ObjectMeta(name="later")))
+        await cluster.cluster.clock.advance(15)
+        assert await cluster.where("p") == ["b"]
+
+
+async def test_a_claim_whose_devices_are_elsewhere_is_given_back() -> None:
+    """A pod that may only go to a node without them, and nobody else has the claim."""
+
+    async with running() as cluster:
+        await stocked(cluster)
+        client = cluster.cluster.client
+        await client.of(ResourceClaim).create(named("one", exactly("r")))
+        await cluster.create(using(cluster, "p", "one"))
+        assert await cluster.where("p") == ["b"]
+        await client.of(Pod).delete("p", NAMESPACE, options=Delete(grace_period_s=0))
+        unreserved = copy_of(await client.of(ResourceClaim).get("one", NAMESPACE))
+        unreserved.status.reservedFor = []
+        await client.of(ResourceClaim).update_status(unreserved)
+        bound = using(cluster, "q", "one")
+        bound.spec.nodeSelector = {"kubernetes.io/hostname": "a"}
+        await client.of(ResourceSlice).create(slice_of([device("e0")], node="a", pool="a"))
+        await cluster.create(bound)
+        await cluster.cluster.clock.advance(15)
+        assert await cluster.where("q") == ["a"]
+        found = await client.of(ResourceClaim).get("one", NAMESPACE)
+        assert found.status.allocation is not None
+        assert found.status.allocation.devices.results[0].pool == "a"

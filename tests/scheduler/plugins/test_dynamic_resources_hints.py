@@ -1,0 +1,84 @@
+"""Which changes wake a pod that waits for devices."""
+
+from typing import Any
+
+import pytest
+
+from sampan.api.types.core_v1 import Pod, PodResourceClaim, PodSpec
+from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.types.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
+from sampan.machinery.copies import copy_of
+from sampan.machinery.object_key import key_of
+from sampan.scheduler.framework.contract import ActionType, ClusterEvent, EventResource
+from sampan.scheduler.simulation import Simulation
+from tests.scheduler.devices.device_world import claim, exactly, having, result
+from tests.scheduler.random_clusters import plugin_of
+
+CLAIM = EventResource.RESOURCE_CLAIM
+
+
+def waiting(simulation: Simulation, *claims: str) -> Any:
+    wanted = [PodResourceClaim(name=name, resourceClaimName=name) for name in claims]
+    meta = ObjectMeta(name="p", namespace="x", uid="p")
+    return simulation.pods.info(Pod(metadata=meta, spec=PodSpec(containers=[], resourceClaims=wanted)))
+
+
+def wakes(action: ActionType, old: ResourceClaim | None, new: ResourceClaim | None, *claims: str) -> bool:
+    """Whether the change wakes a pod with these claims; those that there are: one called "own", and the changed."""
+    simulation = Simulation()
+    informer = simulation.handle.informers.of(ResourceClaim)
+    for one in (claim(exactly("r"), name="own"), new):
+        if one is not None:
+            informer._put(key_of(one), one)
+    hints = dict(plugin_of(simulation, "DynamicResources").events())
+    hint: Any = hints[ClusterEvent(CLAIM, action)]
+    return bool(hint(waiting(simulation, *claims), old, new))
+
+
+def reserved(one: ResourceClaim) -> ResourceClaim:
+    found = copy_of(one)
+    found.status.reservedFor = [ResourceClaimConsumerReference(resource="pods", name="q", uid="q")]
+    return found
+
+
+def labelled(one: ResourceClaim) -> ResourceClaim:
+    found = copy_of(one)
+    found.metadata.labels = {"new": "label"}
+    return found
+
+
+FREE, TAKEN = claim(exactly("r"), name="other"), having(result("d0"), name="other")
+
+
+@pytest.mark.parametrize(
+    ("action", "old", "new", "claims", "expected"),
+    [
+        (ActionType.ADD, None, FREE, ("own",), False),
+        (ActionType.ADD, None, FREE, ("own", "other"), True),
+        (ActionType.UPDATE, TAKEN, FREE, ("own",), True),
+        (ActionType.UPDATE, TAKEN, FREE, (), True),
+        (ActionType.UPDATE, TAKEN, FREE, ("own", "missing"), False),
+        (ActionType.UPDATE, FREE, TAKEN, ("own",), False),
+        (ActionType.UPDATE, FREE, TAKEN, ("other",), True),
+        (ActionType.UPDATE, TAKEN, reserved(TAKEN), ("other",), True),
+        (ActionType.UPDATE, TAKEN, labelled(TAKEN), ("other",), False),
+        (ActionType.DELETE, TAKEN, None, ("own",), True),
+        (ActionType.DELETE, FREE, None, ("own",), False),
+    ],
+)
+def test_claims(action: ActionType, old: Any, new: Any, claims: tuple[str, ...], expected: bool) -> None:
+    assert wakes(action, old, new, *claims) is expected
+
+
+def test_what_an_attempt_left_behind_is_gone() -> None:
+    left = claim(exactly("r"), name="left")
+    left.metadata.annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    left.metadata.ownerReferences = [OwnerReference(apiVersion="v1", kind="Pod", name="p", uid="p", controller=True)]
+    assert wakes(ActionType.DELETE, left, None)
+
+
+@pytest.mark.parametrize("resource", [EventResource.RESOURCE_SLICE, EventResource.DEVICE_CLASS])
+@pytest.mark.parametrize("action", [ActionType.ADD, ActionType.UPDATE])
+def test_slices_and_classes_wake_all(resource: EventResource, action: ActionType) -> None:
+    hints = dict(plugin_of(Simulation(), "DynamicResources").events())
+    assert hints[ClusterEvent(resource, action)] is None

@@ -1,0 +1,93 @@
+"""A scheduler that begins with a large cluster: reading it, and the first decisions, hold the event loop never long."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import Pod, ServiceAccount
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.cli.serving import COLLECTED_AFTER
+from sampan.scheduler.plugins.registry import preload
+from sampan.scheduler.scheduler import Scheduler
+from tests.controllers.cluster import Cluster, cluster
+from tests.scheduler.test_event_loop_latency import LONGEST_S, longest_hold, node, pod
+
+NODES, PODS, NEW, ROUNDS = 2000, 14_000, 10, 3
+
+
+@contextmanager
+def as_in_a_server() -> Iterator[None]:
+    """The collector as `sampan up` and the components have it."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTED_AFTER)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def load_modules() -> None:
+    """As `sampan up` does beside the loop."""
+    preload()
+    for kind in ("pods", "nodes"):
+        import_module(f"sampan.apiserver.registry.kinds.{kind}")
+
+
+async def fill(made: Cluster) -> None:
+    """Straight into the store, as if they had been there for long."""
+    put = made.backend.put
+    for number in range(NODES):
+        found = node(number)
+        await put(f"/registry/minions/{found.metadata.name}", json.encode(found))
+    for number in range(PODS):
+        one = pod(f"p{number}", f"n{number % NODES:05d}", "10m", 0)
+        await put(f"/registry/pods/default/{one.metadata.name}", json.encode(one))
+
+
+async def hold_of_a_start(made: Cluster, round: int) -> float:
+    """With ten pods to place at once."""
+    client = made.make_client("kube-scheduler")
+    scheduler = Scheduler(client=client, clock=made.clock)
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        probe = group.create_task(longest_hold(stop))
+        await asyncio.sleep(0)
+        task = group.create_task(scheduler.run())
+        for number in range(NEW):
+            await made.client.of(Pod).create(wanting(f"q{round}-{number}"))
+        while scheduler.metrics.count("scheduled") < NEW:  # noqa: ASYNC110 - nobody tells how far it is
+            await asyncio.sleep(0.001)
+        stop.set()
+        task.cancel()
+    return await probe
+
+
+def wanting(name: str) -> Pod:
+    found = pod(name, "", "10m", 0)
+    found.metadata.uid, found.spec.priority = "", None
+    return found
+
+
+def test_a_start_with_many_pods() -> None:
+    """What the code does shows every time, what the machine does only sometimes: one good round is enough."""
+
+    async def main() -> list[float]:
+        async with cluster() as made:
+            account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+            await made.client.of(ServiceAccount).create(account)
+            await fill(made)
+            await asyncio.to_thread(load_modules)
+            holds: list[float] = []
+            with as_in_a_server():
+                while len(holds) < ROUNDS and (not holds or min(holds) >= LONGEST_S):
+                    holds.append(await hold_of_a_start(made, len(holds)))
+            return holds
+
+    holds = asyncio.run(main())
+    assert min(holds) < LONGEST_S, holds

@@ -1,0 +1,174 @@
+"""Pods with volumes from their claim to running, with the binder, the embedded provisioner and hollow nodes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sampan.api.codec import json
+from sampan.api.types.core_v1 import (
+    Container,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeClaimVolumeSource,
+    Pod,
+    PodSpec,
+    ServiceAccount,
+    Volume,
+    VolumeResourceRequirements,
+)
+from sampan.api.types.events_v1 import Event
+from sampan.api.types.meta_v1 import ObjectMeta
+from sampan.api.types.storage_v1 import StorageClass
+from sampan.scheduler.config import ProfileConfig, SchedulerConfig
+from tests.controllers.cluster import Cluster, cluster
+from tests.scheduler.running_scheduler import Running, running
+
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+def storage_class(name: str, provisioner: str) -> StorageClass:
+    meta = ObjectMeta(name=name)
+    return StorageClass(metadata=meta, provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer")
+
+
+def claim(name: str, class_name: str, size: str = "1Gi") -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=PersistentVolumeClaimSpec(
+            storageClassName=class_name,
+            accessModes=["ReadWriteOnce"],
+            resources=VolumeResourceRequirements(requests={"storage": size}),
+        ),
+    )
+
+
+def pod(name: str, *claims: str, node: str = "") -> Pod:
+    volumes = [
+        Volume(name=one, persistentVolumeClaim=PersistentVolumeClaimVolumeSource(claimName=one)) for one in claims
+    ]
+    selector = {"kubernetes.io/hostname": node} if node else {}
+    spec = PodSpec(containers=[Container(name="main", image="pause")], volumes=volumes, nodeSelector=selector)
+    return Pod(metadata=ObjectMeta(name=name, namespace="default"), spec=spec)
+
+
+@asynccontextmanager
+async def whole(*nodes: str) -> AsyncIterator[Cluster]:
+    """Scheduler, binder and nodes."""
+    async with (
+        cluster() as made,
+        made.running("persistentvolume-binder-controller", "node-lifecycle-controller"),
+        made.nodes(*nodes),
+        made.scheduling(),
+    ):
+        account = ServiceAccount(metadata=ObjectMeta(name="default", namespace="default"))
+        await made.client.of(ServiceAccount).create(account)
+        await made.clock.settle()
+        yield made
+
+
+async def test_a_volume_is_made_where_its_first_consumer_goes() -> None:
+    async with whole("a", "b", "c") as made:
+        client = made.client
+        await client.of(StorageClass).create(storage_class("local", "sampan.local/path"))
+        await client.of(PersistentVolumeClaim).create(claim("data", "local"))
+        await made.clock.settle()
+        assert (await client.of(PersistentVolumeClaim).get("data", "default")).status.phase == "Pending"
+        await client.of(Pod).create(pod("p", "data", node="b"))
+        await made.clock.advance(5)
+        found = await client.of(Pod).get("p", "default")
+        assert (found.spec.nodeName, found.status.phase) == ("b", "Running")
+        bound = await client.of(PersistentVolumeClaim).get("data", "default")
+        assert (bound.status.phase, bound.metadata.annotations[SELECTED]) == ("Bound", "b")
+        volume = await client.of(PersistentVolume).get(bound.spec.volumeName)
+        assert volume.spec.nodeAffinity is not None
+        required = volume.spec.nodeAffinity.required
+        assert required is not None
+        assert required.nodeSelectorTerms
+        assert required.nodeSelectorTerms[0].matchExpressions[0].values == ["b"]
+        # a second pod has to go where the volume is
+        await client.of(Pod).create(pod("q", "data"))
+        await made.clock.advance(5)
+        assert (await client.of(Pod).get("q", "default")).spec.nodeName == "b"
+        await client.of(Pod).create(pod("r", "data", node="c"))
+        await made.clock.advance(5)
+        notes = [event.note for event in (await client.of(Event).list()).items if event.regarding.name == "r"]
+        conflict = "1 node(s) didn't match PersistentVolume's node affinity"
+        assert any(conflict in note for note in notes), notes
+
+
+def static(name: str, node: str, size: str) -> PersistentVolume:
+    wanted = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    value = {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "disks",
+            "local": {"path": f"/{name}"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}},
+        },
+    }
+    return json.read(json.encode(value), PersistentVolume)
+
+
+async def test_local_disks_are_bound_on_the_node_that_has_them() -> None:
+    async with whole("a", "b") as made:
+        client = made.client
+        await client.of(StorageClass).create(storage_class("disks", "kubernetes.io/no-provisioner"))
+        for name, node, size in (("small-a", "a", "1Gi"), ("large-a", "a", "9Gi"), ("small-b", "b", "1Gi")):
+            await client.of(PersistentVolume).create(static(name, node, size))
+        for name, size in (("one", "1Gi"), ("two", "2Gi"), ("three", "1Gi")):
+            await client.of(PersistentVolumeClaim).create(claim(name, "disks", size))
+        await client.of(Pod).create(pod("p", "one", "two"))
+        await made.clock.advance(5)
+        await client.of(Pod).create(pod("q", "three"))
+        await made.clock.advance(5)
+        found = {one.metadata.name: one.spec.nodeName for one in (await client.of(Pod).list()).items}
+        assert found == {"p": "a", "q": "b"}
+        claims = {
+            one.metadata.name: one.spec.volumeName for one in (await client.of(PersistentVolumeClaim).list()).items
+        }
+        assert claims == {"one": "small-a", "two": "large-a", "three": "small-b"}
+        await client.of(PersistentVolumeClaim).create(claim("four", "disks"))
+        await client.of(Pod).create(pod("r", "four"))
+        await made.clock.advance(5)
+        notes = [event.note for event in (await client.of(Event).list()).items if event.regarding.name == "r"]
+        told = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind."
+        assert any(note.startswith(told) for note in notes), notes
+        await client.of(PersistentVolume).create(static("more-b", "b", "1Gi"))
+        await made.clock.advance(20)
+        assert (await client.of(Pod).get("r", "default")).spec.nodeName == "b"
+
+
+async def _made(waiting: Running) -> None:
+    await waiting.node("a")
+    client = waiting.cluster.client
+    await client.of(StorageClass).create(storage_class("far", "example.com/never"))
+    await client.of(PersistentVolumeClaim).create(claim("data", "far"))
+    await client.of(Pod).create(pod("p", "data"))
+    await waiting.settle()
+
+
+async def test_a_volume_that_is_never_made() -> None:
+    """After the time to bind is over the pod waits again, and may take another node."""
+
+    args = {"VolumeBinding": {"bindTimeoutSeconds": 30}}
+    config = SchedulerConfig(profiles=(ProfileConfig(args=args),))
+    async with running(config) as waiting:
+        await _made(waiting)
+        client = waiting.cluster.client
+        found = await client.of(PersistentVolumeClaim).get("data", "default")
+        assert found.metadata.annotations[SELECTED] == "a"
+        row = waiting.scheduler.table.rows["a"]
+        assert waiting.scheduler.table.pods[row], "room is kept for it meanwhile"
+        await waiting.cluster.clock.advance(31)
+        notes = [event.note for event in await waiting.events("FailedScheduling")]
+        assert any("binding volumes: context deadline exceeded" in note for note in notes), notes
+        # the provisioner gives up: the scheduler is free to choose
+        await waiting.node("b")
+        await client.of(Node).patch("a", {"spec": {"unschedulable": True}})
+        await client.of(PersistentVolumeClaim).patch("data", {"metadata": {"annotations": {SELECTED: None}}}, "default")
+        await waiting.cluster.clock.advance(60)
+        found = await client.of(PersistentVolumeClaim).get("data", "default")
+        assert found.metadata.annotations[SELECTED] == "b"
