@@ -12,7 +12,7 @@ from yarl import URL
 
 from sampan.api.types.core_v1 import HTTPGetAction
 from sampan.kubelet.hooks import _get
-from sampan.kubelet.probes import http
+from sampan.kubelet.probes.prober import probe_http, url_of
 from sampan.machinery import errors
 from sampan.machinery.client.access import Access
 from sampan.machinery.client.http import HttpTransport
@@ -93,13 +93,13 @@ async def test_hooks_and_probes_do_not_carry_headers_to_another_host() -> None:
     async with site() as here:
         to = here.url(f"/to?{here.url('/x', 'localhost')}")
         await _get(to, SECRET)
-        answer = await http.ask(to, SECRET, 30)
+        answer = await probe_http(to, SECRET, 30)
         assert (answer.is_success, answer.is_warning) == (True, True)
         assert [path for _, path, _ in here.seen] == ["/to", "/to"]
-        looping = await http.ask(here.url("/loop"), SECRET, 30)
+        looping = await probe_http(here.url("/loop"), SECRET, 30)
         assert (looping.is_success, looping.text.endswith("stopped after 10 redirects")) == (False, True)
         action = HTTPGetAction(port=here.port, path="/x")
-        assert (await http.ask(http.url_of(action, "127.0.0.1", here.port), {}, 30)).is_success
+        assert (await probe_http(url_of(action, "127.0.0.1", here.port), {}, 30)).is_success
 
 
 def test_no_other_module_makes_a_session(repository: Path) -> None:

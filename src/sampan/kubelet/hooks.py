@@ -8,8 +8,7 @@ from yarl import URL
 
 from sampan.api import gotext
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
-from sampan.kubelet.probes import http, tcp
-from sampan.kubelet.probes.asking import port_of
+from sampan.kubelet.probes.prober import headers_of, port_of, probe_tcp, unverified, url_of
 from sampan.kubelet.provision import AnyContainer
 from sampan.machinery.clock import Clock
 from sampan.machinery.http_session import HttpSession, get_following
@@ -62,8 +61,8 @@ class Hooks:
     async def _http(self, pod: Pod, container: AnyContainer, action: HTTPGetAction, where: str) -> None:
         """Send the request. Any HTTP response counts as success."""
         try:
-            url = http.url_of(action, self._address(pod), _port(action.port, container))
-            await _get(url, {**http.headers_of(action), "User-Agent": AGENT})
+            url = url_of(action, self._address(pod), _port(action.port, container))
+            await _get(url, {**headers_of(action), "User-Agent": AGENT})
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise HookFailed(f"HTTP lifecycle hook ({action.path}) {where}: {error}") from None
 
@@ -71,7 +70,7 @@ class Hooks:
         assert hook.tcpSocket is not None
         try:
             host = hook.tcpSocket.host or self._address(pod)
-            answer = await tcp.ask(host, _port(hook.tcpSocket.port, container), _CONNECT_S)
+            answer = await probe_tcp(host, _port(hook.tcpSocket.port, container), _CONNECT_S)
         except ValueError as error:
             raise HookFailed(f"TCP lifecycle hook {where}: {error}") from None
         if not answer.is_success:
@@ -90,7 +89,7 @@ def _port(port: int | str, container: AnyContainer) -> int:
 
 
 async def _get(url: str, headers: dict[str, str]) -> None:
-    connector = aiohttp.TCPConnector(ssl=http.unverified(), force_close=True, limit=1)
+    connector = aiohttp.TCPConnector(ssl=unverified(), force_close=True, limit=1)
     async with HttpSession(connector=connector, skip_auto_headers=["User-Agent"]) as session:
         try:
             async with get_following(session, URL(url, encoded=True), headers) as answer:

@@ -1,7 +1,7 @@
 """Configuration of sandboxes and containers, modelled on the messages of CRI, with all values resolved.
 
-The kubelet derives them from the pod (`sampan.kubelet.environment`). A runtime applies them and needs no knowledge of
-volumes, secrets or services.
+The kubelet derives them from the pod (`sampan.kubelet.container_config`). A runtime applies them and needs no knowledge
+of volumes, secrets or services.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from sampan.api.types.resource_v1 import DeviceClass, ResourceClaim, ResourceCla
 from sampan.testing import Cluster
 from tests.e2e.conformance.storage.real_node import NODE, why_not
 from tests.e2e.volumes.scene import Scene, said
+from tests.kubelet.devices.device_plugin import BOAT, BoatPlugin
 from tests.kubelet.devices.dra_driver import NAME, BoatDriver
-from tests.kubelet.devices.plugin import BOAT, BoatPlugin
 
 KIND = f"sampan-test-{os.getpid()}.example.com/boat"
 LOOK = "echo $BOATS $(stat -c %t:%T /dev/boat); echo x > /dev/boat && echo afloat"
@@ -43,7 +43,7 @@ async def by_number(scene: Scene) -> None:
     """The node counts them, the scheduler sees that, the container has one, and the next pod has it after it."""
     device = {"container_path": "/dev/boat", "host_path": "/dev/null", "permissions": "rw"}
     plugin = BoatPlugin(scene.root / "device-plugins", answer={"devices": [device]}, devices={"one": "Healthy"})
-    async with plugin.serving():
+    async with plugin.listen():
         await plugin.register()
         await scene.when(Node, NODE, lambda node: node.status.allocatable.get(BOAT) == "1")
         until = "; until [ -e /dev/shm/end ]; do sleep 0.1; done"
@@ -78,7 +78,7 @@ def _is_ill(pod: Pod) -> bool:
 async def by_claim(scene: Scene) -> None:
     """Allocated by the scheduler, prepared by the driver, described by its vendor."""
     driver = BoatDriver(cdi_name=f"{KIND}=boat")
-    async with driver.serving(scene.root / "plugins_registry"):
+    async with driver.listen(scene.root / "plugins_registry"):
         await driver.registered.wait()
         pool = {"name": "harbour", "resourceSliceCount": 1}
         slice = {"driver": NAME, "nodeName": NODE, "pool": pool, "devices": [{"name": "boat"}]}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sampan.kubelet.cgroups import PodGroups
+from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.cgroups.hierarchy import Hierarchy
 from sampan.runtimes import kernel
-from tests.kubelet.cgroups.test_pod_groups import pod
+from tests.kubelet.cgroups.test_pod_cgroups import pod
 
 TOP = f"/sampan-test-{os.getpid()}"
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount cgroup2")
@@ -34,13 +34,13 @@ def hierarchy(tmp_path: Path) -> Iterator[Hierarchy]:
 
 def test_groups_of_pods_with_processes_in_them(hierarchy: Hierarchy, tmp_path: Path) -> None:
     assert hierarchy.is_unified
-    groups = PodGroups(root=TOP, hierarchy=hierarchy)
-    groups.begin(cores=2, memory_bytes=1 << 30)
+    groups = PodCgroups(root=TOP, hierarchy=hierarchy)
+    groups.start(cores=2, memory_bytes=1 << 30)
     assert groups.is_usable
     found = pod({"requests": {"cpu": "1"}})
     groups.ensure(found)
     assert groups.parent(found) == f"{TOP}/kubepods/burstable/podu"
-    assert hierarchy.below(f"{TOP}/kubepods") == {"burstable", "besteffort"}
+    assert hierarchy.children(f"{TOP}/kubepods") == {"burstable", "besteffort"}
     inner = f"{groups.parent(found)}/container"
     (tmp_path / "cgroup" / inner.strip("/")).mkdir()  # as an engine does
     process = subprocess.Popen(["sleep", "1000"])
@@ -53,8 +53,8 @@ def test_groups_of_pods_with_processes_in_them(hierarchy: Hierarchy, tmp_path: P
         process.wait()
     groups.remove("u")
     assert groups.known() == set()
-    groups.end()
-    assert hierarchy.below(TOP) == set()
+    groups.stop()
+    assert hierarchy.children(TOP) == set()
 
 
 def test_controllers_that_there_are_are_handed_down(hierarchy: Hierarchy, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from sampan.kubelet.devices.dra.drivers import SERVICES, proto
 from sampan.kubelet.devices.dra.health import proto as health_proto
 from sampan.kubelet.plugin_registry.registry import proto as registration
 from sampan.machinery.proto import Message
-from tests.kubelet.devices.plugin import server_of
+from tests.kubelet.devices.device_plugin import server_of
 
 NAME = "boats.example.com"
 
@@ -35,7 +35,7 @@ class BoatDriver:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @asynccontextmanager
-    async def serving(self, registry: Path) -> AsyncIterator[None]:
+    async def listen(self, registry: Path) -> AsyncIterator[None]:
         os.makedirs(registry, exist_ok=True)
         socket = registry / "b.sock"
         own = {"NodePrepareResources": self._prepare, "NodeUnprepareResources": self._unprepare}

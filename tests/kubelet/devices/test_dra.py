@@ -14,7 +14,7 @@ from sampan.api.types.core_v1 import Container, Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
 from sampan.apiserver.request.call import User
-from sampan.kubelet.devices.dra import ClaimNotPrepared, DynamicResources
+from sampan.kubelet.devices.dra import ClaimNotPrepared, DraManager
 from sampan.kubelet.devices.dra.manager import TYPE
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.machinery.client import Client, PatchType
@@ -30,11 +30,11 @@ class Scene:
         self.news = asyncio.Event()
 
     @asynccontextmanager
-    async def managing(self, *, clock: Clock | None = None) -> AsyncIterator[DynamicResources]:
+    async def managing(self, *, clock: Clock | None = None) -> AsyncIterator[DraManager]:
         clock = clock or self.cluster.clock
         user = User("system:node:n", groups=("system:nodes", "system:authenticated"))
         client = Client(transport=self.cluster.assembly.transport.acting_as(user), clock=clock, component="kubelet")
-        dynamic = DynamicResources(
+        dynamic = DraManager(
             root=self.root, node_name="n", client=client, clock=clock, look_at=lambda uid: self._look_at(uid)
         )
         registry = PluginRegistry(directory=self.root / "r", handlers={TYPE: dynamic}, clock=clock)
@@ -45,9 +45,9 @@ class Scene:
                 task.cancel()
 
     @asynccontextmanager
-    async def registered(self, driver: BoatDriver) -> AsyncIterator[DynamicResources]:
+    async def registered(self, driver: BoatDriver) -> AsyncIterator[DraManager]:
         driver.registered.clear()
-        async with self.managing() as dynamic, driver.serving(self.root / "r"):
+        async with self.managing() as dynamic, driver.listen(self.root / "r"):
             async with asyncio.timeout(60):
                 await driver.registered.wait()
             yield dynamic
@@ -99,7 +99,7 @@ def play(scenario: Callable[[Scene], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def prepare(dynamic: DynamicResources, pod: Pod) -> None:
+async def prepare(dynamic: DraManager, pod: Pod) -> None:
     """Once the API server knows that the node may read the claim, which it is told beside."""
     async with asyncio.timeout(60):
         while True:
@@ -126,8 +126,8 @@ def test_prepared_given_and_given_back(version: str) -> None:
             for pod in (pods[0], pods[0], pods[1]):
                 await prepare(dynamic, pod)
             assert driver.calls == [("prepare", ["c"])]
-            assert dynamic.given(pods[0], first(pods[0])).cdi_devices == ["example.com/boat=boat"]
-            assert dynamic.given(pods[0], (pods[0].spec.containers or [])[1]).cdi_devices == []
+            assert dynamic.run_options(pods[0], first(pods[0])).cdi_devices == ["example.com/boat=boat"]
+            assert dynamic.run_options(pods[0], (pods[0].spec.containers or [])[1]).cdi_devices == []
             await dynamic.unprepare(pods[0].metadata.uid)
             assert len(driver.calls) == 1
             await dynamic.unprepare(pods[1].metadata.uid)
@@ -144,10 +144,10 @@ def test_a_container_gets_what_is_for_its_request() -> None:
         await scene.claim("c", pod)
         async with scene.registered(BoatDriver(requests=("one",))) as dynamic:
             await prepare(dynamic, pod)
-            assert dynamic.given(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
+            assert dynamic.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
         async with scene.registered(BoatDriver(requests=("another",))) as dynamic:
             await prepare(dynamic, pod)
-            assert dynamic.given(pod, first(pod)).cdi_devices == []
+            assert dynamic.run_options(pod, first(pod)).cdi_devices == []
 
     play(scenario)
 
@@ -156,7 +156,7 @@ def test_faults_are_told() -> None:
     async def scenario(scene: Scene) -> None:
         driver, pod = BoatDriver(), await scene.pod("p")
 
-        async def failure(dynamic: DynamicResources) -> str:
+        async def failure(dynamic: DraManager) -> str:
             with pytest.raises(ClaimNotPrepared) as fault:
                 await prepare(dynamic, pod)
             return str(fault.value).removeprefix("prepare dynamic resources: ")
@@ -192,7 +192,7 @@ def test_a_kubelet_that_comes_back_prepares_anew_and_gives_back_what_nobody_uses
         async with scene.registered(driver) as dynamic:
             await prepare(dynamic, pod)
         async with scene.registered(driver) as dynamic:
-            assert dynamic.given(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
+            assert dynamic.run_options(pod, first(pod)).cdi_devices == ["example.com/boat=boat"]
             await prepare(dynamic, pod)
             assert driver.calls == [("prepare", ["c"])] * 2
         async with scene.registered(driver) as dynamic:
@@ -266,7 +266,7 @@ def test_what_a_driver_has_published_goes_with_it() -> None:
         await publish("before")
         async with scene.managing(clock=clock):
             await gone()
-            async with driver.serving(scene.root / "r"):
+            async with driver.listen(scene.root / "r"):
                 async with asyncio.timeout(60):
                     while not driver.registered.is_set():
                         await clock.advance(1)

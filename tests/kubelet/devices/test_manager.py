@@ -15,10 +15,10 @@ from sampan.kubelet.devices import DeviceManager
 from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.devices.pod_resources import proto as resources_proto
 from sampan.kubelet.plugin_registry import PluginRegistry, calls
-from sampan.kubelet.plugin_registry.calls import RpcFault
+from sampan.kubelet.plugin_registry.calls import RpcError
 from sampan.machinery.clock import VirtualClock
 from sampan.runtimes.config import Device, Mount
-from tests.kubelet.devices.plugin import BOAT, BoatPlugin
+from tests.kubelet.devices.device_plugin import BOAT, BoatPlugin
 
 
 class Scene:
@@ -42,7 +42,7 @@ class Scene:
 
     @asynccontextmanager
     async def registered(self) -> AsyncIterator[DeviceManager]:
-        async with self.managing() as manager, self.plugin.serving():
+        async with self.managing() as manager, self.plugin.listen():
             self.changed.clear()
             await self.plugin.register()
             await self.heard()
@@ -94,7 +94,7 @@ def test_devices_are_counted_and_given(tmp_path: Path) -> None:
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "2"})
             assert await manager.admit(pod("a", 2), is_running=False) is None
             assert sorted(scene.plugin.of("Allocate")[0].container_requests[0].devices_ids) == ["one", "two"]
-            found = await manager.given(pod("a", 2), "c0")
+            found = await manager.run_options(pod("a", 2), "c0")
             assert (found.env, found.annotations) == ({"BOATS": "one two"}, {"boats": "yes"})
             assert found.mounts == [Mount(source=Path("/srv"), target="/harbour", is_read_only=True)]
             assert found.devices == [Device(host_path="/dev/null", path="/dev/boat", permissions="rw")]
@@ -103,7 +103,7 @@ def test_devices_are_counted_and_given(tmp_path: Path) -> None:
             assert await refused(manager, pod("b", 1)) == f"Allocate failed due to {told}, which is unexpected"
             manager.forget(["a"])
             assert await manager.admit(pod("b", 1), is_running=False) is None
-            assert (await manager.given(pod("b", 1), "c0")).env == {"BOATS": "one"}
+            assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "one"}
             assert scene.plugin.of("PreStartContainer") == scene.plugin.of("GetPreferredAllocation") == []
 
     play(scenario)
@@ -114,12 +114,12 @@ def test_a_plugin_that_is_found_in_the_registry(tmp_path: Path) -> None:
         directory = scene.root / "plugins_registry"
         async with scene.managing() as manager:
             registry = PluginRegistry(directory=directory, handlers={"DevicePlugin": manager}, clock=scene.clock)
-            async with scene.plugin.serving(directory):
-                await registry.look()
+            async with scene.plugin.listen(directory):
+                await registry.scan()
                 await scene.heard()
                 assert await manager.admit(pod("a", 1), is_running=False) is None
                 scene.changed.clear()
-            await registry.look()
+            await registry.scan()
             await scene.heard()
             assert manager.capacity() == ({BOAT: "2"}, {BOAT: "0"})
 
@@ -131,7 +131,8 @@ def test_what_init_containers_had_is_used_again(tmp_path: Path) -> None:
         async with scene.registered() as manager:
             assert await manager.admit(pod("a", 1, 1, inits=(2,)), is_running=False) is None
             given = [
-                (await manager.given(pod("a", 1, 1, inits=(2,)), name)).env["BOATS"] for name in ("i0", "c0", "c1")
+                (await manager.run_options(pod("a", 1, 1, inits=(2,)), name)).env["BOATS"]
+                for name in ("i0", "c0", "c1")
             ]
             assert given == ["one two", "one", "two"]
 
@@ -145,11 +146,11 @@ def test_what_the_plugin_prefers_and_does_before_a_start(tmp_path: Path) -> None
             assert await manager.admit(pod("a", 1), is_running=False) is None
             [asked] = scene.plugin.of("GetPreferredAllocation")[0].container_requests
             assert (sorted(asked.available_deviceIDs), asked.allocation_size) == (["one", "two"], 1)
-            assert (await manager.given(pod("a", 1), "c0")).env == {"BOATS": "two"}
+            assert (await manager.run_options(pod("a", 1), "c0")).env == {"BOATS": "two"}
             assert [list(each.devices_ids) for each in scene.plugin.of("PreStartContainer")] == [["two"]]
             scene.plugin.fault = "sunk"
-            with pytest.raises(RpcFault) as fault:
-                await manager.given(pod("a", 1), "c0")
+            with pytest.raises(RpcError) as fault:
+                await manager.run_options(pod("a", 1), "c0")
             told = "device plugin PreStartContainer rpc failed with err: rpc error: code = Internal desc = sunk"
             assert str(fault.value) == told
 
@@ -186,7 +187,7 @@ def test_a_plugin_that_tells_nonsense(tmp_path: Path) -> None:
 def test_devices_fall_ill_and_plugins_go(tmp_path: Path) -> None:
     async def scenario(scene: Scene) -> None:
         async with scene.managing() as manager:
-            async with scene.plugin.serving():
+            async with scene.plugin.listen():
                 await scene.plugin.register()
                 await scene.heard()
                 assert await manager.admit(pod("a", 1), is_running=False) is None
@@ -217,20 +218,20 @@ def test_a_kubelet_that_comes_back_knows_who_has_what(tmp_path: Path) -> None:
         async with scene.registered() as manager:
             scene.plugin.calls.clear()
             assert await manager.admit(pod("a", 1), is_running=False) is None
-            assert (await manager.given(pod("a", 1), "c0")).env == {"BOATS": "one"}
+            assert (await manager.run_options(pod("a", 1), "c0")).env == {"BOATS": "one"}
             assert scene.plugin.of("Allocate") == []
             assert await manager.admit(pod("b", 1), is_running=False) is None
-            assert (await manager.given(pod("b", 1), "c0")).env == {"BOATS": "two"}
+            assert (await manager.run_options(pod("b", 1), "c0")).env == {"BOATS": "two"}
         async with scene.managing() as manager:  # the plug-in is not there yet
             scene.changed.clear()
             assert manager.capacity() == ({BOAT: "0"}, {BOAT: "0"})
             assert await manager.admit(pod("a", 1), is_running=True) is None
             manager.keep_only(["b"])
-            async with scene.plugin.serving():
+            async with scene.plugin.listen():
                 await scene.plugin.register()
                 await scene.heard()
                 assert await manager.admit(pod("c", 1), is_running=False) is None
-                assert (await manager.given(pod("c", 1), "c0")).env == {"BOATS": "one"}
+                assert (await manager.run_options(pod("c", 1), "c0")).env == {"BOATS": "one"}
 
     play(scenario)
 
@@ -256,8 +257,8 @@ def test_a_file_that_is_damaged_is_not_believed(tmp_path: Path) -> None:
 )
 def test_registrations_that_are_refused(tmp_path: Path, said: dict[str, str], message: str) -> None:
     async def scenario(scene: Scene) -> None:
-        async with scene.managing() as manager, scene.plugin.serving():
-            with pytest.raises(RpcFault) as fault:
+        async with scene.managing() as manager, scene.plugin.listen():
+            with pytest.raises(RpcError) as fault:
                 await scene.plugin.register(**said)
             assert str(fault.value) == f"rpc error: code = Unknown desc = {message}"
             assert manager.capacity() == ({}, {})
@@ -293,7 +294,7 @@ def test_monitors_are_told_who_has_what(tmp_path: Path) -> None:
                 assert [list(each.device_ids) for each in every] == [["one"], ["two"]]
                 request = schema.GetPodResourcesRequest(pod_name="a", pod_namespace="default")
                 assert (await ask("Get", request)).pod_resources == found
-                with pytest.raises(RpcFault, match="pod z in namespace default not found"):
+                with pytest.raises(RpcError, match="pod z in namespace default not found"):
                     await ask("Get", schema.GetPodResourcesRequest(pod_name="z", pod_namespace="default"))
                 task.cancel()
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from sampan.kubelet.plugin_registry import PluginFault, PluginRegistry
+from sampan.kubelet.plugin_registry import PluginError, PluginRegistry
 from sampan.kubelet.plugin_registry.registry import proto
-from sampan.kubelet.plugin_registry.serving import Service, SocketServer
+from sampan.kubelet.plugin_registry.socket_server import GrpcService, SocketServer
 from sampan.machinery.clock import VirtualClock
 
 PATIENCE_S = 60
@@ -27,11 +27,11 @@ class Plugin:
         self.told: list[tuple[bool, str]] = []
 
     @asynccontextmanager
-    async def serving(self, path: Path) -> AsyncIterator[None]:
-        answers = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
+    async def listen(self, path: Path) -> AsyncIterator[None]:
+        methods = {"GetInfo": self._info, "NotifyRegistrationStatus": self._told}
         async with SocketServer(
-            path=path, services=[Service(schema=proto, name="Registration", answers=answers)]
-        ).serving():
+            path=path, services=[GrpcService(schema=proto, name="Registration", methods=methods)]
+        ).listen():
             yield
 
     async def _info(self, request: Any) -> Any:
@@ -65,8 +65,8 @@ class Keeper:
     [
         ("Boat", {}, (True, "")),
         ("Car", {}, (False, "no handler registered for plugin type: Car at socket {path}")),
-        ("Boat", {"check": PluginFault("it leaks")}, (False, "plugin validation failed with err: it leaks")),
-        ("Boat", {"register": PluginFault("no room")}, (False, "plugin registration failed with err: no room")),
+        ("Boat", {"check": PluginError("it leaks")}, (False, "plugin validation failed with err: it leaks")),
+        ("Boat", {"register": PluginError("no room")}, (False, "plugin registration failed with err: no room")),
     ],
     ids=["taken", "of no use", "unfit", "not now"],
 )
@@ -74,8 +74,8 @@ async def test_what_a_plugin_is_told(type: str, faults: dict[str, Exception], to
     with tempfile.TemporaryDirectory(prefix="sr") as directory:
         path, plugin, keeper = Path(directory) / "p.sock", Plugin("one", type), Keeper(**faults)
         registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
-        async with asyncio.timeout(PATIENCE_S), plugin.serving(path):
-            await registry.look()
+        async with asyncio.timeout(PATIENCE_S), plugin.listen(path):
+            await registry.scan()
         is_registered, why = told
         text = f"RegisterPlugin error -- {why.format(path=path)}" if why else ""
         assert plugin.told == [(is_registered, text)]
@@ -88,15 +88,15 @@ async def test_trouble_of_any_kind_is_met_with_patience() -> None:
     with tempfile.TemporaryDirectory(prefix="sr") as directory:
         clock, plugin, keeper = VirtualClock(), Plugin("one"), Keeper(register=ZeroDivisionError("oh"))
         registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=clock)
-        async with asyncio.timeout(PATIENCE_S), plugin.serving(Path(directory) / "p.sock"):
-            await registry.look()
+        async with asyncio.timeout(PATIENCE_S), plugin.listen(Path(directory) / "p.sock"):
+            await registry.scan()
             keeper.faults = {}
-            await registry.look()
+            await registry.scan()
             assert keeper.names == []
             await clock.advance(1)
-            await registry.look()
+            await registry.scan()
             assert (keeper.names, plugin.told) == (["one"], [(True, "")])
-        await registry.look()
+        await registry.scan()
         assert keeper.names == []
 
 
@@ -106,9 +106,9 @@ async def test_one_that_does_not_speak_keeps_no_other_waiting() -> None:
         mute.listen()
         plugin, keeper = Plugin("one"), Keeper()
         registry = PluginRegistry(directory=Path(directory), handlers={"Boat": keeper}, clock=VirtualClock())
-        serving = plugin.serving(Path(directory) / "b.sock")
-        async with asyncio.timeout(PATIENCE_S), serving, asyncio.TaskGroup() as group:
-            looking = group.create_task(registry.look())
+        listen = plugin.listen(Path(directory) / "b.sock")
+        async with asyncio.timeout(PATIENCE_S), listen, asyncio.TaskGroup() as group:
+            looking = group.create_task(registry.scan())
             while not plugin.told:  # noqa: ASYNC110 - the plug-in tells nobody
                 await asyncio.sleep(0.01)
             assert not looking.done()
@@ -120,7 +120,7 @@ async def test_a_server_ends_although_somebody_is_connected() -> None:
     with tempfile.TemporaryDirectory(prefix="sr") as directory:
         path = Path(directory) / "p.sock"
         async with asyncio.timeout(PATIENCE_S):
-            async with Plugin("one").serving(path):
+            async with Plugin("one").listen(path):
                 reader, writer = await asyncio.open_unix_connection(path)
                 assert await reader.read(1), "the gRPC server greets"
             await reader.read()

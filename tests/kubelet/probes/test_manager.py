@@ -14,8 +14,8 @@ from sampan.machinery.clock import VirtualClock
 from sampan.machinery.metrics import Metrics
 from sampan.runtimes.contract import EXITED, RUNNING, ContainerReport, PodReport
 from sampan.runtimes.hollow import HollowRuntime, World
-from tests.kubelet.environment.made import pod
-from tests.kubelet.probes.test_asking import serving
+from tests.kubelet.container_config.builders import pod
+from tests.kubelet.probes.test_prober import serving
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Scene:
         return pod({"containers": [{"name": "c", "image": "i", **made}]})
 
     def state(self, of: Any, report: PodReport) -> tuple[bool, bool]:
-        found = self.manager.seen(of, report).containers[0]
+        found = self.manager.apply_results(of, report).containers[0]
         return found.is_started, found.is_ready
 
 
@@ -56,7 +56,7 @@ async def scene() -> AsyncIterator[Scene]:
         manager = ProbeManager(
             runtime=HollowRuntime(world=World(clock=clock)),
             clock=clock,
-            told=lambda uid: made.told.append(uid),
+            on_change=lambda uid: made.told.append(uid),
             event=lambda of, container, reason, text: made.events.append((reason, text)),
             activity=activity,
             metrics=metrics,
@@ -182,7 +182,7 @@ def test_a_pod_that_goes_is_forgotten() -> None:
 def test_answers_are_counted_while_the_pod_is_there() -> None:
     async def work(s: Scene) -> None:
         of, report = s.probed(liveness={"failureThreshold": 10}), s.report(started_at=s.clock.now())
-        s.manager.seen(of, report)
+        s.manager.apply_results(of, report)
         await s.clock.advance(15)
         s.status = 500
         await s.clock.advance(10)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.types.core_v1 import Probe
-from sampan.kubelet.probes.results import Kind, Tally
+from sampan.kubelet.probes.results import Kind, ProbeTally
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from sampan.kubelet.probes.results import Kind, Tally
     ],
 )
 def test_thresholds(kind: Kind, answers: str, values: list[bool | None]) -> None:
-    tally, probe = Tally(kind), Probe(failureThreshold=3, successThreshold=1)
-    tally.begin("id")
+    tally, probe = ProbeTally(kind), Probe(failureThreshold=3, successThreshold=1)
+    tally.start("id")
     found = []
     for answer in answers:
         tally.count(answer == "+", probe)
@@ -31,18 +31,18 @@ def test_thresholds(kind: Kind, answers: str, values: list[bool | None]) -> None
 
 
 def test_held_until_the_container_is_begun_anew() -> None:
-    tally, probe = Tally("Liveness"), Probe(failureThreshold=1)
-    tally.begin("one")
+    tally, probe = ProbeTally("Liveness"), Probe(failureThreshold=1)
+    tally.start("one")
     assert tally.count(False, probe)
     assert tally.is_on_hold
-    tally.begin("two")
+    tally.start("two")
     assert (tally.is_on_hold, tally.value) == (False, True)
 
 
 @given(st.lists(st.booleans(), max_size=30), st.integers(1, 4), st.integers(1, 4))
 def test_readiness_follows_the_last_run(answers: list[bool], successes: int, failures: int) -> None:
-    tally, probe = Tally("Readiness"), Probe(failureThreshold=failures, successThreshold=successes)
-    tally.begin("id")
+    tally, probe = ProbeTally("Readiness"), Probe(failureThreshold=failures, successThreshold=successes)
+    tally.start("id")
     expected: bool = False
     for at, answer in enumerate(answers):
         before = tally.value

@@ -19,7 +19,7 @@ from sampan.runtimes.network import NoNetwork
 from sampan.runtimes.oci.binary import find_programs
 from sampan.runtimes.oci.runtime import OciRuntime
 from sampan.runtimes.streams import collected
-from tests.kubelet.environment.made import pod
+from tests.kubelet.container_config.builders import pod
 
 PROGRAMS = find_programs()
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not PROGRAMS, reason="needs root, and crun or runc")

@@ -20,7 +20,7 @@ from sampan.runtimes.images import host
 from sampan.runtimes.process import ProcessRuntime
 from sampan.runtimes.process.refusals import obstacles, told
 from sampan.runtimes.streams import collected
-from tests.kubelet.environment.made import pod
+from tests.kubelet.container_config.builders import pod
 
 POD = pod(uid="u1")
 

@@ -33,8 +33,8 @@ from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.agent.sources import Sources
 from sampan.kubelet.agent.steps import Steps
 from sampan.kubelet.agent.stopping import Stopper
-from sampan.kubelet.cgroups import PodGroups
-from sampan.kubelet.cgroups.pod_groups import VERSION_1
+from sampan.kubelet.cgroups import PodCgroups
+from sampan.kubelet.cgroups.pod_cgroups import VERSION_1
 from sampan.kubelet.hooks import Hooks
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
@@ -95,7 +95,7 @@ class Kubelet:
         )
         self.probe_metrics = Metrics()
         """Metrics of the probes, which have an endpoint of their own."""
-        self.groups = PodGroups(root=config.cgroup_root, pids=config.pod_pids)
+        self.groups = PodCgroups(root=config.cgroup_root, pids=config.pod_pids)
         self.begun = asyncio.Event()
         """Set once pods can run here, whether or not the API server is reachable."""
         self.ready = asyncio.Event()
@@ -171,7 +171,7 @@ class Kubelet:
         if not self.config.has_cgroups_per_qos:
             return
         memory = making.pods_memory(self.config, facts.memory_bytes)
-        await asyncio.to_thread(self.groups.begin, cores=facts.cores, memory_bytes=memory)
+        await asyncio.to_thread(self.groups.start, cores=facts.cores, memory_bytes=memory)
 
     async def _begin(self, stack: AsyncExitStack, facts: machines.Facts, volumes: VolumeManager) -> None:
         """Create everything that is needed to run pods."""
@@ -270,7 +270,7 @@ class Kubelet:
             except (RuntimeFailure, OSError) as error:
                 log.warning("cannot remove pod %s: %s", uid, error)
         await self._plugins.keep_only(())
-        await asyncio.to_thread(self.groups.end)
+        await asyncio.to_thread(self.groups.stop)
 
     # -- changes -----------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from sampan.kubelet.agent import machine as machines
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.image_access import PulledImages
 from sampan.kubelet.agent.pulling import ImageManager
-from sampan.kubelet.environment.dns import DnsConfig, read_resolv_conf
-from sampan.kubelet.environment.environment import Environment, EnvironmentConfig
+from sampan.kubelet.container_config.builder import ContainerConfigBuilder, NodeSettings
+from sampan.kubelet.container_config.dns import DnsConfig, read_resolv_conf
 from sampan.kubelet.node_status import Machine
 from sampan.kubelet.probes import ProbeManager
 from sampan.machinery.events import WARNING
@@ -55,7 +55,7 @@ def make_probes(kubelet: Kubelet) -> ProbeManager:
     return ProbeManager(
         runtime=kubelet.runtime,
         clock=kubelet.clock,
-        told=kubelet.look_at,
+        on_change=kubelet.look_at,
         event=lambda pod, container, reason, message: kubelet.events.container(
             kubelet.node, pod, container, WARNING, reason, message
         ),
@@ -66,8 +66,8 @@ def make_probes(kubelet: Kubelet) -> ProbeManager:
 
 def make_environment(
     kubelet: Kubelet, facts: machines.Facts, services: Lister[Service], classes: Lister[RuntimeClass]
-) -> Environment:
-    return Environment(
+) -> ContainerConfigBuilder:
+    return ContainerConfigBuilder(
         config=_environment_config(kubelet.config, kubelet.node.machine, facts),
         objects=kubelet.objects,
         services=services,
@@ -77,12 +77,12 @@ def make_environment(
     )
 
 
-def _environment_config(config: AgentConfig, machine: Machine, facts: machines.Facts) -> EnvironmentConfig:
+def _environment_config(config: AgentConfig, machine: Machine, facts: machines.Facts) -> NodeSettings:
     try:
         resolv = read_resolv_conf(config.resolv_conf.read_text())
     except OSError:
         resolv = read_resolv_conf("")
-    return EnvironmentConfig(
+    return NodeSettings(
         root=config.root,
         logs=config.logs,
         node_name=config.name,

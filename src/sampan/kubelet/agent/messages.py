@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
-from sampan.kubelet.environment.environment import Environment
+from sampan.kubelet.container_config.builder import ContainerConfigBuilder
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime
 from sampan.runtimes.safe_paths import UnsafePath, open_file
@@ -19,7 +19,7 @@ FALLBACK = "FallbackToLogsOnError"
 class Messages:
     """Adds termination messages to runtime reports. Each message is read once and cached."""
 
-    def __init__(self, *, environment: Environment, runtime: Runtime) -> None:
+    def __init__(self, *, environment: ContainerConfigBuilder, runtime: Runtime) -> None:
         self._environment, self._runtime = environment, runtime
         self._known: dict[str, dict[str, str]] = {}
         """Messages by pod UID and container ID."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodStatus
-from sampan.kubelet.devices import DeviceManager, Given, together
-from sampan.kubelet.devices.dra import ClaimNotPrepared, DynamicResources
+from sampan.kubelet.devices import DeviceManager, DeviceRunOptions, merge_options
+from sampan.kubelet.devices.dra import ClaimNotPrepared, DraManager
 from sampan.kubelet.devices.dra.manager import TYPE as DYNAMIC
 from sampan.kubelet.devices.manager import TYPE as DEVICES
 from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.plugin_registry import PluginRegistry
-from sampan.kubelet.plugin_registry.calls import RpcFault
+from sampan.kubelet.plugin_registry.calls import RpcError
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.provision import AnyContainer
 from sampan.kubelet.records import Stage
@@ -32,7 +32,7 @@ _CREATE = "CreateContainerConfigError"
 
 class NodePlugins:
     def __init__(
-        self, *, registry: PluginRegistry, devices: DeviceManager, dynamic: DynamicResources, resources: PodResources
+        self, *, registry: PluginRegistry, devices: DeviceManager, dynamic: DraManager, resources: PodResources
     ) -> None:
         self._registry, self._devices, self._dynamic, self._resources = registry, devices, dynamic, resources
 
@@ -56,15 +56,15 @@ class NodePlugins:
         except ClaimNotPrepared as error:
             raise RuntimeFailure(NOT_PREPARED, f"Failed to prepare dynamic resources: {error}") from None
 
-    async def given(self, pod: Pod, container: AnyContainer) -> Given:
+    async def given(self, pod: Pod, container: AnyContainer) -> DeviceRunOptions:
         """Return what the container's devices and claims add to its configuration. Raise RuntimeFailure on errors."""
         try:
-            parts = [await self._devices.given(pod, container.name)]
+            parts = [await self._devices.run_options(pod, container.name)]
             if isinstance(container, Container):
-                parts.append(self._dynamic.given(pod, container))
-        except (RpcFault, ClaimNotPrepared) as error:
+                parts.append(self._dynamic.run_options(pod, container))
+        except (RpcError, ClaimNotPrepared) as error:
             raise RuntimeFailure(_CREATE, str(error)) from None
-        return together(parts)
+        return merge_options(parts)
 
     async def release(self, uid: str) -> None:
         """Release devices and claims of a pod none of whose containers runs any more."""
@@ -101,7 +101,7 @@ def make_plugins(kubelet: Kubelet, volumes: VolumeManager, on_change: Callable[[
     """`on_change` is called when the devices of the node have changed."""
     config, clock = kubelet.config, kubelet.clock
     devices = DeviceManager(root=config.root, clock=clock, on_change=on_change, look_at=kubelet.look_at)
-    dynamic = DynamicResources(
+    dynamic = DraManager(
         root=config.root, node_name=config.name, client=kubelet.client, clock=clock, look_at=kubelet.look_at
     )
     registry = PluginRegistry(

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sampan.kubelet.agent.node_plugins import NodePlugins
-from sampan.kubelet.cgroups import PodGroups
+from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.volumes import VolumeManager
 from sampan.runtimes import kernel, trees
 from sampan.runtimes.contract import Runtime, RuntimeFailure
@@ -25,7 +25,7 @@ class Orphans:
         *,
         runtime: Runtime,
         volumes: VolumeManager,
-        groups: PodGroups,
+        groups: PodCgroups,
         plugins: NodePlugins,
         root: Path,
         logs: Path,

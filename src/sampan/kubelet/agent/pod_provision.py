@@ -22,8 +22,8 @@ from sampan.kubelet.agent.pulling import ImageManager
 from sampan.kubelet.agent.resizer import Resizer
 from sampan.kubelet.agent.steps import Steps
 from sampan.kubelet.agent.stopping import Stopper
-from sampan.kubelet.cgroups import PodGroups
-from sampan.kubelet.environment.environment import CONFIG_ERROR, Environment
+from sampan.kubelet.cgroups import PodCgroups
+from sampan.kubelet.container_config.builder import CONFIG_ERROR, ContainerConfigBuilder, ContainerInputs
 from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
@@ -51,10 +51,10 @@ class Parts:
     """The collaborators that carry out the steps."""
 
     runtime: Runtime
-    environment: Environment
+    environment: ContainerConfigBuilder
     images: ImageManager
     volumes: VolumeManager
-    groups: PodGroups
+    groups: PodCgroups
     objects: PodObjects
     probes: ProbeManager
     hooks: Hooks
@@ -91,7 +91,7 @@ class PodProvision:
 
     def report(self, pod: Pod) -> PodReport:
         parts = self._parts
-        return parts.probes.seen(pod, parts.messages.added(pod, parts.runtime.pod_report(pod)))
+        return parts.probes.apply_results(pod, parts.messages.added(pod, parts.runtime.pod_report(pod)))
 
     def to_kill(self, record: PodRecord, report: PodReport) -> Sequence[Kill]:
         pod = record.pod
@@ -190,14 +190,16 @@ class PodProvision:
                 pod,
                 container,
                 attempt,
-                image=image,
-                mounts=partial(parts.volumes.mounts, pod, container),
-                devices=parts.volumes.devices(pod, container),
-                given=await parts.plugins.given(pod, container),
-                extra_groups=parts.volumes.extra_groups(pod),
-                file_key=partial(parts.volumes.file_key, pod),
-                pod_ips=before.ips,
-                target=_target(container, before),
+                ContainerInputs(
+                    image=image,
+                    mounts=partial(parts.volumes.mounts, pod, container),
+                    devices=parts.volumes.devices(pod, container),
+                    device_options=await parts.plugins.given(pod, container),
+                    extra_groups=parts.volumes.extra_groups(pod),
+                    file_key=partial(parts.volumes.file_key, pod),
+                    pod_ips=before.ips,
+                    target=_target(container, before),
+                ),
             )
             self._parts.steps.note(pod, "configure", container.name)
             await asyncio.to_thread(_make_log_folder, config.log_path)

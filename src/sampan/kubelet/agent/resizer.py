@@ -8,8 +8,8 @@ import logging
 from sampan.api.types.core_v1 import Container, ResourceRequirements
 from sampan.kubelet import admission
 from sampan.kubelet.agent import resizing
-from sampan.kubelet.cgroups import PodGroups
-from sampan.kubelet.environment.amounts import container_resources
+from sampan.kubelet.cgroups import PodCgroups
+from sampan.kubelet.container_config.resources import container_resources
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import WHOLE_POD
 from sampan.kubelet.records import PodRecord
@@ -23,7 +23,7 @@ _RETRY_S = 30.0
 
 
 class Resizer:
-    def __init__(self, *, runtime: Runtime, groups: PodGroups, events: PodEvents, node_memory: int) -> None:
+    def __init__(self, *, runtime: Runtime, groups: PodCgroups, events: PodEvents, node_memory: int) -> None:
         self._runtime, self._groups, self._events, self._node_memory = runtime, groups, events, node_memory
 
     def started(self, record: PodRecord, container: Container) -> None:

@@ -24,22 +24,22 @@ class Hierarchy:
         self._root = root
         self.is_unified = (root / "cgroup.controllers").exists()
 
-    def make(self, group: str) -> None:
+    def make(self, cgroup: str) -> None:
         for tree in self._trees():
-            directory = tree / group.strip("/")
+            directory = tree / cgroup.strip("/")
             if directory.is_dir():
                 continue
             if self.is_unified:
-                self._make_unified(group)
+                self._make_unified(cgroup)
             else:
                 directory.mkdir(parents=True, exist_ok=True)
                 self._inherit_cpus(tree, directory)
 
-    def _make_unified(self, group: str) -> None:
+    def _make_unified(self, cgroup: str) -> None:
         """Create the cgroup, enabling all controllers for the children of each of its ancestors."""
         directory = self._root
         controllers = [f"+{name}" for name in (directory / "cgroup.controllers").read_text().split()]
-        for part in [*group.strip("/").split("/"), ""]:
+        for part in [*cgroup.strip("/").split("/"), ""]:
             for word in controllers:
                 with contextlib.suppress(OSError):  # A controller that cannot be enabled does not limit anything below.
                     _write(directory / "cgroup.subtree_control", word)
@@ -56,13 +56,13 @@ class Hierarchy:
                     if not (part / name).read_text().strip():
                         (part / name).write_text((part.parent / name).read_text().strip())
 
-    def limit(self, group: str, amounts: Resources) -> None:
+    def limit(self, cgroup: str, amounts: Resources) -> None:
         """Set the limits of the cgroup; 0 means unlimited."""
         write = self._limit_unified if self.is_unified else self._limit_split
-        write(group, amounts)
+        write(cgroup, amounts)
 
-    def _limit_unified(self, group: str, amounts: Resources) -> None:
-        directory = self._root / group.strip("/")
+    def _limit_unified(self, cgroup: str, amounts: Resources) -> None:
+        directory = self._root / cgroup.strip("/")
         if amounts.cpu_shares:
             _write(directory / "cpu.weight", str(_weight(amounts.cpu_shares)))
         quota = str(amounts.cpu_quota) if amounts.cpu_quota else _NO_LIMIT
@@ -70,8 +70,8 @@ class Hierarchy:
         _write(directory / "memory.max", str(amounts.memory_bytes or _NO_LIMIT))
         _write(directory / "pids.max", str(amounts.pids or _NO_LIMIT))
 
-    def _limit_split(self, group: str, amounts: Resources) -> None:
-        name = group.strip("/")
+    def _limit_split(self, cgroup: str, amounts: Resources) -> None:
+        name = cgroup.strip("/")
         if amounts.cpu_shares:
             _write(self._root / "cpu" / name / "cpu.shares", str(amounts.cpu_shares))
         _write(self._root / "cpu" / name / "cpu.cfs_period_us", str(amounts.cpu_period))
@@ -79,34 +79,34 @@ class Hierarchy:
         _write(self._root / "memory" / name / "memory.limit_in_bytes", str(amounts.memory_bytes or -1))
         _write(self._root / "pids" / name / "pids.max", str(amounts.pids or _NO_LIMIT))
 
-    def remove(self, group: str) -> bool:
+    def remove(self, cgroup: str) -> bool:
         """Remove the cgroup and its descendants. Return False if a process is still in one of them."""
-        is_gone = True
+        is_removed = True
         for tree in self._trees():
-            directory = tree / group.strip("/")
+            directory = tree / cgroup.strip("/")
             for path, _, _ in os.walk(directory, topdown=False):
                 try:
                     os.rmdir(path)
                 except FileNotFoundError:
                     continue
                 except OSError:
-                    is_gone = False
-        return is_gone
+                    is_removed = False
+        return is_removed
 
-    def processes(self, group: str) -> set[int]:
+    def processes(self, cgroup: str) -> set[int]:
         """Return the processes of the cgroup and its descendants."""
         pids: set[int] = set()
         for tree in self._trees():
-            for path, _, _ in os.walk(tree / group.strip("/")):
+            for path, _, _ in os.walk(tree / cgroup.strip("/")):
                 with contextlib.suppress(OSError):
                     pids.update(int(line) for line in (Path(path) / "cgroup.procs").read_text().split())
         return pids
 
-    def below(self, group: str) -> set[str]:
+    def children(self, cgroup: str) -> set[str]:
         """Return the names of the direct children."""
         names: set[str] = set()
         for tree in self._trees():
-            directory = tree / group.strip("/")
+            directory = tree / cgroup.strip("/")
             if directory.is_dir():
                 names.update(entry.name for entry in os.scandir(directory) if entry.is_dir())
         return names

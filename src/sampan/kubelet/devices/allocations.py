@@ -1,5 +1,5 @@
 """Allocations of devices to containers with the responses of the plug-ins, checkpointed on disk so that a restarted
-kubelet does not allocate a device twice.
+kubelet does not allocate a device twice, and the pure rules by which devices are selected.
 """
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ import base64
 import logging
 import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+
+from sampan.api import quantity
+from sampan.api.types.core_v1 import Container, Pod
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +22,7 @@ NO_NODE = -1
 """NUMA node of a device without affinity."""
 
 
-class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceAllocation(msgspec.Struct, frozen=True, kw_only=True):
     """The devices of one resource that a container has."""
 
     uid: str = msgspec.field(name="PodUID")
@@ -27,7 +30,7 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     resource: str = msgspec.field(name="ResourceName")
     nodes: Mapping[str, list[str]] = msgspec.field(name="DeviceIDs")
     """Device IDs by NUMA node."""
-    answer: str = msgspec.field(name="AllocResp")
+    response: str = msgspec.field(name="AllocResp")
     """Serialized response of the plug-in, in base64."""
 
     @property
@@ -36,11 +39,11 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> bytes:
-        return base64.b64decode(self.answer)
+        return base64.b64decode(self.response)
 
 
 class _Data(msgspec.Struct, kw_only=True):
-    PodDeviceEntries: list[Allocation]
+    PodDeviceEntries: list[DeviceAllocation]
     RegisteredDevices: dict[str, list[str]]
 
 
@@ -49,10 +52,10 @@ class _File(msgspec.Struct, kw_only=True):
     Checksum: int
 
 
-class Allocations:
+class DeviceAllocations:
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._all: dict[tuple[str, str, str], Allocation] = {}
+        self._all: dict[tuple[str, str, str], DeviceAllocation] = {}
 
     def read(self) -> list[str]:
         """Read the checkpoint. Return the resources that were registered when it was written."""
@@ -80,23 +83,23 @@ class Allocations:
         fresh.write_bytes(msgspec.json.encode(_File(Data=data, Checksum=_checksum(data))))
         os.replace(fresh, self._file)
 
-    def put(self, allocation: Allocation) -> None:
+    def put(self, allocation: DeviceAllocation) -> None:
         self._all[allocation.uid, allocation.container, allocation.resource] = allocation
 
-    def get(self, uid: str, container: str, resource: str) -> Allocation | None:
+    def get(self, uid: str, container: str, resource: str) -> DeviceAllocation | None:
         return self._all.get((uid, container, resource))
 
-    def of_container(self, uid: str, container: str) -> list[Allocation]:
+    def of_container(self, uid: str, container: str) -> list[DeviceAllocation]:
         return [
             allocation
             for allocation in self._all.values()
             if (allocation.uid, allocation.container) == (uid, container)
         ]
 
-    def of_pod(self, uid: str) -> list[Allocation]:
+    def of_pod(self, uid: str) -> list[DeviceAllocation]:
         return [allocation for allocation in self._all.values() if allocation.uid == uid]
 
-    def taken(self, resource: str) -> set[str]:
+    def allocated(self, resource: str) -> set[str]:
         return {
             device
             for allocation in self._all.values()
@@ -117,11 +120,62 @@ class Allocations:
 
     def forget(self, uids: Iterable[str]) -> bool:
         """Drop the allocations of the pods. Return whether there were any."""
-        gone = set(uids)
-        remaining = {key: allocation for key, allocation in self._all.items() if allocation.uid not in gone}
+        removed = set(uids)
+        remaining = {key: allocation for key, allocation in self._all.items() if allocation.uid not in removed}
         is_changed, self._all = len(remaining) != len(self._all), remaining
         return is_changed
 
 
 def _checksum(data: _Data) -> int:
     return zlib.crc32(msgspec.json.encode(data))
+
+
+class NoDevices(Exception):
+    """The devices cannot be allocated; the message says why."""
+
+
+def check_health(resource: str, healthy: Collection[str] | None, held: Collection[str]) -> None:
+    """Raise NoDevices unless the container's devices are healthy. `healthy` is None if no plug-in has ever registered
+    the resource; `held` are the devices that the container already has.
+    """
+    if healthy is None:
+        raise NoDevices(f"cannot allocate unregistered device {resource}")
+    if not healthy:
+        raise NoDevices(f"no healthy devices present; cannot allocate unhealthy devices {resource}")
+    if not set(held) <= set(healthy):
+        message = "previously allocated devices are no longer healthy; cannot allocate unhealthy devices"
+        raise NoDevices(f"{message} {resource}")
+
+
+def check_unchanged(uid: str, container: str, resource: str, held: Collection[str], count: int) -> None:
+    if held and len(held) != count:
+        message = f'pod "{uid}" container "{container}" changed request for resource "{resource}"'
+        raise NoDevices(f"{message} from {len(held)} to {count}")
+
+
+def check_enough(resource: str, count: int, free: Collection[str]) -> None:
+    if len(free) < count:
+        message = f"requested number of devices unavailable for {resource}. Requested: {count}, Available: {len(free)}"
+        raise NoDevices(message)
+
+
+def select_devices(count: int, reusable: Collection[str], preferred: Sequence[str], free: Collection[str]) -> list[str]:
+    """Return devices of earlier init containers of the pod first, then those that the plug-in prefers."""
+    ordered = [*sorted(reusable), *(device for device in preferred if device in free), *sorted(free)]
+    return list(dict.fromkeys(ordered))[:count]
+
+
+def requested_resources(container: Container) -> dict[str, int]:
+    """Return the requested number of each resource. Limits and requests of devices are equal."""
+    return {name: int(quantity.parse(text).value()) for name, text in container.resources.limits.items()}
+
+
+def resources_from_claim(pod: Pod, container: str) -> set[str]:
+    """Return the resources that a resource claim provides to the container instead of a device plug-in."""
+    status = pod.status.extendedResourceClaimStatus
+    mappings = status.requestMappings if status is not None else ()
+    return {mapping.resourceName for mapping in mappings or () if mapping.containerName == container}
+
+
+Held = Mapping[str, Collection[str]]
+"""Device IDs by resource."""

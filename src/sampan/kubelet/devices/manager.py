@@ -11,14 +11,23 @@ from pathlib import Path
 
 from sampan.api import resource_names
 from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
-from sampan.kubelet.devices import choosing
-from sampan.kubelet.devices.allocations import NO_NODE, Allocation, Allocations
-from sampan.kubelet.devices.choosing import NoDevices
-from sampan.kubelet.devices.given import Given, of_answer, together
-from sampan.kubelet.devices.plugin import VERSION, DevicePlugin, Seen, proto
-from sampan.kubelet.plugin_registry import PluginFault
-from sampan.kubelet.plugin_registry.calls import Message, RpcFault
-from sampan.kubelet.plugin_registry.serving import Refused, Service, SocketServer
+from sampan.kubelet.devices.allocations import (
+    NO_NODE,
+    DeviceAllocation,
+    DeviceAllocations,
+    NoDevices,
+    check_enough,
+    check_health,
+    check_unchanged,
+    requested_resources,
+    resources_from_claim,
+    select_devices,
+)
+from sampan.kubelet.devices.plugin import VERSION, DevicePlugin, DeviceStatus, proto
+from sampan.kubelet.devices.run_options import DeviceRunOptions, merge_options, options_from_response
+from sampan.kubelet.plugin_registry import PluginError
+from sampan.kubelet.plugin_registry.calls import Message, RpcError
+from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.restarts import is_sidecar
 from sampan.machinery.clock import Clock
@@ -49,23 +58,23 @@ class DeviceManager:
         self._directory, self._clock = root / _DIRECTORY, clock
         self._on_change, self._look_at = on_change, look_at
         self._plugins: dict[str, DevicePlugin] = {}
-        self._seen: dict[str, dict[str, Seen]] = {}
+        self._devices: dict[str, dict[str, DeviceStatus]] = {}
         """Devices by resource and ID; those of a disconnected plug-in are unhealthy."""
-        self._gone_at: dict[str, float] = {}
+        self._disconnected_at: dict[str, float] = {}
         """Monotonic time at which the plug-in of a resource disconnected."""
-        self._allocations = Allocations(self._directory / _CHECKPOINT)
+        self._allocations = DeviceAllocations(self._directory / _CHECKPOINT)
         self._locks: dict[str, asyncio.Lock] = {}
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         for resource in self._allocations.read():
-            self._seen[resource], self._gone_at[resource] = {}, clock.monotonic()
+            self._devices[resource], self._disconnected_at[resource] = {}, clock.monotonic()
 
     # -- plug-ins ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Serve the registration socket. Plug-ins detect that it was created again, and register again."""
         self._remove_sockets()
-        service = Service(schema=proto, name="Registration", answers={"Register": self._on_register})
+        service = GrpcService(schema=proto, name="Registration", methods={"Register": self._on_register})
         async with asyncio.TaskGroup() as group:
             self._group = group
             await SocketServer(path=self._directory / _SOCKET, services=[service]).run(self._clock)
@@ -83,41 +92,41 @@ class DeviceManager:
             message = (
                 f'requested API version "{version}" is not supported by kubelet. Supported version is ["{VERSION}"]'
             )
-            raise Refused(message)
+            raise ServiceError(message)
         if not resource_names.is_extended(name):
-            raise Refused(f'the ResourceName "{name}" is invalid')
+            raise ServiceError(f'the ResourceName "{name}" is invalid')
         try:
             await self._connect(DevicePlugin(name, str(self._directory / request.endpoint)))
-        except RpcFault as error:
-            raise Refused(str(error)) from None
+        except RpcError as error:
+            raise ServiceError(str(error)) from None
         return proto().Empty()
 
     def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if VERSION not in versions:
             message = f'manager does not support versions: {list(versions)}. Supported version is ["{VERSION}"]'
-            raise PluginFault(message)
+            raise PluginError(message)
         if not resource_names.is_extended(name):
-            raise PluginFault(f"invalid name of device plugin socket: the ResourceName {name!r} is invalid")
+            raise PluginError(f"invalid name of device plugin socket: the ResourceName {name!r} is invalid")
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         try:
             await self._connect(DevicePlugin(name, endpoint))
-        except RpcFault as error:
-            raise PluginFault(str(error)) from None
+        except RpcError as error:
+            raise PluginError(str(error)) from None
 
     async def deregister(self, name: str, endpoint: str) -> None:
         plugin = self._plugins.get(name)
         if plugin is not None and plugin.socket == endpoint:
             self._stop_listening(name)
-            self._lost(plugin)
+            self._disconnect(plugin)
 
     async def _connect(self, plugin: DevicePlugin) -> None:
         if self._group is None:
-            raise RpcFault("the kubelet has just begun")
+            raise RpcError("the kubelet has just begun")
         await plugin.connect()
         self._stop_listening(plugin.resource)
         self._plugins[plugin.resource] = plugin
-        self._gone_at.pop(plugin.resource, None)
+        self._disconnected_at.pop(plugin.resource, None)
         self._listening[plugin.resource] = self._group.create_task(self._listen(plugin))
         log.info("registered device plugin for %s", plugin.resource)
 
@@ -129,25 +138,25 @@ class DeviceManager:
     async def _listen(self, plugin: DevicePlugin) -> None:
         try:
             async for devices in plugin.devices():
-                self._note(plugin.resource, devices)
-        except RpcFault as error:
+                self._update_devices(plugin.resource, devices)
+        except RpcError as error:
             log.info("device plugin for %s failed: %s", plugin.resource, error)
-        self._lost(plugin)
+        self._disconnect(plugin)
 
-    def _lost(self, plugin: DevicePlugin) -> None:
+    def _disconnect(self, plugin: DevicePlugin) -> None:
         """Mark the devices as unhealthy: their actual state is unknown."""
         resource = plugin.resource
         if self._plugins.get(resource) is not plugin:
             return
         del self._plugins[resource]
-        self._gone_at[resource] = self._clock.monotonic()
-        devices = self._seen.get(resource, {})
-        self._note(resource, {name: Seen(False, device.nodes) for name, device in devices.items()})
+        self._disconnected_at[resource] = self._clock.monotonic()
+        devices = self._devices.get(resource, {})
+        self._update_devices(resource, {name: DeviceStatus(False, device.nodes) for name, device in devices.items()})
 
-    def _note(self, resource: str, devices: dict[str, Seen]) -> None:
-        before = self._seen.get(resource, {})
+    def _update_devices(self, resource: str, devices: dict[str, DeviceStatus]) -> None:
+        before = self._devices.get(resource, {})
         changed = {name for name in devices if before.get(name) != devices[name]}
-        self._seen[resource] = devices
+        self._devices[resource] = devices
         self._write()
         self._on_change()
         for uid in sorted(self._allocations.users(resource, changed)):
@@ -158,20 +167,20 @@ class DeviceManager:
     def capacity(self) -> tuple[dict[str, str], dict[str, str]]:
         """Return capacity and allocatable number of each resource; 0 if its plug-in has been gone for too long."""
         capacity, allocatable = {}, {}
-        for resource, devices in self._seen.items():
-            is_past = self._clock.monotonic() - self._gone_at.get(resource, self._clock.monotonic()) > _GRACE_S
+        for resource, devices in self._devices.items():
+            is_past = self._clock.monotonic() - self._disconnected_at.get(resource, self._clock.monotonic()) > _GRACE_S
             capacity[resource] = "0" if is_past else str(len(devices))
             allocatable[resource] = "0" if is_past else str(len(self._healthy(resource)))
         return capacity, allocatable
 
-    def devices(self) -> dict[str, dict[str, Seen]]:
+    def devices(self) -> dict[str, dict[str, DeviceStatus]]:
         """Return the healthy devices by resource."""
         return {
             resource: {name: device for name, device in devices.items() if device.is_healthy}
-            for resource, devices in self._seen.items()
+            for resource, devices in self._devices.items()
         }
 
-    def held(self, pod: Pod, container: str) -> list[Allocation]:
+    def held(self, pod: Pod, container: str) -> list[DeviceAllocation]:
         return self._allocations.of_container(pod.metadata.uid, container)
 
     def statuses(self, pod: Pod, container: str) -> list[ResourceStatus]:
@@ -188,11 +197,11 @@ class DeviceManager:
         ]
 
     def _health(self, resource: str, device: str) -> str:
-        state = self._seen.get(resource, {}).get(device)
+        state = self._devices.get(resource, {}).get(device)
         return "Healthy" if state is None or state.is_healthy else "Unhealthy"
 
     def _healthy(self, resource: str) -> set[str]:
-        return {name for name, device in self._seen.get(resource, {}).items() if device.is_healthy}
+        return {name for name, device in self._devices.get(resource, {}).items() if device.is_healthy}
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
@@ -204,7 +213,7 @@ class DeviceManager:
         try:
             for container in (*pod.spec.initContainers, *(pod.spec.containers or ())):
                 await self._allocate(pod, container, reusable, is_running=is_running)
-        except (NoDevices, RpcFault) as error:
+        except (NoDevices, RpcError) as error:
             self.forget([pod.metadata.uid])
             return Verdict(reason=UNEXPECTED, message=f"Allocate failed due to {error}, which is unexpected")
         return None
@@ -216,56 +225,58 @@ class DeviceManager:
         they are used first.
         """
         uid, is_init = pod.metadata.uid, container in pod.spec.initContainers and not is_sidecar(container)
-        claimed = choosing.from_claim(pod, container.name)
-        for resource, count in choosing.asked(container).items():
+        claimed = resources_from_claim(pod, container.name)
+        for resource, count in requested_resources(container).items():
             if count <= 0 or resource in claimed or not self._is_known(resource):
                 continue
             free = reusable.setdefault(resource, set())
             async with self._locks.setdefault(resource, asyncio.Lock()):
-                await self._of_resource(uid, container.name, resource, count, free, is_running=is_running)
+                await self._allocate_resource(uid, container.name, resource, count, free, is_running=is_running)
             allocation = self._allocations.get(uid, container.name, resource)
             if allocation is not None:
                 reusable[resource] = free | allocation.devices if is_init else free - allocation.devices
 
-    async def _of_resource(
+    async def _allocate_resource(
         self, uid: str, container: str, resource: str, count: int, reusable: Collection[str], *, is_running: bool
     ) -> None:
         allocation = self._allocations.get(uid, container, resource)
         held = allocation.devices if allocation is not None else set()
-        choosing.check_unchanged(uid, container, resource, held, count)
+        check_unchanged(uid, container, resource, held, count)
         if is_running:
             return
         healthy = self._healthy(resource)
-        choosing.check_health(resource, healthy if resource in self._seen else None, held)
+        check_health(resource, healthy if resource in self._devices else None, held)
         if allocation is not None:
             return
         reused = set(sorted(set(reusable) & healthy)[:count])
-        free = healthy - self._allocations.taken(resource)
-        choosing.check_enough(resource, count - len(reused), free)
+        free = healthy - self._allocations.allocated(resource)
+        check_enough(resource, count - len(reused), free)
         plugin = self._plugins.get(resource)
         if plugin is None:
             raise NoDevices(f"unknown Device Plugin {resource}")
-        is_asked = plugin.prefers and len(reused) < count
-        preferred = await plugin.preferred(free, reused, count) if is_asked else []
-        devices = choosing.chosen(count, reused, preferred, free)
-        answer = await plugin.allocate(devices)
-        self._put(uid, container, resource, devices, answer)
+        asks_plugin = plugin.prefers and len(reused) < count
+        preferred = await plugin.preferred(free, reused, count) if asks_plugin else []
+        devices = select_devices(count, reused, preferred, free)
+        response = await plugin.allocate(devices)
+        self._put(uid, container, resource, devices, response)
 
-    def _put(self, uid: str, container: str, resource: str, devices: Sequence[str], answer: Message) -> None:
+    def _put(self, uid: str, container: str, resource: str, devices: Sequence[str], response: Message) -> None:
         nodes: dict[str, list[str]] = {}
         for device in devices:
-            state = self._seen.get(resource, {}).get(device)
+            state = self._devices.get(resource, {}).get(device)
             for node in state.nodes if state is not None else (NO_NODE,):
                 nodes.setdefault(str(node), []).append(device)
-        text = base64.b64encode(answer.SerializeToString()).decode()
-        self._allocations.put(Allocation(uid=uid, container=container, resource=resource, nodes=nodes, answer=text))
+        text = base64.b64encode(response.SerializeToString()).decode()
+        self._allocations.put(
+            DeviceAllocation(uid=uid, container=container, resource=resource, nodes=nodes, response=text)
+        )
         self._write()
 
     def _is_known(self, resource: str) -> bool:
-        return resource in self._seen or bool(self._allocations.taken(resource))
+        return resource in self._devices or bool(self._allocations.allocated(resource))
 
-    async def given(self, pod: Pod, container: str) -> Given:
-        """Return the configuration of the container's devices. Raise RpcFault if its plug-in has to be called before
+    async def run_options(self, pod: Pod, container: str) -> DeviceRunOptions:
+        """Return the configuration of the container's devices. Raise RpcError if its plug-in has to be called before
         the start and fails.
         """
         allocations = self.held(pod, container)
@@ -273,9 +284,11 @@ class DeviceManager:
             plugin = self._plugins.get(allocation.resource)
             if plugin is not None and plugin.pre_starts:
                 await plugin.pre_start(allocation.devices)
-        answer = proto().ContainerAllocateResponse if allocations else None
-        return together(
-            of_answer(answer.FromString(allocation.message)) for allocation in allocations if answer is not None
+        response = proto().ContainerAllocateResponse if allocations else None
+        return merge_options(
+            options_from_response(response.FromString(allocation.message))
+            for allocation in allocations
+            if response is not None
         )
 
     def forget(self, uids: Iterable[str]) -> None:
@@ -290,6 +303,6 @@ class DeviceManager:
     def _write(self) -> None:
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o750)
-            self._allocations.write({resource: self._healthy(resource) for resource in self._seen})
+            self._allocations.write({resource: self._healthy(resource) for resource in self._devices})
         except OSError as error:
             log.error("cannot save the device checkpoint: %s", error)

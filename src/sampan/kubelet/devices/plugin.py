@@ -22,7 +22,7 @@ def proto() -> Schema:
     return calls.read(Path(__file__).parent / "device_plugin.proto")
 
 
-class Seen(NamedTuple):
+class DeviceStatus(NamedTuple):
     """A device as last reported by its plug-in."""
 
     is_healthy: bool
@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 class DevicePlugin:
-    """Methods raise RpcFault if the plug-in does not respond or returns an error."""
+    """Methods raise RpcError if the plug-in does not respond or returns an error."""
 
     def __init__(self, resource: str, socket: str) -> None:
         self.resource, self.socket = resource, socket
@@ -42,20 +42,20 @@ class DevicePlugin:
         self.pre_starts = options.pre_start_required
         self.prefers = options.get_preferred_allocation_available
 
-    async def devices(self) -> AsyncIterator[dict[str, Seen]]:
+    async def devices(self) -> AsyncIterator[dict[str, DeviceStatus]]:
         """Yield all devices each time that one of them changes."""
         schema = proto()
-        async for answer in calls.stream(self.socket, schema, "DevicePlugin", "ListAndWatch", schema.Empty()):
-            yield {device.ID: Seen(device.health == HEALTHY, _nodes(device)) for device in answer.devices}
+        async for response in calls.stream(self.socket, schema, "DevicePlugin", "ListAndWatch", schema.Empty()):
+            yield {device.ID: DeviceStatus(device.health == HEALTHY, _nodes(device)) for device in response.devices}
 
     async def allocate(self, devices: Sequence[str]) -> Message:
         """Allocate the devices. Return the configuration for the container."""
         schema = proto()
         container_request = schema.ContainerAllocateRequest(devices_ids=list(devices))
-        answer = await self._call("Allocate", schema.AllocateRequest(container_requests=[container_request]))
-        if not answer.container_responses:
-            raise calls.RpcFault("no containers return in allocation response &AllocateResponse{}")
-        return answer.container_responses[0]
+        response = await self._call("Allocate", schema.AllocateRequest(container_requests=[container_request]))
+        if not response.container_responses:
+            raise calls.RpcError("no containers return in allocation response &AllocateResponse{}")
+        return response.container_responses[0]
 
     async def preferred(self, free: Collection[str], held: Collection[str], count: int) -> list[str]:
         schema = proto()
@@ -64,17 +64,17 @@ class DevicePlugin:
         )
         request = schema.PreferredAllocationRequest(container_requests=[container_request])
         try:
-            answer = await self._call("GetPreferredAllocation", request)
-        except calls.RpcFault as error:
-            raise calls.RpcFault(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from None
-        return list(answer.container_responses[0].deviceIDs) if answer.container_responses else []
+            response = await self._call("GetPreferredAllocation", request)
+        except calls.RpcError as error:
+            raise calls.RpcError(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from None
+        return list(response.container_responses[0].deviceIDs) if response.container_responses else []
 
     async def pre_start(self, devices: Collection[str]) -> None:
         request = proto().PreStartContainerRequest(devices_ids=sorted(devices))
         try:
             await self._call("PreStartContainer", request, timeout_s=_PRE_START_S)
-        except calls.RpcFault as error:
-            raise calls.RpcFault(f"device plugin PreStartContainer rpc failed with err: {error}") from None
+        except calls.RpcError as error:
+            raise calls.RpcError(f"device plugin PreStartContainer rpc failed with err: {error}") from None
 
     async def _call(self, name: str, request: Message, timeout_s: float = 120.0) -> Message:
         return await calls.call(self.socket, proto(), "DevicePlugin", name, request, timeout_s=timeout_s)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.devices.allocations import NO_NODE
-from sampan.kubelet.devices.dra.prepared import ClaimInfo
+from sampan.kubelet.devices.dra.claim_info import ClaimInfo
 from sampan.kubelet.devices.manager import DeviceManager
 from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.plugin_registry.calls import Message
-from sampan.kubelet.plugin_registry.serving import Refused, Service, SocketServer
+from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
 from sampan.kubelet.restarts import is_sidecar
 from sampan.machinery.clock import Clock
 
@@ -43,8 +43,8 @@ class PodResources:
         self._devices, self._claims, self._pods = devices, claims, pods
 
     async def run(self) -> None:
-        answers = {"List": self._list, "Get": self._get, "GetAllocatableResources": self._allocatable}
-        service = Service(schema=proto, name="PodResourcesLister", answers=answers)
+        methods = {"List": self._list, "Get": self._get, "GetAllocatableResources": self._allocatable}
+        service = GrpcService(schema=proto, name="PodResourcesLister", methods=methods)
         await SocketServer(path=self._socket, services=[service]).run(self._clock)
 
     async def _list(self, request: Message) -> Message:
@@ -54,7 +54,7 @@ class PodResources:
         for pod in self._pods():
             if (pod.metadata.namespace, pod.metadata.name) == (request.pod_namespace, request.pod_name):
                 return proto().GetPodResourcesResponse(pod_resources=self._of(pod))
-        raise Refused(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
+        raise ServiceError(f"pod {request.pod_name} in namespace {request.pod_namespace} not found")
 
     async def _allocatable(self, request: Message) -> Message:
         messages = []

@@ -5,6 +5,6 @@
 drivers of dynamic resources to `sampan.kubelet.devices`. `calls` makes the calls.
 """
 
-from sampan.kubelet.plugin_registry.registry import Handler, PluginFault, PluginRegistry
+from sampan.kubelet.plugin_registry.registry import PluginError, PluginHandler, PluginRegistry
 
-__all__ = ["Handler", "PluginFault", "PluginRegistry"]
+__all__ = ["PluginError", "PluginHandler", "PluginRegistry"]

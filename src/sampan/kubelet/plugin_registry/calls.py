@@ -15,7 +15,7 @@ Message = Any
 _OPTIONS = [("grpc.enable_http_proxy", 0)]
 
 
-class RpcFault(Exception):
+class RpcError(Exception):
     """The error of the called plug-in; `code` is the name of the gRPC status code."""
 
     def __init__(self, text: str, code: str = "") -> None:
@@ -40,15 +40,15 @@ async def call(
 
     method = schema.method(service, name)
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
-        ask = channel.unary_unary(
+        method_call = channel.unary_unary(
             method.path,
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=method.response.FromString,
         )
         try:
-            return _readable(await ask(request, timeout=timeout_s))
+            return _readable(await method_call(request, timeout=timeout_s))
         except grpc.aio.AioRpcError as error:
-            raise _told(error) from None
+            raise _rpc_error(error) from None
 
 
 async def stream(socket: str, schema: Schema, service: str, name: str, request: Message) -> AsyncIterator[Message]:
@@ -57,25 +57,25 @@ async def stream(socket: str, schema: Schema, service: str, name: str, request: 
 
     method = schema.method(service, name)
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
-        ask = channel.unary_stream(
+        method_call = channel.unary_stream(
             method.path,
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=method.response.FromString,
         )
         try:
-            async for answer in ask(request):
-                yield _readable(answer)
+            async for response in method_call(request):
+                yield _readable(response)
         except grpc.aio.AioRpcError as error:
-            raise _told(error) from None
+            raise _rpc_error(error) from None
 
 
-def _readable(answer: Message | None) -> Message:
+def _readable(response: Message | None) -> Message:
     """Return the response. gRPC passes None if the bytes cannot be deserialized."""
-    if answer is None:
-        raise RpcFault("rpc error: code = Internal desc = the answer cannot be read", "Internal")
-    return answer
+    if response is None:
+        raise RpcError("rpc error: code = Internal desc = the answer cannot be read", "Internal")
+    return response
 
 
-def _told(fault: Any) -> RpcFault:
-    code = "".join(word.capitalize() for word in fault.code().name.split("_"))
-    return RpcFault(f"rpc error: code = {code} desc = {fault.details() or ''}", code)
+def _rpc_error(error: Any) -> RpcError:
+    code = "".join(word.capitalize() for word in error.code().name.split("_"))
+    return RpcError(f"rpc error: code = {code} desc = {error.details() or ''}", code)

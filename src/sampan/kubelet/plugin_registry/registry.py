@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from sampan.kubelet.plugin_registry import calls
-from sampan.kubelet.plugin_registry.calls import RpcFault
+from sampan.kubelet.plugin_registry.calls import RpcError
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _PERIOD_S = 1.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 120.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 120.0
 _TIMEOUT_S = 10.0
 _FAILED = "RegisterPlugin error --"
 
 
-class PluginFault(Exception):
+class PluginError(Exception):
     """The plug-in cannot be used; the message says why."""
 
 
-class Handler(Protocol):
+class PluginHandler(Protocol):
     """Receiver of the plug-ins of one type."""
 
     def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Raise PluginFault if the plug-in is not supported."""
+        """Raise PluginError if the plug-in is not supported."""
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Register the plug-in. Raise PluginFault if that fails now."""
+        """Register the plug-in. Raise PluginError if that fails now."""
 
     async def deregister(self, name: str, endpoint: str) -> None:
         """Remove a plug-in that is gone. Another endpoint of the same name may still be registered."""
@@ -46,66 +46,66 @@ class Handler(Protocol):
 
 class Socket(NamedTuple):
     path: str
-    made: tuple[int, int]
+    identity: tuple[int, int]
     """Inode and change time, which distinguish a socket from its replacement at the same path."""
 
 
-class _Known(NamedTuple):
+class _RegisteredPlugin(NamedTuple):
     type: str
     name: str
     endpoint: str
 
 
-class _Trouble(NamedTuple):
+class _Retry(NamedTuple):
     again_at: float
     pause_s: float
 
 
 class PluginRegistry:
-    def __init__(self, *, directory: Path, handlers: Mapping[str, Handler], clock: Clock) -> None:
+    def __init__(self, *, directory: Path, handlers: Mapping[str, PluginHandler], clock: Clock) -> None:
         """`handlers` are keyed by plug-in type."""
         self._directory, self._handlers, self._clock = directory, handlers, clock
-        self._known: dict[Socket, _Known] = {}
-        self._troubles: dict[Socket, _Trouble] = {}
+        self._registered: dict[Socket, _RegisteredPlugin] = {}
+        self._retries: dict[Socket, _Retry] = {}
 
     async def run(self) -> None:
         while True:
             try:
                 self._directory.mkdir(parents=True, exist_ok=True)
-                await self.look()
+                await self.scan()
             except OSError as error:
                 log.warning("cannot scan the plugin directory: %s", error)
             await self._clock.sleep(_PERIOD_S)
 
-    async def look(self) -> None:
+    async def scan(self) -> None:
         """Scan once. This is cheap if nothing has changed. Raise OSError if the directory cannot be read."""
         current_sockets = set(sockets(self._directory))
-        for socket in set(self._known) - current_sockets:
-            gone = self._known.pop(socket)
-            log.info("%s %s at %s was deregistered: its socket is gone", gone.type, gone.name, socket.path)
-            await self._take_off(gone)
-        for socket in set(self._troubles) - current_sockets:
-            del self._troubles[socket]
+        for socket in set(self._registered) - current_sockets:
+            plugin = self._registered.pop(socket)
+            log.info("%s %s at %s was deregistered: its socket is gone", plugin.type, plugin.name, socket.path)
+            await self._deregister(plugin)
+        for socket in set(self._retries) - current_sockets:
+            del self._retries[socket]
         # Register concurrently, so that an unresponsive plug-in does not delay the others.
         async with asyncio.TaskGroup() as group:
-            for socket in sorted(current_sockets - set(self._known)):
-                trouble = self._troubles.get(socket)
-                if trouble is None or self._clock.monotonic() >= trouble.again_at:
+            for socket in sorted(current_sockets - set(self._registered)):
+                retry = self._retries.get(socket)
+                if retry is None or self._clock.monotonic() >= retry.again_at:
                     group.create_task(self._try(socket))
 
-    async def _take_off(self, gone: _Known) -> None:
+    async def _deregister(self, plugin: _RegisteredPlugin) -> None:
         try:
-            await self._handlers[gone.type].deregister(gone.name, gone.endpoint)
+            await self._handlers[plugin.type].deregister(plugin.name, plugin.endpoint)
         except Exception:
-            log.exception("cannot finish the deregistration of %s %s", gone.type, gone.name)
+            log.exception("cannot finish the deregistration of %s %s", plugin.type, plugin.name)
 
     async def _try(self, socket: Socket) -> None:
         try:
             await self._register(socket)
-            self._troubles.pop(socket, None)
-        except (PluginFault, RpcFault) as error:
-            if socket in self._known:
-                log.warning("cannot notify plugin %s of its registration: %s", self._known[socket].name, error)
+            self._retries.pop(socket, None)
+        except (PluginError, RpcError) as error:
+            if socket in self._registered:
+                log.warning("cannot notify plugin %s of its registration: %s", self._registered[socket].name, error)
                 return
             self._wait(socket)
             log.warning("cannot register the plugin at %s: %s", socket.path, error)
@@ -114,38 +114,38 @@ class PluginRegistry:
             log.exception("cannot register the plugin at %s", socket.path)
 
     def _wait(self, socket: Socket) -> None:
-        before = self._troubles.get(socket)
-        pause_s = min(before.pause_s * 2, _LONGEST_PAUSE_S) if before is not None else _FIRST_PAUSE_S
-        self._troubles[socket] = _Trouble(self._clock.monotonic() + pause_s, pause_s)
+        before = self._retries.get(socket)
+        pause_s = min(before.pause_s * 2, _MAX_PAUSE_S) if before is not None else _FIRST_PAUSE_S
+        self._retries[socket] = _Retry(self._clock.monotonic() + pause_s, pause_s)
 
     async def _register(self, socket: Socket) -> None:
         schema = proto()
         info = await calls.call(
             socket.path, schema, "Registration", "GetInfo", schema.InfoRequest(), timeout_s=_TIMEOUT_S
         )
-        plugin = _Known(str(info.type), str(info.name), str(info.endpoint or socket.path))
+        plugin = _RegisteredPlugin(str(info.type), str(info.name), str(info.endpoint or socket.path))
         error = await self._install(socket, plugin, list(info.supported_versions))
         if not error:
             # Recorded before the plug-in is notified: if it exits during the notification, it must be deregistered.
-            self._known[socket] = plugin
+            self._registered[socket] = plugin
             log.info("registered %s %s", plugin.type, plugin.name)
         status = schema.RegistrationStatus(plugin_registered=not error, error=error)
         await calls.call(socket.path, schema, "Registration", "NotifyRegistrationStatus", status, timeout_s=_TIMEOUT_S)
         if error:
-            raise PluginFault(error)
+            raise PluginError(error)
 
-    async def _install(self, socket: Socket, known: _Known, versions: Sequence[str]) -> str:
+    async def _install(self, socket: Socket, plugin: _RegisteredPlugin, versions: Sequence[str]) -> str:
         """Pass the plug-in to its handler. Return the error, or an empty string on success."""
-        handler = self._handlers.get(known.type)
+        handler = self._handlers.get(plugin.type)
         if handler is None:
-            return f"{_FAILED} no handler registered for plugin type: {known.type} at socket {socket.path}"
+            return f"{_FAILED} no handler registered for plugin type: {plugin.type} at socket {socket.path}"
         try:
-            handler.check(known.name, known.endpoint, versions)
-        except PluginFault as error:
+            handler.check(plugin.name, plugin.endpoint, versions)
+        except PluginError as error:
             return f"{_FAILED} plugin validation failed with err: {error}"
         try:
-            await handler.register(known.name, known.endpoint, versions)
-        except PluginFault as error:
+            await handler.register(plugin.name, plugin.endpoint, versions)
+        except PluginError as error:
             return f"{_FAILED} plugin registration failed with err: {error}"
         return ""
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from sampan.api.types.core_v1 import Container, Pod, Probe
-from sampan.kubelet.probes import asking
-from sampan.kubelet.probes.results import KINDS, Answer, Kind, Tally, probe_of
+from sampan.kubelet.probes.prober import probe_container
+from sampan.kubelet.probes.results import KINDS, Kind, ProbeResult, ProbeTally, probe_of
 from sampan.machinery.activity import Activity
 from sampan.machinery.clock import Clock
 from sampan.machinery.metrics import Metrics
@@ -19,8 +19,8 @@ from sampan.runtimes.contract import ContainerReport, PodReport, Runtime, Told
 
 log = logging.getLogger(__name__)
 
-_AT_A_TIME = 100
-_AFTER_FAULT_S = 10.0
+_MAX_CONCURRENT = 100
+_AFTER_ERROR_S = 10.0
 _TOTAL, _LABELS = "prober_probe_total", ("container", "namespace", "pod", "pod_uid", "probe_type", "result")
 _RETRIES = 3
 """Attempts if the probe cannot be performed at all."""
@@ -29,7 +29,7 @@ Event = Callable[[Pod, Container, str, str], None]
 """Record a warning event about a container with a reason and a message."""
 
 
-class Key(NamedTuple):
+class ProbeKey(NamedTuple):
     uid: str
     container: str
     kind: Kind
@@ -46,35 +46,35 @@ class _Target:
 
 
 class ProbeManager:
-    """`seen` takes the report of a pod and returns it with the probe results; `run` must be active."""
+    """`apply_results` takes the report of a pod and returns it with the probe results; `run` must be active."""
 
     def __init__(
         self,
         *,
         runtime: Runtime,
         clock: Clock,
-        told: Told,
+        on_change: Told,
         event: Event,
         activity: Activity,
         metrics: Metrics | None = None,
     ) -> None:
-        self._runtime, self._clock, self._told, self._event = runtime, clock, told, event
+        self._runtime, self._clock, self._on_change, self._event = runtime, clock, on_change, event
         self._counts = (metrics or Metrics()).counter(_TOTAL, "Answers of probes of containers.", _LABELS)
         self._counted: dict[str, set[tuple[str, ...]]] = {}
         """Metric labels in use, by pod UID."""
         self._activity = activity
         self._targets: dict[tuple[str, str], _Target] = {}
-        self._tallies: dict[Key, Tally] = {}
-        self._queue: WorkQueue[Key] = WorkQueue(clock=clock, activity=activity)
+        self._tallies: dict[ProbeKey, ProbeTally] = {}
+        self._queue: WorkQueue[ProbeKey] = WorkQueue(clock=clock, activity=activity)
 
-    def seen(self, pod: Pod, report: PodReport) -> PodReport:
+    def apply_results(self, pod: Pod, report: PodReport) -> PodReport:
         """Return the report with `is_started` and `is_ready` according to the probes, and schedule the probes."""
         if not any(_has_probes(container) for container in _containers(pod)):
             return report
         address = report.ips[0] if report.ips else pod.status.hostIP
         containers = {container.name: container for container in _containers(pod)}
         container_reports = [
-            self._judged(pod, containers[container_report.name], container_report, address)
+            self._report_with_results(pod, containers[container_report.name], container_report, address)
             if container_report.name in containers
             else container_report
             for container_report in report.containers
@@ -84,7 +84,7 @@ class ProbeManager:
     def failure(self, pod: Pod, name: str) -> Kind | None:
         """Return the kind of the probe whose failure requires killing the container, or None."""
         for kind in KINDS[:2]:
-            tally = self._tallies.get(Key(pod.metadata.uid, name, kind))
+            tally = self._tallies.get(ProbeKey(pod.metadata.uid, name, kind))
             if tally is not None and tally.value is False and tally.is_on_hold:
                 return kind
         return None
@@ -99,11 +99,13 @@ class ProbeManager:
 
     async def run(self) -> None:
         """Run the probes until cancelled."""
-        await self._queue.serve(self._work, _AT_A_TIME)
+        await self._queue.serve(self._work, _MAX_CONCURRENT)
 
     # -- results -----------------------------------------------------------------------------------------------------
 
-    def _judged(self, pod: Pod, container: Container, report: ContainerReport, address: str) -> ContainerReport:
+    def _report_with_results(
+        self, pod: Pod, container: Container, report: ContainerReport, address: str
+    ) -> ContainerReport:
         uid = pod.metadata.uid
         is_running = report.state == contract.RUNNING
         is_started = is_running and self._has_succeeded(uid, container, "Startup", report.id)
@@ -111,26 +113,26 @@ class ProbeManager:
         judged = replace(report, is_started=is_started, is_ready=is_ready)
         self._targets[uid, container.name] = _Target(pod, container, judged, address)
         if is_running:
-            self._begin(uid, container, report)
+            self._schedule(uid, container, report)
         return judged
 
     def _has_succeeded(self, uid: str, container: Container, kind: Kind, id: str) -> bool:
-        return probe_of(container, kind) is None or self._tally(Key(uid, container.name, kind), id).value is True
+        return probe_of(container, kind) is None or self._tally(ProbeKey(uid, container.name, kind), id).value is True
 
-    def _tally(self, key: Key, container_id: str) -> Tally:
+    def _tally(self, key: ProbeKey, container_id: str) -> ProbeTally:
         """Return the tally of this instance of the container."""
-        tally = self._tallies.setdefault(key, Tally(key.kind))
+        tally = self._tallies.setdefault(key, ProbeTally(key.kind))
         if tally.container_id != container_id:
-            tally.begin(container_id)
+            tally.start(container_id)
         return tally
 
-    def _begin(self, uid: str, container: Container, report: ContainerReport) -> None:
+    def _schedule(self, uid: str, container: Container, report: ContainerReport) -> None:
         """Schedule the first run of the container's probes."""
         for kind in KINDS:
             probe = probe_of(container, kind)
             if probe is None:
                 continue
-            key = Key(uid, container.name, kind)
+            key = ProbeKey(uid, container.name, kind)
             tally = self._tally(key, report.id)
             if tally.last is None and not tally.is_on_hold:
                 due = report.started_at + (probe.initialDelaySeconds or 0)
@@ -139,17 +141,17 @@ class ProbeManager:
 
     # -- running probes ----------------------------------------------------------------------------------------------
 
-    async def _work(self, key: Key) -> None:
+    async def _work(self, key: ProbeKey) -> None:
         try:
             with self._activity:
-                again_s = await self._ask(key)
+                again_s = await self._probe(key)
         except Exception:
             log.exception("probe of %s failed unexpectedly", key)
-            again_s = _AFTER_FAULT_S
+            again_s = _AFTER_ERROR_S
         if again_s is not None:
             self._queue.add_after(key, again_s)
 
-    async def _ask(self, key: Key) -> float | None:
+    async def _probe(self, key: ProbeKey) -> float | None:
         """Perform the probe. Return the seconds until the next run, or None until the container is restarted."""
         target, tally = self._targets.get((key.uid, key.container)), self._tallies.get(key)
         if target is None or tally is None or tally.is_on_hold or target.report.state != contract.RUNNING:
@@ -160,41 +162,41 @@ class ProbeManager:
         if key.kind != "Startup" and not target.report.is_started:
             return float(probe.periodSeconds or 10)
         id = tally.container_id
-        answer = await self._answer(target, probe)
-        self._tell(key.kind, target, answer)
-        self._count(key.kind, target, answer)
+        result = await self._run_with_retries(target, probe)
+        self._record_event(key.kind, target, result)
+        self._count(key.kind, target, result)
         if self._tallies.get(key) is not tally or tally.container_id != id:
             return None
-        if not answer.is_error and tally.count(answer.is_success, probe):
-            self._told(key.uid)
+        if not result.is_error and tally.count(result.is_success, probe):
+            self._on_change(key.uid)
         return None if tally.is_on_hold else float(probe.periodSeconds or 10)
 
-    def _is_over(self, key: Key, target: _Target) -> bool:
+    def _is_over(self, key: ProbeKey, target: _Target) -> bool:
         """Whether the probe has no more effect: a pod that is being deleted is not killed by its probes."""
         return target.pod.metadata.deletionTimestamp is not None and key.kind != "Readiness"
 
-    async def _answer(self, target: _Target, probe: Probe) -> Answer:
+    async def _run_with_retries(self, target: _Target, probe: Probe) -> ProbeResult:
         for attempt in range(1, _RETRIES + 1):
-            answer = await asking.ask(self._runtime, target.pod, target.container, probe, target.address)
-            if not answer.is_error or attempt == _RETRIES:
+            result = await probe_container(self._runtime, target.pod, target.container, probe, target.address)
+            if not result.is_error or attempt == _RETRIES:
                 break
-        return answer
+        return result
 
-    def _count(self, kind: Kind, target: _Target, answer: Answer) -> None:
+    def _count(self, kind: Kind, target: _Target, result: ProbeResult) -> None:
         meta = target.pod.metadata
-        result = "unknown" if answer.is_error else "successful" if answer.is_success else "failed"
-        labels = (target.container.name, meta.namespace, meta.name, meta.uid, kind, result)
+        label = "unknown" if result.is_error else "successful" if result.is_success else "failed"
+        labels = (target.container.name, meta.namespace, meta.name, meta.uid, kind, label)
         self._counted.setdefault(meta.uid, set()).add(labels)
         self._counts.labels(*labels).inc()
 
-    def _tell(self, kind: Kind, target: _Target, answer: Answer) -> None:
-        if answer.is_error:
-            text = f"{kind} probe errored and resulted in unknown state: {answer.text}"
+    def _record_event(self, kind: Kind, target: _Target, result: ProbeResult) -> None:
+        if result.is_error:
+            text = f"{kind} probe errored and resulted in unknown state: {result.text}"
             self._event(target.pod, target.container, "Unhealthy", text)
-        elif not answer.is_success:
-            self._event(target.pod, target.container, "Unhealthy", f"{kind} probe failed: {answer.text}")
-        elif answer.is_warning:
-            self._event(target.pod, target.container, "ProbeWarning", f"{kind} probe warning: {answer.text}")
+        elif not result.is_success:
+            self._event(target.pod, target.container, "Unhealthy", f"{kind} probe failed: {result.text}")
+        elif result.is_warning:
+            self._event(target.pod, target.container, "ProbeWarning", f"{kind} probe warning: {result.text}")
 
 
 def _containers(pod: Pod) -> list[Container]:

@@ -9,10 +9,10 @@ from sampan.api.types.core_v1 import Container, Probe
 
 Kind = Literal["Startup", "Liveness", "Readiness"]
 KINDS: tuple[Kind, ...] = ("Startup", "Liveness", "Readiness")
-_AT_FIRST: dict[Kind, bool | None] = {"Startup": None, "Liveness": True, "Readiness": False}
+_INITIAL: dict[Kind, bool | None] = {"Startup": None, "Liveness": True, "Readiness": False}
 
 
-class Answer(NamedTuple):
+class ProbeResult(NamedTuple):
     """The result of one run of a probe."""
 
     is_success: bool
@@ -24,7 +24,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(slots=True)
-class Tally:
+class ProbeTally:
     """The results for one instance of a container."""
 
     kind: Kind
@@ -37,8 +37,8 @@ class Tally:
     is_on_hold: bool = False
     """Whether the probe is not run again for this instance of the container."""
 
-    def begin(self, container_id: str) -> None:
-        self.container_id, self.value = container_id, _AT_FIRST[self.kind]
+    def start(self, container_id: str) -> None:
+        self.container_id, self.value = container_id, _INITIAL[self.kind]
         self.last, self.run, self.is_on_hold = None, 0, False
 
     def count(self, is_success: bool, probe: Probe) -> bool:

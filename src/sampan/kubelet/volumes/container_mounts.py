@@ -11,7 +11,7 @@ import msgspec
 
 from sampan.api import limits
 from sampan.api.types.core_v1 import ContainerStatus, Pod, PodStatus, VolumeMount
-from sampan.kubelet.environment.expansion import expand
+from sampan.kubelet.container_config.variables import expand
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.contract import ReadyVolume
 from sampan.kubelet.volumes.state import ActualState, AnyContainer, PodVolumeKey, containers

@@ -1,17 +1,26 @@
-"""Registered drivers of dynamic resources and the calls to them."""
+"""Registered DRA drivers and the calls to them (`pkg/kubelet/cm/dra/plugin`), and the deletion of the ResourceSlices of
+drivers that are gone.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sampan.kubelet.plugin_registry import PluginFault, calls
+from sampan.api.types.resource_v1 import ResourceSlice
+from sampan.kubelet.plugin_registry import PluginError, calls
 from sampan.kubelet.plugin_registry.calls import Message
+from sampan.machinery import errors
+from sampan.machinery.client import Client, ConnectionFailed, Selection
+from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
     from sampan.machinery.proto import Schema
+
 
 _HERE = Path(__file__).parent
 SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
@@ -35,19 +44,19 @@ class ClaimRef(NamedTuple):
     name: str
 
 
-class Driver(NamedTuple):
+class DraDriver(NamedTuple):
     name: str
     endpoint: str
     service: str
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Message]:
         """Prepare the claims. Return the results by claim UID."""
-        answer = await self._call("Prepare", claims)
-        return dict(answer.claims)
+        response = await self._call("Prepare", claims)
+        return dict(response.claims)
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, Message]:
-        answer = await self._call("Unprepare", claims)
-        return dict(answer.claims)
+        response = await self._call("Unprepare", claims)
+        return dict(response.claims)
 
     async def _call(self, what: str, claims: Sequence[ClaimRef]) -> Message:
         schema = proto(self.service)
@@ -57,34 +66,34 @@ class Driver(NamedTuple):
         return await calls.call(self.endpoint, schema, "DRAPlugin", name, request, timeout_s=_TIMEOUT_S)
 
 
-def chosen_service(name: str, endpoint: str, versions: Sequence[str]) -> str:
-    """Return the first supported version. Raise PluginFault if there is none."""
+def select_service(name: str, endpoint: str, versions: Sequence[str]) -> str:
+    """Return the first supported version. Raise PluginError if there is none."""
     start = f"invalid supported gRPC versions of DRA driver plugin {name} at endpoint {endpoint}:"
     if not versions:
-        raise PluginFault(f"{start} empty list of supported gRPC services (aka supported versions)")
+        raise PluginError(f"{start} empty list of supported gRPC services (aka supported versions)")
     for version in versions:
         if version in SERVICES:
             return version
     theirs, ours = _listed(versions), _listed(SERVICES)
     message = f"none of services supported by the plugin ({theirs}) are supported by the kubelet ({ours})"
-    raise PluginFault(f"{start} {message}")
+    raise PluginError(f"{start} {message}")
 
 
 def _listed(names: Sequence[str]) -> str:
     return f"[{' '.join(f'{chr(34)}{name}{chr(34)}' for name in names)}]"
 
 
-class Drivers:
-    """Drivers by name. If a driver has several endpoints, the latest is used."""
+class DraDrivers:
+    """DraDrivers by name. If a driver has several endpoints, the latest is used."""
 
     def __init__(self) -> None:
-        self._all: dict[str, list[Driver]] = {}
+        self._all: dict[str, list[DraDriver]] = {}
 
-    def add(self, driver: Driver) -> None:
+    def add(self, driver: DraDriver) -> None:
         drivers = self._all.setdefault(driver.name, [])
         if any(other.endpoint == driver.endpoint for other in drivers):
             message = f"endpoint {driver.endpoint} already registered for DRA driver plugin {driver.name}"
-            raise PluginFault(message)
+            raise PluginError(message)
         drivers.append(driver)
 
     def remove(self, name: str, endpoint: str) -> bool:
@@ -99,6 +108,63 @@ class Drivers:
     def __contains__(self, name: str) -> bool:
         return name in self._all
 
-    def get(self, name: str) -> Driver | None:
+    def get(self, name: str) -> DraDriver | None:
         drivers = self._all.get(name)
         return drivers[-1] if drivers else None
+
+
+log = logging.getLogger(__name__)
+
+_DELAY_S = 30.0
+"""A driver that is being restarted registers again within this time."""
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 300.0
+
+
+class ResourceSliceCleaner:
+    """Deletes the ResourceSlices of drivers that are gone, so that no pod is scheduled to this node for their
+    devices.
+    """
+
+    def __init__(self, *, client: Client, node_name: str, clock: Clock) -> None:
+        self._slices, self._node, self._clock = client.of(ResourceSlice), node_name, clock
+        self._group: asyncio.TaskGroup | None = None
+        self._pending: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Run until cancelled. All slices of the node are deleted first, since drivers publish them again when they
+        register.
+        """
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            await self._delete("")
+            await asyncio.Event().wait()
+
+    def delete_later(self, driver: str) -> None:
+        if self._group is not None and driver not in self._pending:
+            self._pending[driver] = self._group.create_task(self._delete_after(driver, _DELAY_S))
+
+    def cancel_deletion(self, driver: str) -> None:
+        """Cancel a pending deletion because the driver is registered again."""
+        task = self._pending.pop(driver, None)
+        if task is not None:
+            task.cancel()
+
+    async def _delete_after(self, driver: str, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        await self._delete(driver)
+        self._pending.pop(driver, None)
+
+    async def _delete(self, driver: str) -> None:
+        """Delete the slices of the driver, or of all drivers if the name is empty."""
+        fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver else "")
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self._slices.delete_collection(Selection(fields=fields))
+                return
+            except errors.NotFound:
+                return
+            except (errors.ApiError, ConnectionFailed) as error:
+                log.info("cannot delete the ResourceSlices of %s: %s", driver or "all drivers", error)
+            await self._clock.sleep(pause_s)
+            pause_s = min(pause_s * 2, _MAX_PAUSE_S)

@@ -1,4 +1,6 @@
-"""Prepares resource claims with their drivers for the pods that use them, and unprepares them."""
+"""The DRA manager prepares resource claims with their drivers for the pods that use them, and unprepares them
+(`pkg/kubelet/cm/dra/manager.go`).
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,21 @@ from pathlib import Path
 from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
 from sampan.api.types.resource_v1 import ResourceClaim
 from sampan.kubelet.devices.dra import health
-from sampan.kubelet.devices.dra.claims import ClaimNotPrepared, Part, check, claims_of, parts_of
-from sampan.kubelet.devices.dra.drivers import ClaimRef, Driver, Drivers, chosen_service
-from sampan.kubelet.devices.dra.prepared import ClaimInfo, DriverState, PreparedClaims, PreparedDevice
-from sampan.kubelet.devices.dra.slices import SliceWiper
-from sampan.kubelet.devices.given import Given
-from sampan.kubelet.plugin_registry import PluginFault
-from sampan.kubelet.plugin_registry.calls import Message, RpcFault
+from sampan.kubelet.devices.dra.claim_info import (
+    ClaimInfo,
+    ClaimNotPrepared,
+    ContainerClaim,
+    DriverState,
+    PreparedClaims,
+    PreparedDevice,
+    check_claim,
+    container_claims,
+    pod_claims,
+)
+from sampan.kubelet.devices.dra.drivers import ClaimRef, DraDriver, DraDrivers, ResourceSliceCleaner, select_service
+from sampan.kubelet.devices.run_options import DeviceRunOptions
+from sampan.kubelet.plugin_registry import PluginError
+from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
@@ -29,7 +39,7 @@ _STATE = "dra_manager_state"
 _HEALTH_RETRY_S = 5.0
 
 
-class DynamicResources:
+class DraManager:
     """`run()` must be active for drivers to register."""
 
     def __init__(
@@ -43,11 +53,11 @@ class DynamicResources:
     ) -> None:
         """`look_at` receives the UID of a pod one of whose devices has changed its health."""
         self._claims, self._clock, self._look_at = client.of(ResourceClaim), clock, look_at
-        self._drivers = Drivers()
+        self._drivers = DraDrivers()
         self._prepared = PreparedClaims(root / _STATE)
         self._prepared.read()
         self._health = health.HealthTable(clock=clock)
-        self._wiper = SliceWiper(client=client, node_name=node_name, clock=clock)
+        self._slice_cleaner = ResourceSliceCleaner(client=client, node_name=node_name, clock=clock)
         self._lock = asyncio.Lock()
         """Serializes the pods, because two of them may use the same claim."""
         self._group: asyncio.TaskGroup | None = None
@@ -58,16 +68,16 @@ class DynamicResources:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._group = group
-            await self._wiper.run()
+            await self._slice_cleaner.run()
 
     def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        chosen_service(name, endpoint, versions)
+        select_service(name, endpoint, versions)
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if self._group is None:
-            raise PluginFault("the kubelet has just begun")
-        self._drivers.add(Driver(name, endpoint, chosen_service(name, endpoint, versions)))
-        self._wiper.keep(name)
+            raise PluginError("the kubelet has just begun")
+        self._drivers.add(DraDriver(name, endpoint, select_service(name, endpoint, versions)))
+        self._slice_cleaner.cancel_deletion(name)
         self._watching[name, endpoint] = self._group.create_task(self._watch(name, endpoint))
 
     async def deregister(self, name: str, endpoint: str) -> None:
@@ -75,22 +85,22 @@ class DynamicResources:
         if task is not None:
             task.cancel()
         if self._drivers.remove(name, endpoint):
-            self._tell(name, self._health.forget(name))
-            self._wiper.wipe_later(name)
+            self._report_health_change(name, self._health.forget(name))
+            self._slice_cleaner.delete_later(name)
 
     async def _watch(self, name: str, endpoint: str) -> None:
         """Watch the health of the driver's devices. A driver that does not implement this is not asked again."""
         while True:
             try:
-                async for answer in health.watched(endpoint):
-                    self._tell(name, self._health.note(name, answer))
-            except RpcFault as error:
+                async for response in health.watch_health(endpoint):
+                    self._report_health_change(name, self._health.update(name, response))
+            except RpcError as error:
                 if error.code == "Unimplemented":
                     return
-            self._tell(name, self._health.forget(name))
+            self._report_health_change(name, self._health.forget(name))
             await self._clock.sleep(_HEALTH_RETRY_S)
 
-    def _tell(self, driver: str, devices: Iterable[health.Device]) -> None:
+    def _report_health_change(self, driver: str, devices: Iterable[health.PoolDevice]) -> None:
         infos = (info for pool, device in devices for info in self._prepared.of_device(driver, pool, device))
         for uid in sorted({uid for info in infos for uid in info.PodUIDs}):
             self._look_at(uid)
@@ -105,36 +115,36 @@ class DynamicResources:
             claims = await self._read(pod)
             async with self._lock:
                 await self._prepare(pod, claims)
-        except (RpcFault, OSError) as error:
+        except (RpcError, OSError) as error:
             raise ClaimNotPrepared(f"prepare dynamic resources: {error}") from error
         except ClaimNotPrepared as error:
             raise ClaimNotPrepared(f"prepare dynamic resources: {error}") from None
 
     async def _read(self, pod: Pod) -> list[ResourceClaim]:
         claims = []
-        for used in claims_of(pod):
+        for pod_claim in pod_claims(pod):
             try:
-                claim = await self._claims.get(used.name, pod.metadata.namespace)
+                claim = await self._claims.get(pod_claim.name, pod.metadata.namespace)
             except (errors.ApiError, ConnectionFailed) as error:
-                raise ClaimNotPrepared(f"fetch ResourceClaim {used.name}: {error}") from error
-            check(pod, used, claim)
+                raise ClaimNotPrepared(f"fetch ResourceClaim {pod_claim.name}: {error}") from error
+            check_claim(pod, pod_claim, claim)
             for driver in _drivers_of(claim):
                 self._driver(driver)
             claims.append(claim)
         return claims
 
     async def _prepare(self, pod: Pod, claims: Sequence[ResourceClaim]) -> None:
-        infos = [self._noted(pod, claim) for claim in claims]
+        infos = [self._record_use(pod, claim) for claim in claims]
         self._prepared.write()
-        missing = [info for info in infos if not self._prepared.is_done(info)]
+        missing = [info for info in infos if not self._prepared.is_prepared(info)]
         if not missing:
             return
         for driver, of_driver in _by_driver(missing).items():
-            await self._ask_to_prepare(self._driver(driver), of_driver)
-        self._prepared.set_done([info.ClaimUID for info in missing])
+            await self._prepare_with_driver(self._driver(driver), of_driver)
+        self._prepared.set_prepared([info.ClaimUID for info in missing])
         self._prepared.write()
 
-    def _noted(self, pod: Pod, claim: ResourceClaim) -> ClaimInfo:
+    def _record_use(self, pod: Pod, claim: ResourceClaim) -> ClaimInfo:
         """Record that the pod uses the claim, before it is prepared: from now on it may have to be unprepared."""
         meta = claim.metadata
         info = self._prepared.get(meta.namespace, meta.name)
@@ -153,18 +163,18 @@ class DynamicResources:
         info.PodUIDs[pod.metadata.uid] = {}
         return info
 
-    async def _ask_to_prepare(self, driver: Driver, infos: Sequence[ClaimInfo]) -> None:
+    async def _prepare_with_driver(self, driver: DraDriver, infos: Sequence[ClaimInfo]) -> None:
         by_uid = {info.ClaimUID: info for info in infos}
         try:
-            answers = await driver.prepare([_ref(info) for info in infos])
-        except RpcFault as error:
+            responses = await driver.prepare([_ref(info) for info in infos])
+        except RpcError as error:
             raise ClaimNotPrepared(f"NodePrepareResources: {error}") from error
-        _check_answers("NodePrepareResources", by_uid, answers)
-        for uid, answer in answers.items():
-            devices = [_device(device) for device in answer.devices]
+        _check_responses("NodePrepareResources", by_uid, responses)
+        for uid, response in responses.items():
+            devices = [_device(device) for device in response.devices]
             by_uid[uid].DriverState[driver.name] = DriverState(Devices=devices)
 
-    def _driver(self, name: str) -> Driver:
+    def _driver(self, name: str) -> DraDriver:
         driver = self._drivers.get(name)
         if driver is None:
             raise ClaimNotPrepared(f"DRA driver {name} is not registered")
@@ -172,37 +182,37 @@ class DynamicResources:
 
     # -- prepared claims ---------------------------------------------------------------------------------------------
 
-    def given(self, pod: Pod, container: Container) -> Given:
+    def run_options(self, pod: Pod, container: Container) -> DeviceRunOptions:
         """Return the CDI devices of the container. Raise ClaimNotPrepared if a claim has not been prepared."""
         names: dict[str, None] = {}
-        for part in parts_of(pod, container):
-            info = self._prepared.get(pod.metadata.namespace, part.claim)
+        for claim in container_claims(pod, container):
+            info = self._prepared.get(pod.metadata.namespace, claim.claim)
             if info is None:
                 message = (
-                    f"unable to get claim info for ResourceClaim {part.claim} in namespace {pod.metadata.namespace}"
+                    f"unable to get claim info for ResourceClaim {claim.claim} in namespace {pod.metadata.namespace}"
                 )
                 raise ClaimNotPrepared(f"internal error: {message}")
-            for _, device in info.devices(part.request):
+            for _, device in info.devices(claim.request):
                 names |= dict.fromkeys(device.CDIDeviceIDs or ())
-        return Given(cdi_devices=list(names))
+        return DeviceRunOptions(cdi_devices=list(names))
 
     def claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
         """Return the prepared claims that the container uses."""
-        names = dict.fromkeys(part.claim for part in _known_parts(pod, container))
+        names = dict.fromkeys(claim.claim for claim in _known_claims(pod, container))
         infos = (self._prepared.get(pod.metadata.namespace, name) for name in names)
         return [info for info in infos if info is not None]
 
     def statuses(self, pod: Pod, container: Container) -> list[ResourceStatus]:
         """Return the health of the devices that the container claims."""
         statuses = []
-        for part in _known_parts(pod, container):
-            info = self._prepared.get(pod.metadata.namespace, part.claim)
+        for claim in _known_claims(pod, container):
+            info = self._prepared.get(pod.metadata.namespace, claim.claim)
             devices: dict[str, ResourceHealth] = {}
-            for driver, device in info.devices(part.request) if info is not None and part.label else ():
+            for driver, device in info.devices(claim.request) if info is not None and claim.label else ():
                 device_health = self._device_health(driver, device)
                 devices.setdefault(device_health.resourceID, device_health)
             if devices:
-                statuses.append(ResourceStatus(name=part.label, resources=list(devices.values())))
+                statuses.append(ResourceStatus(name=claim.label, resources=list(devices.values())))
         return statuses
 
     def _device_health(self, driver: str, device: PreparedDevice) -> ResourceHealth:
@@ -221,7 +231,7 @@ class DynamicResources:
             last = [info for info in infos if len(info.PodUIDs) == 1]
             try:
                 for name, of_driver in _by_driver(last).items():
-                    await self._ask_to_unprepare(self._driver(name), of_driver)
+                    await self._unprepare_with_driver(self._driver(name), of_driver)
                 for info in infos:
                     info.PodUIDs.pop(uid)
                     if not info.PodUIDs:
@@ -230,12 +240,12 @@ class DynamicResources:
             except (ClaimNotPrepared, OSError) as error:
                 raise ClaimNotPrepared(f"unprepare dynamic resources: {error}") from error
 
-    async def _ask_to_unprepare(self, driver: Driver, infos: Sequence[ClaimInfo]) -> None:
+    async def _unprepare_with_driver(self, driver: DraDriver, infos: Sequence[ClaimInfo]) -> None:
         try:
-            answers = await driver.unprepare([_ref(info) for info in infos])
-        except RpcFault as error:
+            responses = await driver.unprepare([_ref(info) for info in infos])
+        except RpcError as error:
             raise ClaimNotPrepared(f"NodeUnprepareResources: {error}") from error
-        _check_answers("NodeUnprepareResources", {info.ClaimUID: info for info in infos}, answers)
+        _check_responses("NodeUnprepareResources", {info.ClaimUID: info for info in infos}, responses)
 
     async def keep_only(self, uids: Collection[str]) -> None:
         """Unprepare the claims of all pods but those with the UIDs `uids`. Failures are retried at the next call."""
@@ -244,9 +254,9 @@ class DynamicResources:
                 await self.unprepare(uid)
 
 
-def _known_parts(pod: Pod, container: Container) -> list[Part]:
+def _known_claims(pod: Pod, container: Container) -> list[ContainerClaim]:
     try:
-        return list(parts_of(pod, container))
+        return list(container_claims(pod, container))
     except ClaimNotPrepared:
         return []
 
@@ -268,24 +278,21 @@ def _ref(info: ClaimInfo) -> ClaimRef:
     return ClaimRef(info.Namespace, info.ClaimUID, info.ClaimName)
 
 
-def _check_answers(what: str, asked: Mapping[str, ClaimInfo], answers: Mapping[str, Message]) -> None:
-    for uid, answer in answers.items():
-        if uid not in asked:
+def _check_responses(what: str, infos: Mapping[str, ClaimInfo], responses: Mapping[str, Message]) -> None:
+    for uid, response in responses.items():
+        if uid not in infos:
             raise ClaimNotPrepared(f"{what} returned result for unknown claim UID {uid}")
-        if answer.error:
-            raise ClaimNotPrepared(f"{what} failed for ResourceClaim {asked[uid].ClaimName}: {answer.error}")
-    if skipped := len(asked) - len(answers):
+        if response.error:
+            raise ClaimNotPrepared(f"{what} failed for ResourceClaim {infos[uid].ClaimName}: {response.error}")
+    if skipped := len(infos) - len(responses):
         raise ClaimNotPrepared(f"{what} skipped {skipped} ResourceClaims")
 
 
-def _device(said: Message) -> PreparedDevice:
+def _device(device: Message) -> PreparedDevice:
     return PreparedDevice(
-        PoolName=said.pool_name,
-        DeviceName=said.device_name,
-        ShareID=getattr(said, "share_id", "") or None,
-        RequestNames=list(said.request_names),
-        CDIDeviceIDs=list(said.cdi_device_ids),
+        PoolName=device.pool_name,
+        DeviceName=device.device_name,
+        ShareID=getattr(device, "share_id", "") or None,
+        RequestNames=list(device.request_names),
+        CDIDeviceIDs=list(device.cdi_device_ids),
     )
-
-
-__all__ = ["TYPE", "ClaimNotPrepared", "DynamicResources"]

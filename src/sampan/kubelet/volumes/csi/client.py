@@ -44,10 +44,10 @@ def csi() -> Schema:
 
 
 async def call(socket: str, name: str, request: Message) -> Message:
-    """Call the node service. Raise RpcFault on errors."""
+    """Call the node service. Raise RpcError on errors."""
     try:
         return await calls.call(socket, csi(), "Node", name, request)
-    except calls.RpcFault as error:
+    except calls.RpcError as error:
         raise CsiRpcError(str(error), error.code) from None
 
 

@@ -14,7 +14,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.storage_v1 import CSIDriver, CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
-from sampan.kubelet.plugin_registry import PluginFault
+from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.volumes.contract import VolumeOperationError
 from sampan.kubelet.volumes.csi.client import CsiDriverClient, CsiDrivers, NodeInfo
 from sampan.machinery import errors
@@ -36,14 +36,14 @@ class CsiHandler:
 
     def check(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         if why := validation_error(name, versions):
-            raise PluginFault(f"validation failed for CSI Driver {name} at endpoint {endpoint}: {why}")
+            raise PluginError(f"validation failed for CSI Driver {name} at endpoint {endpoint}: {why}")
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
         driver = CsiDriverClient(name, endpoint)
         try:
             await self._infos.install(name, await driver.info())
         except (VolumeOperationError, errors.ApiError, ConnectionFailed) as error:
-            raise PluginFault(str(error)) from error
+            raise PluginError(str(error)) from error
         self._drivers.add(driver)
         self._endpoints.setdefault(name, set()).add(endpoint)
         self._on_driver(name)

@@ -20,7 +20,7 @@ from sampan.api.types.core_v1 import (
     Secret,
     SecretVolumeSource,
 )
-from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
+from sampan.kubelet.container_config.downward import DownwardApiContext, FieldUnknown, field_value, resource_value
 from sampan.kubelet.objects import NotSynced
 from sampan.kubelet.volumes import atomic
 from sampan.kubelet.volumes.atomic import File, Payload
@@ -29,7 +29,7 @@ from sampan.kubelet.volumes.ownership import give_to_group
 from sampan.kubelet.volumes.plugins.empty_dir import DISK, MEMORY, MediumDirectories
 from sampan.kubelet.volumes.volume_host import VolumeHost, in_thread
 
-_NOTHING = Surroundings()
+_NOTHING = DownwardApiContext()
 _WRAPPED = "wrapped_"
 
 

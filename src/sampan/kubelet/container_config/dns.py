@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from sampan.api.types.core_v1 import Pod, PodDNSConfigOption
 from sampan.runtimes.config import Dns
 
-_MOST_SERVERS, _MOST_SEARCHES, _MOST_SEARCH_LETTERS = 3, 32, 2048
+_MAX_SERVERS, _MAX_SEARCHES, _MAX_SEARCH_CHARACTERS = 3, 32, 2048
 _CLUSTER_OPTIONS = ("ndots:5",)
 
 
@@ -53,14 +53,14 @@ def _cluster_searches(namespace: str, config: DnsConfig) -> list[str]:
     return _once([*own, *config.node.searches])
 
 
-def _with_own(pod: Pod, found: Dns) -> Dns:
+def _with_own(pod: Pod, dns: Dns) -> Dns:
     dns_config = pod.spec.dnsConfig
     if dns_config is None:
-        return found
+        return dns
     return Dns(
-        servers=_once([*found.servers, *dns_config.nameservers]),
-        searches=_once([*found.searches, *dns_config.searches]),
-        options=_merged(found.options, dns_config.options),
+        servers=_once([*dns.servers, *dns_config.nameservers]),
+        searches=_once([*dns.searches, *dns_config.searches]),
+        options=_merged(dns.options, dns_config.options),
     )
 
 
@@ -72,24 +72,24 @@ def _merged(options: Sequence[str], more: Sequence[PodDNSConfigOption]) -> list[
     return list(kept.values())
 
 
-def _within_limits(found: Dns, warnings: list[str]) -> Dns:
-    if len(found.servers) > _MOST_SERVERS:
-        found = replace(found, servers=found.servers[:_MOST_SERVERS])
-        line = " ".join(found.servers)
+def _within_limits(dns: Dns, warnings: list[str]) -> Dns:
+    if len(dns.servers) > _MAX_SERVERS:
+        dns = replace(dns, servers=dns.servers[:_MAX_SERVERS])
+        line = " ".join(dns.servers)
         warnings.append(
             "Nameserver limits were exceeded, some nameservers have been omitted, "
             f"the applied nameserver line is: {line}"
         )
-    searches = list(found.searches[:_MOST_SEARCHES])
-    while len(" ".join(searches)) > _MOST_SEARCH_LETTERS:
+    searches = list(dns.searches[:_MAX_SEARCHES])
+    while len(" ".join(searches)) > _MAX_SEARCH_CHARACTERS:
         searches.pop()
-    if len(searches) < len(found.searches):
-        found = replace(found, searches=searches)
+    if len(searches) < len(dns.searches):
+        dns = replace(dns, searches=searches)
         warnings.append(
             "Search Line limits were exceeded, some search paths have been omitted, "
             f"the applied search line is: {' '.join(searches)}"
         )
-    return found
+    return dns
 
 
 def read_resolv_conf(text: str) -> Dns:

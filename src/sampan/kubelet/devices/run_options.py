@@ -1,4 +1,6 @@
-"""Container configuration that results from allocated devices. Pure."""
+"""Container configuration that results from allocated devices (`DeviceRunContainerOptions` in
+`pkg/kubelet/cm/devicemanager`). Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from sampan.runtimes.config import Device, Mount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class DeviceRunOptions:
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
     devices: Sequence[Device] = ()
@@ -19,10 +21,10 @@ class Given:
     cdi_devices: Sequence[str] = ()
 
 
-NOTHING = Given()
+NOTHING = DeviceRunOptions()
 
 
-def together(parts: Iterable[Given]) -> Given:
+def merge_options(parts: Iterable[DeviceRunOptions]) -> DeviceRunOptions:
     """Merge the parts; the first one takes precedence."""
     env: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -35,7 +37,7 @@ def together(parts: Iterable[Given]) -> Given:
         mounts = {mount.target: mount for mount in part.mounts} | mounts
         devices = {device.path: device for device in part.devices} | devices
         names |= dict.fromkeys(part.cdi_devices)
-    return Given(
+    return DeviceRunOptions(
         env=env,
         mounts=list(mounts.values()),
         devices=list(devices.values()),
@@ -44,18 +46,18 @@ def together(parts: Iterable[Given]) -> Given:
     )
 
 
-def of_answer(answer: Message) -> Given:
+def options_from_response(response: Message) -> DeviceRunOptions:
     """Return the configuration from the response of a device plug-in."""
-    return Given(
-        env=dict(answer.envs),
+    return DeviceRunOptions(
+        env=dict(response.envs),
         mounts=[
             Mount(source=Path(item.host_path), target=item.container_path, is_read_only=item.read_only)
-            for item in answer.mounts
+            for item in response.mounts
         ],
         devices=[
             Device(host_path=item.host_path, path=item.container_path, permissions=item.permissions)
-            for item in answer.devices
+            for item in response.devices
         ],
-        annotations=dict(answer.annotations),
-        cdi_devices=[item.name for item in answer.cdi_devices],
+        annotations=dict(response.annotations),
+        cdi_devices=[item.name for item in response.cdi_devices],
     )

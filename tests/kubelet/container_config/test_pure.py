@@ -11,18 +11,23 @@ from hypothesis import strategies as st
 from sampan.api import limits
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, HostAlias, ResourceFieldSelector, Secret, Service
-from sampan.kubelet.environment import amounts, security
-from sampan.kubelet.environment.dns import DnsConfig, pod_dns, read_resolv_conf
-from sampan.kubelet.environment.downward import FieldUnknown, Surroundings, field_value, resource_value
-from sampan.kubelet.environment.expansion import expand, expand_all
-from sampan.kubelet.environment.hostnames import HostName, host_name, kernel_name
-from sampan.kubelet.environment.hosts import hosts_file, node_hosts_file
-from sampan.kubelet.environment.service_variables import service_variables
-from sampan.kubelet.environment.variables import ConfigFault, Sources, container_variables
+from sampan.kubelet.container_config import security
+from sampan.kubelet.container_config.dns import DnsConfig, pod_dns, read_resolv_conf
+from sampan.kubelet.container_config.downward import DownwardApiContext, FieldUnknown, field_value, resource_value
+from sampan.kubelet.container_config.hosts import HostName, host_name, hosts_file, kernel_name, node_hosts_file
+from sampan.kubelet.container_config.resources import container_resources
+from sampan.kubelet.container_config.variables import (
+    ContainerConfigError,
+    VariableSources,
+    container_variables,
+    expand,
+    expand_all,
+    service_variables,
+)
 from sampan.runtimes.config import Dns
 from sampan.runtimes.contract import ImageInfo
 from sampan.runtimes.resolver import resolv_conf
-from tests.kubelet.environment.made import container, pod
+from tests.kubelet.container_config.builders import container, pod
 
 KNOWN = {"A": "1", "B": "$(A)", "EMPTY": ""}
 
@@ -58,7 +63,7 @@ def test_references_without_an_end_take_linear_time() -> None:
     assert time.thread_time() - start < 2
 
 
-AROUND = Surroundings(
+AROUND = DownwardApiContext(
     node_name="n", host_ips=["10.0.0.1"], pod_ips=["10.1.0.2", "fd::2"], allocatable={"cpu": "4", "memory": "1Gi"}
 )
 
@@ -141,10 +146,10 @@ def test_service_variables() -> None:
     assert six["SIX_PORT"] == "tcp://[fd::1]:80"
 
 
-def sources(**given: Any) -> Sources:
+def sources(**given: Any) -> VariableSources:
     maps = {"m": json.from_value({"data": {"k": "v", "only": "map"}}, ConfigMap)}
     secrets = {"s": json.from_value({"data": {"k": "c2VjcmV0"}}, Secret)}
-    return Sources(
+    return VariableSources(
         config_map=maps.get, secret=secrets.get, file_key=lambda ref: None, services={"SVC": "10.0.0.9", "k": "no"}
     )
 
@@ -174,7 +179,7 @@ def test_variables() -> None:
 def test_variables_that_double_each_other_do_not_fill_the_memory() -> None:
     doubling = [{"name": "V0", "value": "x" * 1000}]
     doubling += [{"name": f"V{number}", "value": f"$(V{number - 1})" * 2} for number in range(1, 60)]
-    with pytest.raises(ConfigFault, match="environment variables exceed"):
+    with pytest.raises(ContainerConfigError, match="environment variables exceed"):
         container_variables(pod(), container(env=doubling), sources(), AROUND)
 
 
@@ -208,7 +213,7 @@ def test_arguments_that_repeat_a_long_variable_do_not_fill_the_memory() -> None:
     ],
 )
 def test_variables_that_cannot_be_had(fields: dict[str, Any], text: str) -> None:
-    with pytest.raises(ConfigFault, match=text):
+    with pytest.raises(ContainerConfigError, match=text):
         container_variables(pod(), container(**fields), sources(), AROUND)
 
 
@@ -222,7 +227,7 @@ def test_host_names() -> None:
     assert host_name(pod(name="a" * 62 + "-b"), "x").name == "a" * 62
     assert host_name(pod({"hostnameOverride": "other.example", "subdomain": "sub"}), "x") == HostName("other.example")
     long = pod({"hostname": "h" * 60, "subdomain": "sub", "setHostnameAsFQDN": True})
-    with pytest.raises(ConfigFault, match="is too long"):
+    with pytest.raises(ContainerConfigError, match="is too long"):
         kernel_name(long, host_name(long, "cluster.local"))
 
 
@@ -308,7 +313,7 @@ def test_limits(resources: dict[str, Any], found: tuple[int, int, int, int]) -> 
     if "limits" in resources:
         resources.setdefault("requests", dict(resources["limits"]))  # as the API server does
     of = pod({"containers": [{"name": "c", "image": "i", "resources": resources}]})
-    made = amounts.container_resources(of, (of.spec.containers or [])[0], node_memory=1 << 30)
+    made = container_resources(of, (of.spec.containers or [])[0], node_memory=1 << 30)
     assert (made.cpu_shares, made.cpu_quota, made.memory_bytes, made.oom_score_adjust) == found
 
 
@@ -353,7 +358,7 @@ def test_who_may_not_be_root(own: dict[str, Any], image_user: str, text: str) ->
     if not text:
         secured(image_user=image_user, runAsNonRoot=True, **own)
         return
-    with pytest.raises(ConfigFault, match=text):
+    with pytest.raises(ContainerConfigError, match=text):
         secured(image_user=image_user, runAsNonRoot=True, **own)
 
 
@@ -365,7 +370,7 @@ def test_a_group_alone_does_not_make_a_container_run_as_root() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/shadow", "../../pki/ca.key", "a/../../b"])
 def test_a_local_seccomp_profile_is_within_its_directory(path: str) -> None:
-    with pytest.raises(ConfigFault, match="must be a relative path"):
+    with pytest.raises(ContainerConfigError, match="must be a relative path"):
         secured(seccompProfile={"type": "Localhost", "localhostProfile": path})
 
 

@@ -10,14 +10,18 @@ from pathlib import Path
 import msgspec
 
 from sampan.api.types.core_v1 import ConfigMap, Container, EphemeralContainer, FileKeySelector, Pod, Secret, Service
-from sampan.kubelet.devices.given import NOTHING, Given
-from sampan.kubelet.environment import amounts, dns, hosts, security
-from sampan.kubelet.environment.dns import DnsConfig
-from sampan.kubelet.environment.downward import Surroundings
-from sampan.kubelet.environment.expansion import expand_all
-from sampan.kubelet.environment.hostnames import HostName, host_name, kernel_name
-from sampan.kubelet.environment.service_variables import service_variables
-from sampan.kubelet.environment.variables import ConfigFault, Sources, container_variables
+from sampan.kubelet.container_config import dns, hosts, resources, security
+from sampan.kubelet.container_config.dns import DnsConfig
+from sampan.kubelet.container_config.downward import DownwardApiContext
+from sampan.kubelet.container_config.hosts import HostName, host_name, kernel_name
+from sampan.kubelet.container_config.variables import (
+    ContainerConfigError,
+    VariableSources,
+    container_variables,
+    expand_all,
+    service_variables,
+)
+from sampan.kubelet.devices.run_options import NOTHING, DeviceRunOptions
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.machinery.informer import Lister
 from sampan.runtimes.config import ContainerConfig, Device, Mount, PortMapping, SandboxConfig
@@ -33,7 +37,7 @@ _NAME, _NAMESPACE, _UID, _CONTAINER = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentConfig:
+class NodeSettings:
     """Properties of the node and settings of the cluster that configurations depend on."""
 
     root: Path
@@ -50,16 +54,33 @@ class EnvironmentConfig:
     """Whether containers without a seccomp profile use RuntimeDefault."""
 
 
-Mounts = Callable[[Mapping[str, str]], Sequence[Mount]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerInputs:
+    """What the kubelet has prepared for a container before its configuration is built."""
+
+    image: ImageInfo
+    mounts: Callable[[Mapping[str, str]], Sequence[Mount]] = lambda variables: ()
+    """Returns the mounts of volumes; the argument is the container's environment variables, for subPathExpr."""
+    devices: Sequence[Device] = ()
+    """Block devices of volumes."""
+    device_options: DeviceRunOptions = NOTHING
+    """What device plug-ins and DRA drivers add."""
+    extra_groups: Sequence[int] = ()
+    """Supplemental groups that volumes require."""
+    pod_ips: Sequence[str] = ()
+    target: str = ""
+    """ID of the container that an ephemeral container targets."""
+    file_key: Callable[[FileKeySelector], str | None] = lambda ref: None
+    """Returns the value of a key in a file of the pod's volumes."""
 
 
-class Environment:
+class ContainerConfigBuilder:
     """Errors are raised as RuntimeFailure, with the reason for the container status."""
 
     def __init__(
         self,
         *,
-        config: EnvironmentConfig,
+        config: NodeSettings,
         objects: PodObjects,
         services: Lister[Service],
         cgroup_parent: Callable[[Pod], str] = lambda pod: "",
@@ -79,7 +100,7 @@ class Environment:
             raise RuntimeFailure(_SANDBOX_ERROR, why)
         try:
             hostname = "" if pod.spec.hostNetwork else kernel_name(pod, self._host_name(pod))
-        except ConfigFault as error:
+        except ContainerConfigError as error:
             raise RuntimeFailure(_SANDBOX_ERROR, str(error)) from None
         whole = pod.spec.securityContext
         return SandboxConfig(
@@ -105,52 +126,41 @@ class Environment:
         pod: Pod,
         container: Container | EphemeralContainer,
         attempt: int,
-        *,
-        image: ImageInfo,
-        mounts: Sequence[Mount] | Mounts = (),
-        devices: Sequence[Device] = (),
-        given: Given = NOTHING,
-        extra_groups: Sequence[int] = (),
-        pod_ips: Sequence[str] = (),
-        target: str = "",
-        file_key: Callable[[FileKeySelector], str | None] = lambda ref: None,
+        inputs: ContainerInputs,
     ) -> ContainerConfig:
-        """Return the configuration of a container. `mounts` may be a function of the container's variables; `given` is
-        the configuration of its devices; `target` is the ID of the container that an ephemeral container targets.
-        """
-        config, plain = self._config, _plain(container)
+        config, plain, device_options = self._config, _as_container(container), inputs.device_options
         try:
-            variables = await self._variables(pod, plain, pod_ips, file_key)
+            variables = await self._variables(pod, plain, inputs)
             secured = security.container_security(
-                pod, container, image, profiles=config.root / "seccomp", has_seccomp=config.has_seccomp
+                pod, container, inputs.image, profiles=config.root / "seccomp", has_seccomp=config.has_seccomp
             )
-        except (ConfigFault, NotSynced) as error:
+        except (ContainerConfigError, NotSynced) as error:
             raise RuntimeFailure(CONFIG_ERROR, str(error)) from None
-        if extra_groups:
-            secured = replace(secured, supplemental_groups=[*secured.supplemental_groups, *extra_groups])
-        mounts = [*given.mounts, *(mounts(variables) if callable(mounts) else mounts)]
+        if inputs.extra_groups:
+            secured = replace(secured, supplemental_groups=[*secured.supplemental_groups, *inputs.extra_groups])
+        mounts = [*device_options.mounts, *inputs.mounts(variables)]
         return ContainerConfig(
             name=container.name,
             attempt=attempt,
             image=container.image,
-            image_ref=image.id,
+            image_ref=inputs.image.id,
             command=expand_all(container.command or (), variables),
             args=expand_all(container.args or (), variables),
             working_directory=container.workingDir,
-            env=list({**given.env, **variables}.items()),
-            mounts=[*mounts, *self._own_mounts(pod, plain, attempt, pod_ips, mounts)],
-            devices=[*given.devices, *devices],
-            cdi_devices=given.cdi_devices,
+            env=list({**device_options.env, **variables}.items()),
+            mounts=[*mounts, *self._own_mounts(pod, plain, attempt, inputs.pod_ips, mounts)],
+            devices=[*device_options.devices, *inputs.devices],
+            cdi_devices=device_options.cdi_devices,
             labels={**identity(pod), _CONTAINER: container.name},
-            annotations={**given.annotations, HASH: container_hash(container)},
+            annotations={**device_options.annotations, HASH: container_hash(container)},
             log_path=self.log_directory(pod) / container.name / f"{attempt}.log",
             has_stdin=bool(container.stdin),
             closes_stdin=bool(container.stdinOnce),
             has_tty=bool(container.tty),
             stop_signal=_stop_signal(container),
-            namespaces=security.namespaces(pod, target),
+            namespaces=security.namespaces(pod, inputs.target),
             security=secured,
-            resources=amounts.container_resources(pod, plain, node_memory=config.node_memory),
+            resources=resources.container_resources(pod, plain, node_memory=config.node_memory),
         )
 
     def log_directory(self, pod: Pod) -> Path:
@@ -165,29 +175,23 @@ class Environment:
     def _host_name(self, pod: Pod) -> HostName:
         return host_name(pod, self._config.dns.cluster_domain)
 
-    async def _variables(
-        self,
-        pod: Pod,
-        container: Container,
-        pod_ips: Sequence[str],
-        file_key: Callable[[FileKeySelector], str | None],
-    ) -> dict[str, str]:
+    async def _variables(self, pod: Pod, container: Container, inputs: ContainerInputs) -> dict[str, str]:
         config, namespace = self._config, pod.metadata.namespace
         maps, secrets = await self._read(pod, container)
         has_links = pod.spec.enableServiceLinks is not False
-        sources = Sources(
+        sources = VariableSources(
             config_map=maps.get,
             secret=secrets.get,
-            file_key=file_key,
+            file_key=inputs.file_key,
             services=service_variables(self._services.list(), namespace, has_links=has_links),
         )
-        around = Surroundings(
+        context = DownwardApiContext(
             node_name=config.node_name,
             host_ips=config.host_ips,
-            pod_ips=config.host_ips if pod.spec.hostNetwork else pod_ips,
+            pod_ips=config.host_ips if pod.spec.hostNetwork else inputs.pod_ips,
             allocatable=config.allocatable,
         )
-        return container_variables(pod, container, sources, around)
+        return container_variables(pod, container, sources, context)
 
     async def _read(
         self, pod: Pod, container: Container
@@ -205,17 +209,17 @@ class Environment:
         )
 
     def _own_mounts(
-        self, pod: Pod, container: Container, attempt: int, pod_ips: Sequence[str], given: Sequence[Mount]
+        self, pod: Pod, container: Container, attempt: int, pod_ips: Sequence[str], mounted: Sequence[Mount]
     ) -> list[Mount]:
         """Return the mounts of the hosts file and the termination message, unless the pod mounts something there
         itself.
         """
-        targets = {mount.target.rstrip("/") for mount in given}
+        targets = {mount.target.rstrip("/") for mount in mounted}
         mounts = []
         if "/etc/hosts" not in targets:
             mounts.append(Mount(source=self._hosts_file(pod, pod_ips), target="/etc/hosts"))
         if container.terminationMessagePath and container.terminationMessagePath not in targets:
-            path = _empty(self.message_file(pod, container.name, attempt))
+            path = _make_empty_file(self.message_file(pod, container.name, attempt))
             mounts.append(Mount(source=path, target=container.terminationMessagePath))
         return mounts
 
@@ -227,7 +231,7 @@ class Environment:
             text = hosts.hosts_file(pod_ips, self._host_name(pod), aliases)
         path = self.pod_directory(pod) / "etc-hosts"
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not _is_written(path, text.encode()):
+        if not _has_content(path, text.encode()):
             path.write_text(text)
         path.chmod(0o644)
         return path
@@ -237,7 +241,7 @@ class Environment:
         return self.pod_directory(pod) / "containers" / name / f"termination-log-{attempt}"
 
 
-def _empty(path: Path) -> Path:
+def _make_empty_file(path: Path) -> Path:
     """Create an empty file that any user may write to."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("")
@@ -275,7 +279,7 @@ def port_mappings(pod: Pod) -> list[PortMapping]:
     ]
 
 
-def _plain(container: Container | EphemeralContainer) -> Container:
+def _as_container(container: Container | EphemeralContainer) -> Container:
     """Convert an ephemeral container to a container. It has the same fields, except for its target."""
     if isinstance(container, Container):
         return container
@@ -295,7 +299,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _is_written(path: Path, content: bytes) -> bool:
+def _has_content(path: Path, content: bytes) -> bool:
     """Whether the file has this content. At most its length is read, because containers can write anything to their
     hosts file.
     """

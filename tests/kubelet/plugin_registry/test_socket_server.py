@@ -8,7 +8,7 @@ import pytest
 
 from sampan.kubelet.devices.pod_resources import proto
 from sampan.kubelet.plugin_registry.calls import Message, call
-from sampan.kubelet.plugin_registry.serving import Service, SocketServer
+from sampan.kubelet.plugin_registry.socket_server import GrpcService, SocketServer
 from sampan.machinery.clock import VirtualClock
 
 
@@ -19,9 +19,9 @@ async def _nothing(request: Message) -> Message:
 async def test_in_a_directory_whose_path_is_long(tmp_path: Path) -> None:
     directory = tmp_path / ("x" * 120)
     directory.mkdir()
-    service = Service(schema=proto, name="PodResourcesLister", answers={"List": _nothing})
+    service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _nothing})
 
-    async with asyncio.timeout(60), SocketServer(path=directory / "s.sock", services=[service]).serving():
+    async with asyncio.timeout(60), SocketServer(path=directory / "s.sock", services=[service]).listen():
         held = os.open(directory, os.O_PATH)
         try:
             request = proto().ListPodResourcesRequest()
@@ -32,19 +32,19 @@ async def test_in_a_directory_whose_path_is_long(tmp_path: Path) -> None:
 
 
 def test_a_socket_that_cannot_be_had_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    service = Service(schema=proto, name="PodResourcesLister", answers={"List": _nothing})
+    service = GrpcService(schema=proto, name="PodResourcesLister", methods={"List": _nothing})
     (tmp_path / "folder").touch()
 
     async def main() -> None:
         clock, socket = VirtualClock(), tmp_path / "folder" / "s.sock"
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-            serving = group.create_task(SocketServer(path=socket, services=[service]).run(clock))
+            listen = group.create_task(SocketServer(path=socket, services=[service]).run(clock))
             await clock.advance(0)
             (tmp_path / "folder").unlink()
             await clock.advance(10)
             while not socket.exists():  # noqa: ASYNC110 - files tell nobody
                 await asyncio.sleep(0.005)
-            serving.cancel()
+            listen.cancel()
 
     asyncio.run(main())
     assert f"cannot listen on {tmp_path}/folder/s.sock" in caplog.text

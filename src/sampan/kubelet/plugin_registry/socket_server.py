@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16
-_AGAIN_S = 10.0
+_RETRY_S = 10.0
 
-Answer = Callable[[Message], Awaitable[Message]]
+RpcMethod = Callable[[Message], Awaitable[Message]]
 
 
-class Refused(Exception):
+class ServiceError(Exception):
     """An error whose message is returned to the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class GrpcService:
     """`schema` is called when the messages are needed first."""
 
     schema: Callable[[], Schema]
     name: str
-    answers: Mapping[str, Answer]
+    methods: Mapping[str, RpcMethod]
 
 
 class SocketServer:
-    def __init__(self, *, path: Path, services: Sequence[Service]) -> None:
+    def __init__(self, *, path: Path, services: Sequence[GrpcService]) -> None:
         self._path, self._services = path, services
         self._inner = path.with_name(".inner")
-        self._beginning = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
         self._stack = AsyncExitStack()
-        self._is_begun = False
+        self._is_started = False
         self._open: dict[asyncio.StreamWriter, asyncio.Event] = {}
         """Open connections, with an event that is set when each has ended."""
 
@@ -60,20 +60,20 @@ class SocketServer:
         while True:
             try:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-                async with self.serving():
+                async with self.listen():
                     await asyncio.Event().wait()
             except OSError as error:
-                log.error("cannot listen on %s: %s; retrying in %g s", self._path, error, _AGAIN_S)
-            await clock.sleep(_AGAIN_S)
+                log.error("cannot listen on %s: %s; retrying in %g s", self._path, error, _RETRY_S)
+            await clock.sleep(_RETRY_S)
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[None]:
+    async def listen(self) -> AsyncIterator[None]:
         self._path.unlink(missing_ok=True)
-        self._is_begun = False
+        self._is_started = False
         async with self._stack:
             directory = self._stack.enter_context(_short(self._path.parent))
             self._inner = directory / ".inner"
-            server = await asyncio.start_unix_server(self._pass_on, directory / self._path.name)
+            server = await asyncio.start_unix_server(self._forward, directory / self._path.name)
             self._path.chmod(0o600)
             try:
                 yield
@@ -86,11 +86,11 @@ class SocketServer:
                 for end in ends:
                     await end.wait()
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         end = self._open[writer] = asyncio.Event()
         try:
             with contextlib.closing(writer), contextlib.suppress(OSError):
-                await self._begin()
+                await self._start()
                 await self._pump_both(reader, writer)
         finally:
             del self._open[writer]
@@ -103,11 +103,11 @@ class SocketServer:
                 group.create_task(_pump(reader, inner_writer))
                 group.create_task(_pump(inner_reader, writer))
 
-    async def _begin(self) -> None:
-        async with self._beginning:
-            if not self._is_begun:
+    async def _start(self) -> None:
+        async with self._start_lock:
+            if not self._is_started:
                 await self._stack.enter_async_context(_grpc(self._inner, self._services))
-                self._is_begun = True
+                self._is_started = True
 
 
 @contextlib.contextmanager
@@ -131,7 +131,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def _grpc(path: Path, services: Sequence[Service]) -> AsyncIterator[None]:
+async def _grpc(path: Path, services: Sequence[GrpcService]) -> AsyncIterator[None]:
     import grpc.aio  # type: ignore[import-untyped]
 
     _remove(path)
@@ -139,10 +139,10 @@ async def _grpc(path: Path, services: Sequence[Service]) -> AsyncIterator[None]:
     for service in services:
         schema = service.schema()
         handlers = {}
-        for name, answer in service.answers.items():
+        for name, call in service.methods.items():
             method = schema.method(service.name, name)
             handlers[name] = grpc.unary_unary_rpc_method_handler(
-                _guarded(answer),
+                _handler(call),
                 request_deserializer=method.request.FromString,
                 response_serializer=lambda message: message.SerializeToString(),
             )
@@ -161,13 +161,13 @@ def _remove(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _guarded(answer: Answer) -> Callable[[Message, Any], Awaitable[Message]]:
+def _handler(call: RpcMethod) -> Callable[[Message, Any], Awaitable[Message]]:
     async def handle(request: Message, context: Any) -> Message:
         import grpc
 
         try:
-            return await answer(request)
-        except Refused as refused:
-            await context.abort(grpc.StatusCode.UNKNOWN, str(refused))
+            return await call(request)
+        except ServiceError as error:
+            await context.abort(grpc.StatusCode.UNKNOWN, str(error))
 
     return handle

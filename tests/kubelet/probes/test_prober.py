@@ -11,10 +11,8 @@ from aiohttp import web
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Container, HTTPGetAction
-from sampan.kubelet.probes import grpc as grpc_probe
-from sampan.kubelet.probes import http, tcp
-from sampan.kubelet.probes.asking import port_of
-from sampan.kubelet.probes.results import Answer
+from sampan.kubelet.probes.prober import headers_of, port_of, probe_grpc, probe_http, probe_tcp, url_of
+from sampan.kubelet.probes.results import ProbeResult
 from tests.ports import free_port
 
 
@@ -65,8 +63,8 @@ def test_http(path: str, success: bool, text: str) -> None:
         async with serving(answer) as port:
             headers = [{"name": "X-own", "value": "1"}, {"name": "Host", "value": "other.test"}]
             action = json.from_value({"port": port, "path": path, "httpHeaders": headers}, HTTPGetAction)
-            found = await http.ask(
-                http.url_of(action, "127.0.0.1", port), http.headers_of(action), 2 if path == "/slow" else 60
+            found = await probe_http(
+                url_of(action, "127.0.0.1", port), headers_of(action), 2 if path == "/slow" else 60
             )
             assert found.is_success is success
             assert text in found.text
@@ -79,12 +77,12 @@ def test_http(path: str, success: bool, text: str) -> None:
 def test_nobody_is_there() -> None:
     async def work() -> None:
         port = free_port()
-        found = await http.ask(f"http://127.0.0.1:{port}/", {}, 60)
+        found = await probe_http(f"http://127.0.0.1:{port}/", {}, 60)
         assert found.text == f'Get "http://127.0.0.1:{port}/": dial tcp 127.0.0.1:{port}: connect: connection refused'
-        assert await tcp.ask("127.0.0.1", port, 60) == Answer(
+        assert await probe_tcp("127.0.0.1", port, 60) == ProbeResult(
             False, f"dial tcp 127.0.0.1:{port}: connect: connection refused"
         )
-        assert not (await grpc_probe.ask("127.0.0.1", port, "", 0.2)).is_success
+        assert not (await probe_grpc("127.0.0.1", port, "", 0.2)).is_success
 
     play(work)
 
@@ -92,15 +90,15 @@ def test_nobody_is_there() -> None:
 def test_tcp() -> None:
     async def work() -> None:
         async with await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0) as server:
-            assert (await tcp.ask("127.0.0.1", server.sockets[0].getsockname()[1], 60)).is_success
+            assert (await probe_tcp("127.0.0.1", server.sockets[0].getsockname()[1], 60)).is_success
 
     play(work)
 
 
 def test_urls() -> None:
     action = HTTPGetAction(port=80, path="health?x=%2F", scheme="HTTPS")
-    assert http.url_of(action, "fd::1", 8443) == "https://[fd::1]:8443/health?x=%2F"
-    assert http.url_of(HTTPGetAction(port=80, host="h"), "10.0.0.1", 80) == "http://h:80/"
+    assert url_of(action, "fd::1", 8443) == "https://[fd::1]:8443/health?x=%2F"
+    assert url_of(HTTPGetAction(port=80, host="h"), "10.0.0.1", 80) == "http://h:80/"
 
 
 def test_grpc() -> None:
@@ -125,10 +123,10 @@ def test_grpc() -> None:
         port = server.add_insecure_port("127.0.0.1:0")
         await server.start()
         try:
-            assert await grpc_probe.ask("127.0.0.1", port, "", 60) == Answer(True, "service healthy")
-            down = await grpc_probe.ask("127.0.0.1", port, "down", 60)
-            assert down == Answer(False, 'service unhealthy (responded with "NOT_SERVING")')
-            other = await grpc_probe.ask("127.0.0.1", port, "x" * 300, 60)
+            assert await probe_grpc("127.0.0.1", port, "", 60) == ProbeResult(True, "service healthy")
+            down = await probe_grpc("127.0.0.1", port, "down", 60)
+            assert down == ProbeResult(False, 'service unhealthy (responded with "NOT_SERVING")')
+            other = await probe_grpc("127.0.0.1", port, "x" * 300, 60)
             assert "unknown service" in other.text
         finally:
             await server.stop(0)

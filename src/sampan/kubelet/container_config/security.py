@@ -13,7 +13,7 @@ from sampan.api.types.core_v1 import (
     SeccompProfile,
     SecurityContext,
 )
-from sampan.kubelet.environment.variables import ConfigFault
+from sampan.kubelet.container_config.variables import ContainerConfigError
 from sampan.runtimes.config import Namespaces, Profile, Security
 from sampan.runtimes.contract import ImageInfo
 from sampan.runtimes.users import BadUser, parse_user
@@ -31,7 +31,7 @@ def container_security(
     pod: Pod, container: Container | EphemeralContainer, image: ImageInfo, *, profiles: Path, has_seccomp: bool
 ) -> Security:
     """Return the settings. `profiles` is the directory of local seccomp profiles; `has_seccomp` makes RuntimeDefault
-    the default. Raise ConfigFault if the container must not run that way, for example as root.
+    the default. Raise ContainerConfigError if the container must not run that way, for example as root.
     """
     whole, own = pod.spec.securityContext or PodSecurityContext(), container.securityContext or SecurityContext()
     user = own.runAsUser if own.runAsUser is not None else whole.runAsUser
@@ -94,17 +94,19 @@ def _refuse_root(pod: Pod, name: str, user: int | None, image: ImageInfo) -> Non
     where = f'(pod: "{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})", container: {name})'
     if user is not None:
         if user == 0:
-            raise ConfigFault(f"container's runAsUser breaks non-root policy {where}")
+            raise ContainerConfigError(f"container's runAsUser breaks non-root policy {where}")
         return
     try:
         image_user = parse_user(image.user)
     except BadUser as error:
-        raise ConfigFault(f"container has runAsNonRoot and image has a user that cannot be: {error} {where}") from None
+        raise ContainerConfigError(
+            f"container has runAsNonRoot and image has a user that cannot be: {error} {where}"
+        ) from None
     if image_user.uid == 0:
-        raise ConfigFault(f"container has runAsNonRoot and image will run as root {where}")
+        raise ContainerConfigError(f"container has runAsNonRoot and image will run as root {where}")
     if image_user.uid is None:
         message = f"image has non-numeric user ({image_user.name}), cannot verify user is non-root"
-        raise ConfigFault(f"container has runAsNonRoot and {message} {where}")
+        raise ContainerConfigError(f"container has runAsNonRoot and {message} {where}")
 
 
 def _groups(whole: PodSecurityContext) -> tuple[int, ...]:
@@ -121,9 +123,11 @@ def _seccomp(profile: SeccompProfile | None, profiles: Path, has_seccomp: bool) 
         return Profile(type="RuntimeDefault" if has_seccomp else "Unconfined")
     if profile.type == "Localhost":
         if not profile.localhostProfile:
-            raise ConfigFault("localhostProfile must be set if seccompProfile type is Localhost.")
+            raise ContainerConfigError("localhostProfile must be set if seccompProfile type is Localhost.")
         if profile.localhostProfile.startswith("/") or ".." in profile.localhostProfile.split("/"):
-            raise ConfigFault("localhostProfile must be a relative path within the directory of seccomp profiles.")
+            raise ContainerConfigError(
+                "localhostProfile must be a relative path within the directory of seccomp profiles."
+            )
         return Profile(type="Localhost", local=str(profiles / profile.localhostProfile))
     return Profile(type="RuntimeDefault" if profile.type == "RuntimeDefault" else "Unconfined")
 

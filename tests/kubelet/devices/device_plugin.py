@@ -54,7 +54,7 @@ class BoatPlugin:
     _is_confused: bool = False
 
     @asynccontextmanager
-    async def serving(self, registry: Path | None = None) -> AsyncIterator[None]:
+    async def listen(self, registry: Path | None = None) -> AsyncIterator[None]:
         """In a registry it waits to be found there."""
         directory = registry or self.directory
         os.makedirs(directory, exist_ok=True)

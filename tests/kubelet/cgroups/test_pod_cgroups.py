@@ -7,9 +7,9 @@ import pytest
 
 from sampan.api.codec import json
 from sampan.api.types.core_v1 import Pod
-from sampan.kubelet.cgroups import PodGroups
+from sampan.kubelet.cgroups import PodCgroups
 from sampan.kubelet.cgroups.hierarchy import Hierarchy
-from sampan.kubelet.cgroups.limits import group_of, pod_limits, wider
+from sampan.kubelet.cgroups.pod_cgroups import cgroup_of, pod_limits, wider
 from sampan.runtimes.config import Resources
 
 
@@ -35,7 +35,7 @@ FULL = {"cpu": "500m", "memory": "100Mi"}
     ],
 )
 def test_a_pods_group_and_its_limits(found: Pod, group: str, limits: Resources) -> None:
-    assert (group_of(found), pod_limits(found)) == (group, limits)
+    assert (cgroup_of(found), pod_limits(found)) == (group, limits)
 
 
 def test_no_limit_is_the_widest() -> None:
@@ -55,8 +55,8 @@ def hierarchy(request: pytest.FixtureRequest, tmp_path: Path) -> Hierarchy:
 
 
 def test_groups_come_and_go(hierarchy: Hierarchy) -> None:
-    groups = PodGroups(root="/test", hierarchy=hierarchy)
-    groups.begin(cores=2, memory_bytes=1 << 30)
+    groups = PodCgroups(root="/test", hierarchy=hierarchy)
+    groups.start(cores=2, memory_bytes=1 << 30)
     assert groups.is_usable
     found = pod({"requests": {"cpu": "1"}})
     groups.ensure(found)
@@ -83,8 +83,8 @@ def test_limits_are_written_where_the_kernel_has_them(tmp_path: Path) -> None:
 def test_without_groups_pods_go_without(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("")
     (tmp_path / "kubepods").write_text("in the way")
-    groups = PodGroups(hierarchy=Hierarchy(tmp_path))
-    groups.begin(cores=1, memory_bytes=1)
+    groups = PodCgroups(hierarchy=Hierarchy(tmp_path))
+    groups.start(cores=1, memory_bytes=1)
     assert not groups.is_usable
     assert groups.parent(pod({})) == ""
     groups.ensure(pod({}))

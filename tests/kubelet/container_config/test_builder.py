@@ -13,7 +13,7 @@ from sampan.api.codec import json
 from sampan.api.types.core_v1 import ConfigMap, Node, Pod, Secret, Service, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.request.call import User
-from sampan.kubelet.environment.environment import Environment, EnvironmentConfig
+from sampan.kubelet.container_config.builder import ContainerConfigBuilder, ContainerInputs, NodeSettings
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.machinery.client import Client
 from sampan.machinery.informer import InformerFactory
@@ -60,10 +60,10 @@ async def test_from_pod_to_config(tmp_path: Path) -> None:
         changes: list[ObjectKey] = []
         objects = PodObjects(informers=informers, on_change=changes.append)
         objects.follow(pod)
-        config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"])
-        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+        config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1"])
+        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         container = (pod.spec.containers or [])[0]
-        made = await environment.container(pod, container, 2, image=IMAGE, pod_ips=["10.1.0.2"])
+        made = await environment.container(pod, container, 2, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
         assert made.command == ["run", "open"]
         assert made.args == ["$(x)"]
         assert dict(made.env)["KUBERNETES_SERVICE_PORT"] == "443"
@@ -73,7 +73,7 @@ async def test_from_pod_to_config(tmp_path: Path) -> None:
         assert "10.1.0.2\tp\n" in hosts.source.read_text()
         assert "1.2.3.4\tfriend\n" in hosts.source.read_text()
         os.truncate(hosts.source, 1 << 40)  # as a container can, which would be read whole
-        await environment.container(pod, container, 3, image=IMAGE, pod_ips=["10.1.0.2"])
+        await environment.container(pod, container, 3, ContainerInputs(image=IMAGE, pod_ips=["10.1.0.2"]))
         assert hosts.source.stat().st_size < 1000
         sandbox = await environment.sandbox(pod, 0)
         assert (sandbox.hostname, sandbox.labels["io.kubernetes.pod.uid"]) == ("p", pod.metadata.uid)
@@ -91,11 +91,11 @@ async def test_a_pod_on_the_network_of_the_node_has_its_addresses(tmp_path: Path
         pod = value(env=env)
         pod.spec.hostNetwork = True
         objects = PodObjects(informers=informers, on_change=lambda key: None)
-        config = EnvironmentConfig(
+        config = NodeSettings(
             root=tmp_path / "root", logs=tmp_path / "logs", node_name="n", host_ips=["10.0.0.1", "fd::1"]
         )
-        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
-        made = await environment.container(pod, (pod.spec.containers or [])[0], 0, image=IMAGE, pod_ips=())
+        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
+        made = await environment.container(pod, (pod.spec.containers or [])[0], 0, ContainerInputs(image=IMAGE))
         variables = dict(made.env)
         assert [variables[name] for name in fields] == ["10.0.0.1", "10.0.0.1,fd::1", "10.0.0.1"]
 
@@ -105,8 +105,8 @@ async def test_users_of_its_own_are_refused_and_not_ignored(tmp_path: Path) -> N
         pod = value()
         pod.spec.hostUsers = False
         objects = PodObjects(informers=informers, on_change=lambda key: None)
-        config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+        config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
+        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         with pytest.raises(RuntimeFailure, match="runtime does not support user namespaces"):
             await environment.sandbox(pod, 0)
 
@@ -117,11 +117,11 @@ async def test_what_is_missing(tmp_path: Path) -> None:
         changed = asyncio.Event()
         objects = PodObjects(informers=informers, on_change=lambda key: changed.set())
         objects.follow(pod)
-        config = EnvironmentConfig(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
-        environment = Environment(config=config, objects=objects, services=informers.of(Service).lister)
+        config = NodeSettings(root=tmp_path / "root", logs=tmp_path / "logs", node_name="n")
+        environment = ContainerConfigBuilder(config=config, objects=objects, services=informers.of(Service).lister)
         container = (pod.spec.containers or [])[0]
         with pytest.raises(RuntimeFailure) as failure:
-            await environment.container(pod, container, 0, image=IMAGE)
+            await environment.container(pod, container, 0, ContainerInputs(image=IMAGE))
         assert (failure.value.reason, failure.value.message) == (
             "CreateContainerConfigError",
             'configmap "later" not found',
@@ -129,4 +129,4 @@ async def test_what_is_missing(tmp_path: Path) -> None:
         made = {"metadata": {"name": "later", "namespace": "default"}, "data": {"A": "1"}}
         await cluster.client.of(ConfigMap).create(json.from_value(made, ConfigMap))
         await changed.wait()
-        assert dict((await environment.container(pod, container, 0, image=IMAGE)).env)["A"] == "1"
+        assert dict((await environment.container(pod, container, 0, ContainerInputs(image=IMAGE))).env)["A"] == "1"

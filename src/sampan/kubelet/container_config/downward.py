@@ -22,7 +22,7 @@ class FieldUnknown(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class DownwardApiContext:
     """Everything that fields may refer to besides the pod itself."""
 
     node_name: str = ""
@@ -32,7 +32,7 @@ class Surroundings:
     """Allocatable resources of the node."""
 
 
-def field_value(pod: Pod, path: str, around: Surroundings) -> str:
+def field_value(pod: Pod, path: str, context: DownwardApiContext) -> str:
     """Return the value of the field. Raise FieldUnknown if it is not supported."""
     meta = pod.metadata
     match path:
@@ -52,7 +52,7 @@ def field_value(pod: Pod, path: str, around: Surroundings) -> str:
             return pod.spec.serviceAccountName
         case "spec.host":
             return pod.spec.nodeName
-    return _subscripted(pod, path) if "[" in path else _addresses(path, around)
+    return _subscripted(pod, path) if "[" in path else _addresses(path, context)
 
 
 def _subscripted(pod: Pod, path: str) -> str:
@@ -63,16 +63,16 @@ def _subscripted(pod: Pod, path: str) -> str:
     return kept.get(match["key"], "")
 
 
-def _addresses(path: str, around: Surroundings) -> str:
+def _addresses(path: str, context: DownwardApiContext) -> str:
     match path:
         case "status.hostIP":
-            return around.host_ips[0] if around.host_ips else ""
+            return context.host_ips[0] if context.host_ips else ""
         case "status.hostIPs":
-            return ",".join(around.host_ips)
+            return ",".join(context.host_ips)
         case "status.podIP":
-            return around.pod_ips[0] if around.pod_ips else ""
+            return context.pod_ips[0] if context.pod_ips else ""
         case "status.podIPs":
-            return ",".join(around.pod_ips)
+            return ",".join(context.pod_ips)
     raise FieldUnknown(f"unsupported fieldPath: {path}")
 
 
@@ -80,18 +80,18 @@ def _lines(values: Mapping[str, str]) -> str:
     return "\n".join(f"{key}={gotext.quote(values[key])}" for key in sorted(values))
 
 
-def resource_value(container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str]) -> str:
+def resource_value(container: Container, selector: ResourceFieldSelector, allocatable: Mapping[str, str]) -> str:
     """Return the amount in units of the divisor, rounded up. A missing limit defaults to the node's allocatable."""
-    which, dot, name = wanted.resource.partition(".")
+    which, dot, name = selector.resource.partition(".")
     if which not in ("limits", "requests") or not dot or not (name in _LIMITED or name.startswith("hugepages-")):
-        raise FieldUnknown(f"unsupported container resource : {wanted.resource}")
+        raise FieldUnknown(f"unsupported container resource : {selector.resource}")
     amounts = container.resources.limits if which == "limits" else container.resources.requests
     text = amounts.get(name)
     if text is None and which == "limits" and name in _LIMITED:
         text = allocatable.get(name)
     if text is None and which == "requests":
         text = container.resources.limits.get(name)
-    divisor = quantity.parse(str(wanted.divisor or "1"))
+    divisor = quantity.parse(str(selector.divisor or "1"))
     if not divisor:
         divisor = quantity.parse("1")
     return str(_divided(quantity.parse(text or "0"), divisor, in_milli=name == _ROUNDED_TO_MILLI))

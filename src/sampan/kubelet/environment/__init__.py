@@ -1,7 +1,0 @@
-"""The configuration of a pod's sandbox and containers, from the pod to what is passed to the container runtime.
-
-Pure functions, one concern each: `expansion` of $(VAR), `downward` API, `variables`, `service_variables`, `dns`,
-`hosts`, `hostnames`, `security`, `amounts` (limits for cgroups). `environment` reads the secrets, config maps and
-services that they need and assembles the configuration. (Kubernetes: `pkg/kubelet/kubelet_pods.go`,
-`pkg/kubelet/network/dns`, `pkg/securitycontext`.)
-"""
