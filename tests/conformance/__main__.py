@@ -6,11 +6,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
-from tests.conformance import images, programs, registry, report
+from tests.conformance import images, programs, registry, report, results
 from tests.conformance.cluster import RUNTIMES, STORES, ClusterError, ClusterOptions, running
 from tests.conformance.run import Suite, parts, sampan_kubectl
 
@@ -24,31 +25,45 @@ from tests.conformance.run import Suite, parts, sampan_kubectl
 @click.option("--store", type=click.Choice(STORES), default="sqlite", show_default=True, help="Store of the cluster.")
 @click.option("--kubectl", type=click.Choice(["official", "sampan"]), default="official", show_default=True)
 @click.option("--processes", default=4, show_default=True, help="Tests that run at the same time.")
-@click.option("--output", type=click.Path(path_type=Path), help="Directory for logs and junit files. [a new one]")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Directory for logs and results, which those of later runs are added to. [a new one]",
+)
 def main(focus: str, skip: str, runtime: str, store: str, kubectl: str, processes: int, output: Path | None) -> None:
     """Run the official Kubernetes conformance suite against a Sampan cluster of two nodes."""
     options = ClusterOptions(runtime=runtime, store=store)
     output = output or Path(tempfile.mkdtemp(prefix="sampan-conformance-"))
-    output.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
+    directory = results.new_directory(output)
+    began, commit = time.monotonic(), results.commit(report.ROOT)
     try:
         cache = _prepare()
         made = images.make_all(cache)
-        with registry.serve(made, images.blobs_directory(cache)) as address, running(options, output) as kubeconfig:
-            program = sampan_kubectl(output) if kubectl == "sampan" else cache / programs.KUBECTL.name
+        with registry.serve(made, images.blobs_directory(cache)) as address, running(options, directory) as kubeconfig:
+            program = sampan_kubectl(directory) if kubectl == "sampan" else cache / programs.KUBECTL.name
             suite = Suite(
                 cache=cache,
                 kubeconfig=kubeconfig,
                 kubectl=program,
                 registry=address,
-                output=output,
+                output=directory,
                 focus=focus,
                 skip=skip,
             )
             files = [suite.run(part, _progress_line()) for part in parts(processes)]
     except (programs.BuildError, ClusterError) as error:
         raise click.ClickException(str(error)) from None
-    _finish(report.read(files), options, output, (time.monotonic() - began) / 60, is_full=not (focus or skip))
+    ran, left_out = results.read(files)
+    run = results.Run(
+        configuration=results.Configuration(runtime=runtime, store=store, kubectl=kubectl),
+        commit=commit,
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        minutes=(time.monotonic() - began) / 60,
+        results=ran,
+        left_out=left_out,
+    )
+    run.save(directory)
+    _finish(run, output, directory)
 
 
 def _prepare() -> Path:
@@ -75,15 +90,19 @@ def _progress_line() -> Callable[[str], None]:
     return show
 
 
-def _finish(results: list[report.Result], options: ClusterOptions, output: Path, minutes: float, is_full: bool) -> None:
+def _finish(run: results.Run, output: Path, directory: Path) -> None:
+    """Print the result. The page is written from all runs in the output directory if they cover the whole suite."""
     click.echo()
-    for result in results:
+    for result in run.results:
         if result.failure:
             click.echo(f"FAILED {result.name}\n       {result.failure}")
-    click.echo(f"{report.summary(results)} in {minutes:.0f} minutes; logs and junit files are in {output}")
-    if is_full:
-        click.echo(f"wrote {report.write(results, options, minutes)}")
-    if not results or any(result.failure for result in results):
+    summary = results.summaries([run])[run.configuration]
+    click.echo(f"{summary} in {run.minutes:.0f} minutes; logs and junit files are in {directory}")
+    if results.summaries(results.load(output))[run.configuration].left_out:
+        click.echo(f"python -m tests.conformance.report {output} writes docs/conformance.md from the results so far")
+    else:
+        click.echo(f"wrote {report.write(output)}")
+    if not run.results or any(result.failure for result in run.results):
         sys.exit(1)
 
 

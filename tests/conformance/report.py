@@ -1,98 +1,148 @@
-"""Turns the junit files of a run into docs/conformance.md and the figure in the README."""
+"""`python -m tests.conformance.report DIRECTORY`: writes docs/conformance.md and the figure in the README from the
+results of all runs whose output is in the directory."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.conformance.cluster import ClusterOptions
+import click
+
 from tests.conformance.programs import KUBERNETES_VERSION
+from tests.conformance.results import Configuration, Result, Run, Summary, load, sig_of, summaries
 
-_ROOT = Path(__file__).parents[2]
-_SIG = re.compile(r"\[(sig-[a-z-]+)\]")
+ROOT = Path(__file__).parents[2]
 _FIGURE = re.compile(r"(<!-- conformance -->).*?(<!-- /conformance -->)", re.DOTALL)
-_LONGEST_REASON = 300
+_LONGEST_REASON = 120
+
+MISSING_FEATURES = {
+    "custom resources": r"CustomResource|\bCRDs?\b|\bCR\b|custom resource|crd creation",
+    "admission webhooks": r"AdmissionWebhook",
+    "admission policies": r"AdmissionPolicy",
+    "API aggregation": r"Aggregator",
+    "cluster DNS": r"\] DNS ",
+    "network services": r"sig-network|Guestbook|ServiceAccountIssuerDiscovery",
+}
+"""Features that Sampan does not have, with the tests that need them; the first one that matches counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    name: str
-    seconds: float
-    failure: str = ""
-    """The first line of the failure; empty if the test passed."""
-
-    @property
-    def sig(self) -> str:
-        match = _SIG.search(self.name)
-        return match.group(1) if match else "other"
+def missing_feature(result: Result) -> str:
+    """Returns the feature without which a failed test cannot pass; empty if there is none."""
+    return next((name for name, pattern in MISSING_FEATURES.items() if re.search(pattern, result.name)), "")
 
 
-def read(files: Iterable[Path]) -> list[Result]:
-    """Returns the results of all conformance tests that ran, sorted by name."""
-    found = [result for file in files if file.exists() for result in _read(file)]
-    return sorted(found, key=lambda result: result.name)
-
-
-def _read(file: Path) -> Iterable[Result]:
-    for case in ElementTree.parse(file).getroot().iter("testcase"):
-        name = case.get("name", "")
-        if "[Conformance]" not in name or case.find("skipped") is not None:
-            continue
-        failure = case.find("failure")
-        failure = case.find("error") if failure is None else failure
-        text = "" if failure is None else failure.get("message") or failure.text or "failed"
-        yield Result(name, float(case.get("time", "0")), " ".join(text.split())[:_LONGEST_REASON])
-
-
-def summary(results: Sequence[Result]) -> str:
-    failed = [result for result in results if result.failure]
-    return f"{len(results) - len(failed)} Passed | {len(failed)} Failed"
-
-
-def write(results: Sequence[Result], options: ClusterOptions, minutes: float) -> Path:
+def write(output: Path) -> Path:
     """Writes docs/conformance.md and the figure in the README."""
-    page = _ROOT / "docs" / "conformance.md"
-    page.write_text(_page(results, options, minutes))
-    readme = _ROOT / "README.md"
-    readme.write_text(_FIGURE.sub(rf"\g<1>{summary(results)}\g<2>", readme.read_text()))
+    runs = load(output)
+    if not runs:
+        raise click.ClickException(f"no results of runs in {output}")
+    page = ROOT / "docs" / "conformance.md"
+    page.write_text(page_text(runs))
+    readme = ROOT / "README.md"
+    figure = str(_main_summary(summaries(runs)))
+    readme.write_text(_FIGURE.sub(rf"\g<1>{figure}\g<2>", readme.read_text()))
     return page
 
 
-def _page(results: Sequence[Result], options: ClusterOptions, minutes: float) -> str:
-    failed = [result for result in results if result.failure]
+def page_text(runs: Sequence[Run]) -> str:
+    by_configuration = summaries(runs)
+    main = _main_summary(by_configuration)
+    others = [summary for summary in by_configuration.values() if summary is not main]
     lines = [
         "# Conformance",
         "",
-        f"The official conformance suite of Kubernetes {KUBERNETES_VERSION}, run by `make conformance` against "
-        f"`sampan up --runtime {options.runtime} --nodes {options.nodes}` on {options.store}.",
-        "This page is the output of the last full run.",
+        f"The official conformance suite of Kubernetes {KUBERNETES_VERSION} against two Sampan nodes. This",
+        "page is written by `make conformance` from the last result of each test; do not edit it.",
         "",
         "```",
-        f"{len(results)} tests: {summary(results)}",
-        f"date: {datetime.now(UTC):%Y-%m-%d}, {minutes:.0f} minutes",
+        f"{main.configuration}: {main}",
         f"machine: {os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
         "```",
         "",
-        "| SIG | passed | failed |",
-        "|---|---|---|",
-        *_rows(results),
+        *_table(main),
         "",
     ]
-    if failed:
-        lines += ["## Failures", ""]
-        lines += [f"- {result.name}\n  `{result.failure.replace('`', chr(39))}`" for result in failed]
-        lines.append("")
+    if others:
+        lines += ["## Other configurations", "", "| runtime | store | kubectl | SIG | passed | failed |"]
+        lines += ["|---|---|---|---|---|---|", *(row for summary in others for row in _configuration_rows(summary)), ""]
+    lines += [
+        "## Runs",
+        "",
+        "| date | commit | configuration | tests | failed | minutes |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [_run_row(run) for run in runs]
+    lines += ["", *_failures(main)]
+    for summary in others:
+        lines += _failures(summary, known={result.name for result in main.results if result.failure})
+    if main.left_out:
+        lines += ["## Not run", "", *(f"- `{name}`" for name in main.left_out), ""]
     return "\n".join(lines)
 
 
-def _rows(results: Sequence[Result]) -> Iterable[str]:
-    for sig in sorted({result.sig for result in results}):
-        of_sig = [result for result in results if result.sig == sig]
+def _main_summary(by_configuration: dict[Configuration, Summary]) -> Summary:
+    """Returns the summary of the default configuration, or of the first one that ran."""
+    return by_configuration.get(Configuration()) or next(iter(by_configuration.values()))
+
+
+def _table(summary: Summary) -> Iterable[str]:
+    yield "| SIG | passed | failed | not run |"
+    yield "|---|---|---|---|"
+    left_out = [sig_of(name) for name in summary.left_out]
+    for sig, passed, failed in _counts(summary):
+        yield f"| {sig} | {passed} | {failed} | {left_out.count(sig)} |"
+    for sig in sorted(set(left_out) - {result.sig for result in summary.results}):
+        yield f"| {sig} | 0 | 0 | {left_out.count(sig)} |"
+
+
+def _counts(summary: Summary) -> Iterable[tuple[str, int, int]]:
+    for sig in sorted({result.sig for result in summary.results}):
+        of_sig = [result for result in summary.results if result.sig == sig]
         failed = sum(1 for result in of_sig if result.failure)
-        yield f"| {sig} | {len(of_sig) - failed} | {failed} |"
+        yield sig, len(of_sig) - failed, failed
+
+
+def _configuration_rows(summary: Summary) -> Iterable[str]:
+    used = summary.configuration
+    for sig, passed, failed in _counts(summary):
+        yield f"| {used.runtime} | {used.store} | {used.kubectl} | {sig} | {passed} | {failed} |"
+
+
+def _run_row(run: Run) -> str:
+    failed = sum(1 for result in run.results if result.failure)
+    counts = f"{len(run.results)} | {failed} | {run.minutes:.0f}"
+    return f"| {run.date} | {run.commit} | {run.configuration} | {counts} |"
+
+
+def _failures(summary: Summary, known: Iterable[str] = ()) -> Iterable[str]:
+    """Lists the failed tests, except the known ones, by the feature that they need."""
+    failed = [result for result in summary.results if result.failure and result.name not in known]
+    for feature in ("", *MISSING_FEATURES):
+        of_feature = [result for result in failed if missing_feature(result) == feature]
+        if of_feature:
+            title = f"need {feature}" if feature else "not explained by a missing feature"
+            yield f"## Failures ({summary.configuration}): {title}"
+            yield ""
+            for result in of_feature:
+                yield f"- `{result.name}`: {_quoted(result.failure)}"
+            yield ""
+
+
+def _quoted(failure: str) -> str:
+    """Returns the beginning of a failure as Markdown code."""
+    text = failure.replace("`", "'")
+    return f"`{text[:_LONGEST_REASON]}…`" if len(text) > _LONGEST_REASON else f"`{text}`"
+
+
+@click.command()
+@click.argument("output", type=click.Path(path_type=Path, exists=True))
+def main(output: Path) -> None:
+    """Write docs/conformance.md and the README's figure from the results in OUTPUT."""
+    click.echo(f"wrote {write(output)}")
+
+
+if __name__ == "__main__":
+    main()

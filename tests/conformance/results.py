@@ -1,0 +1,134 @@
+"""The results of a run, read from its junit files, and of all runs that share an output directory."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+_SIG = re.compile(r"\[(sig-[a-z-]+)\]")
+_LONGEST_REASON = 300
+_FILE = "results.json"
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    seconds: float = 0
+    failure: str = ""
+    """The first line of the failure; empty if the test passed."""
+
+    @property
+    def sig(self) -> str:
+        return sig_of(self.name)
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    runtime: str = "oci"
+    store: str = "sqlite"
+    kubectl: str = "official"
+
+    def __str__(self) -> str:
+        return f"{self.runtime}, {self.store}, {self.kubectl} kubectl"
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One invocation of the suite, of all of it or of a part."""
+
+    configuration: Configuration
+    commit: str
+    """The commit of the tested tree, with a plus sign if the tree was modified."""
+    date: str
+    minutes: float
+    results: Sequence[Result]
+    left_out: Sequence[str]
+    """The names of the conformance tests that did not run."""
+
+    def save(self, directory: Path) -> None:
+        (directory / _FILE).write_bytes(msgspec.json.format(msgspec.json.encode(self)))
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """The last result of each test in one configuration."""
+
+    configuration: Configuration
+    results: Sequence[Result]
+    left_out: Sequence[str]
+
+    def __str__(self) -> str:
+        failed = sum(1 for result in self.results if result.failure)
+        text = f"{len(self.results) - failed} Passed | {failed} Failed"
+        return f"{text} | {len(self.left_out)} Not Run" if self.left_out else text
+
+
+def load(output: Path) -> list[Run]:
+    """Returns the runs whose directories are in an output directory, oldest first."""
+    return [msgspec.json.decode(path.read_bytes(), type=Run) for path in sorted(output.glob(f"*/{_FILE}"))]
+
+
+def summaries(runs: Iterable[Run]) -> dict[Configuration, Summary]:
+    """Merges the runs of each configuration; of two results of a test the later one counts."""
+    by_configuration: dict[Configuration, tuple[dict[str, Result], set[str]]] = {}
+    for run in runs:
+        results, names = by_configuration.setdefault(run.configuration, ({}, set()))
+        results.update((result.name, result) for result in run.results)
+        names.update(run.left_out)
+    return {
+        configuration: Summary(
+            configuration=configuration,
+            results=sorted(results.values(), key=lambda result: result.name),
+            left_out=sorted(names - set(results)),
+        )
+        for configuration, (results, names) in by_configuration.items()
+    }
+
+
+def new_directory(output: Path) -> Path:
+    """Makes the directory of a run; directories are ordered by time."""
+    directory = output / datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    directory.mkdir(parents=True)
+    return directory
+
+
+def read(files: Iterable[Path]) -> tuple[list[Result], list[str]]:
+    """Returns the results of the conformance tests that ran, and the names of the others."""
+    results: dict[str, Result] = {}
+    names: set[str] = set()
+    for file in files:
+        if file.exists():
+            for case in ElementTree.parse(file).getroot().iter("testcase"):
+                name = _plain(case.get("name", ""))
+                if "[Conformance]" not in name:
+                    continue
+                names.add(name)
+                if case.find("skipped") is None:
+                    results[name] = _result(name, case)
+    return sorted(results.values(), key=lambda result: result.name), sorted(names - set(results))
+
+
+def sig_of(name: str) -> str:
+    match = _SIG.search(name)
+    return match.group(1) if match else "other"
+
+
+def commit(directory: Path) -> str:
+    """Returns the commit of a work tree; empty if it is none."""
+    command = ["git", "-C", str(directory), "describe", "--always", "--exclude=*", "--dirty=+"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def _plain(name: str) -> str:
+    """Returns the name of a test without the prefix and the list of labels that ginkgo adds."""
+    name = name.removeprefix("[It] ")
+    return name[: name.rindex("[Conformance]")] + "[Conformance]" if "[Conformance]" in name else name
+
+
+def _result(name: str, case: ElementTree.Element) -> Result:
+    failure = case.find("failure")
+    failure = case.find("error") if failure is None else failure
+    text = "" if failure is None else failure.get("message") or failure.text or "failed"
+    return Result(name=name, seconds=float(case.get("time", "0")), failure=" ".join(text.split())[:_LONGEST_REASON])

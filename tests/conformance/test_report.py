@@ -1,0 +1,66 @@
+"""Results of several runs are merged, and the page names what each failure needs."""
+
+from pathlib import Path
+
+from tests.conformance.report import missing_feature, page_text
+from tests.conformance.results import Configuration, Result, Run, load, new_directory, read, summaries
+
+POD = "[sig-node] Pods should start [Conformance]"
+SERVICE = "[sig-network] Services should serve a basic endpoint from pods [Conformance]"
+CRD = "[sig-api-machinery] CustomResourceDefinition resources works [Conformance]"
+JUNIT = """<testsuites><testsuite>
+<testcase name="[It] [sig-node] Pods should start [Conformance] [sig-node, Conformance]" time="2.5"></testcase>
+<testcase name="[It] [sig-network] Services should serve a basic endpoint from pods [Conformance] [x]" time="9">
+<failure message="service is not&#10;reachable">stack</failure></testcase>
+<testcase name="[It] [sig-api-machinery] CustomResourceDefinition resources works [Conformance]"><skipped/></testcase>
+<testcase name="[It] [sig-node] Pods [Feature:X] more"></testcase>
+</testsuite></testsuites>"""
+
+
+def run(*results: Result, left_out: tuple[str, ...] = (), runtime: str = "oci", commit: str = "abc") -> Run:
+    return Run(
+        configuration=Configuration(runtime=runtime),
+        commit=commit,
+        date="2026-01-02",
+        minutes=3,
+        results=list(results),
+        left_out=list(left_out),
+    )
+
+
+def test_junit_files_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    file.write_text(JUNIT)
+    results, left_out = read([file, tmp_path / "absent.xml"])
+    assert results == [
+        Result(name=SERVICE, seconds=9, failure="service is not reachable"),
+        Result(name=POD, seconds=2.5),
+    ]
+    assert left_out == [CRD]
+
+
+def test_the_later_result_of_a_test_counts(tmp_path: Path) -> None:
+    first = run(Result(name=POD, failure="timeout"), left_out=(SERVICE, CRD))
+    first.save(new_directory(tmp_path))
+    assert load(tmp_path) == [first]
+    second = run(Result(name=POD), Result(name=SERVICE, failure="no"), left_out=(CRD,), commit="def")
+    summary = summaries([first, second])[Configuration()]
+    assert str(summary) == "1 Passed | 1 Failed | 1 Not Run"
+    assert summary.left_out == [CRD]
+
+
+def test_configurations_are_kept_apart() -> None:
+    runs = [run(Result(name=POD)), run(Result(name=POD, failure="exit code 1"), runtime="docker")]
+    assert [str(summary) for summary in summaries(runs).values()] == ["1 Passed | 0 Failed", "0 Passed | 1 Failed"]
+    page = page_text(runs)
+    assert "| sig-node | 1 | 0 | 0 |" in page
+    assert "| docker | sqlite | official | sig-node | 0 | 1 |" in page
+    assert "## Failures (docker, sqlite, official kubectl): not explained by a missing feature" in page
+
+
+def test_failures_name_the_missing_feature() -> None:
+    results = [Result(name=SERVICE, failure="no `route`"), Result(name=CRD, failure="404"), Result(name=POD)]
+    page = page_text([run(*results)])
+    assert f"need network services\n\n- `{SERVICE}`: `no 'route'`\n" in page
+    assert f"need custom resources\n\n- `{CRD}`: `404`\n" in page
+    assert missing_feature(Result(name=POD)) == ""
