@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sampan.runtimes.choice import AUTO, CRI, DOCKER, OCI, ORDER, PROCESS, Found, NoRuntime, choose, chosen, look
+from sampan.runtimes.choice import ORDER, Found, NoRuntime, choose, chosen, look
+from sampan.runtimes.names import AUTO, CRI, DOCKER, OCI, PROCESS
 from tests.runtimes import engines
 
 EVERY = {name: (f"/{name}", f"some {name}") for name in ORDER}

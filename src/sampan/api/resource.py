@@ -102,6 +102,13 @@ class Resource:
         return f"{self.storage_prefix}/{namespace}/{name}" if self.namespaced else f"{self.storage_prefix}/{name}"
 
     @property
+    def is_storage_version(self) -> bool:
+        """Whether objects are stored in this version, so that stored bytes can be passed on unchanged. Also true for
+        resources that are not stored."""
+        stored = self.storage
+        return stored is None or (stored.version == self.version and stored.group == self.group)
+
+    @property
     def storage_version_hash(self) -> str:
         """The hash in discovery by which clients notice a change of the storage version; empty if not stored."""
         stored = self.advertised_storage or self.storage

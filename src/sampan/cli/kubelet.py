@@ -15,7 +15,6 @@ from sampan.cli.failures import CliError
 from sampan.cli.kubelet_access import Identity, identity_of, keep_client_certificate, keep_serving_certificate
 from sampan.cli.kubelet_flags import agent_config, flags_file, kubelet_options, read_config, settings
 from sampan.cli.kubelet_ports import flag_ports
-from sampan.cli.nodes_config import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
 from sampan.cli.pod_range import own_range
 from sampan.cli.serving import on_signals, run_loop, set_up_logs
 from sampan.kubelet.agent.config import AgentConfig
@@ -24,6 +23,7 @@ from sampan.machinery.client import Client
 from sampan.machinery.client.http import HttpTransport
 from sampan.machinery.clock import RealClock
 from sampan.runtimes.choice import Choice
+from sampan.runtimes.names import AUTO, DOCKER, HOLLOW, OCI, RUNTIMES
 
 NAME = "kubelet"
 

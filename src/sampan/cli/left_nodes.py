@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def end_left_nodes(where: ClusterDir) -> list[str]:
     """Return the names of the nodes of which something was stopped. Raise CliError if that fails."""
     from sampan.cli.node_runtime import RuntimeNote, left_runtime
-    from sampan.cli.nodes_config import OCI
     from sampan.runtimes.contract import RuntimeFailure
+    from sampan.runtimes.names import OCI
 
     ended = []
     for directory in _nodes(where.path / "nodes"):

@@ -13,7 +13,8 @@ import click
 from sampan.cli.assembly import KUBELET
 from sampan.cli.cluster_dir import ClusterDir
 from sampan.cli.failures import CliError
-from sampan.cli.nodes_config import AUTO, CRI, HOLLOW, RUNTIMES, NodesConfig
+from sampan.cli.nodes_config import NodesConfig
+from sampan.runtimes.names import AUTO, CRI, HOLLOW, RUNTIMES
 
 if TYPE_CHECKING:
     from sampan.runtimes.choice import Choice

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from sampan.cli.nodes_config import CRI, DOCKER, OCI, PROCESS
 from sampan.kubelet.agent.kubelet import MakeRuntime
 from sampan.machinery.clock import Clock
 from sampan.runtimes.background import Background
 from sampan.runtimes.contract import Runtime, RuntimeFailure, Told
 from sampan.runtimes.images.supply import Supply
+from sampan.runtimes.names import CRI, DOCKER, OCI, PROCESS
 from sampan.runtimes.network import EngineNetwork, NoNetwork, PodNetwork
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sampan.api.types.core_v1 import Node
-from sampan.cli.nodes_config import HOLLOW, NodesConfig
+from sampan.cli.nodes_config import NodesConfig
 from sampan.machinery import errors
 from sampan.machinery.client import Client, PatchType
+from sampan.runtimes.names import HOLLOW
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sampan.cli.claims import Claims
+from sampan.runtimes.names import CRI, DOCKER, HOLLOW, OCI
 
-AUTO, CRI, DOCKER, HOLLOW, OCI, PROCESS = "auto", "cri", "docker", "hollow", "oci", "process"
-RUNTIMES = (AUTO, CRI, DOCKER, OCI, PROCESS, HOLLOW)
 _WITH_RANGES = (CRI, DOCKER, OCI)
 """Runtimes whose pods have their own addresses."""
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from sampan.api import labels, resource_names
-from sampan.api.pod_amounts import effective_requests
+from sampan.api import resource_names
 from sampan.api.quantity import parse
-from sampan.api.types.core_v1 import Node, NodeSelectorTerm, Pod, Taint, Toleration
+from sampan.api.semantics.node_selectors import RequiredNodeAffinity
+from sampan.api.semantics.pod_resources import effective_requests
+from sampan.api.semantics.taints import NO_EXECUTE, untolerated
+from sampan.api.types.core_v1 import Node, Pod
 from sampan.kubelet.pod_status import Verdict
 
 _COUNTED = ("cpu", "memory", "ephemeral-storage")
@@ -54,7 +56,7 @@ def admit(
     return (
         _other_system(pod)
         or _fits(node, wanted, used, pods)
-        or (None if _is_wanted(pod, node) else _failed(NODE_AFFINITY, _NO_AFFINITY))
+        or (None if RequiredNodeAffinity(pod.spec).matches(node) else _failed(NODE_AFFINITY, _NO_AFFINITY))
         or (_failed(NODE_PORTS, _NO_PORTS) if _clash(ports_of(pod), ports) else None)
         or (None if _tolerates(pod, node) else _failed(TAINT_TOLERATION, _NO_TOLERATION))
     )
@@ -110,64 +112,6 @@ def _clash(wanted: Iterable[tuple[str, str, int]], held: Iterable[tuple[str, str
     )
 
 
-def _is_wanted(pod: Pod, node: Node) -> bool:
-    """Whether the node matches the pod's node selector and required node affinity."""
-    if pod.spec.nodeSelector and not labels.from_labels(pod.spec.nodeSelector).matches(node.metadata.labels):
-        return False
-    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
-    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
-    return required is None or any(is_matched(term, node) for term in required.nodeSelectorTerms or ())
-
-
-def is_matched(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether the node matches the term. An empty term matches no node."""
-    if not term.matchExpressions and not term.matchFields:
-        return False
-    own = {"metadata.name": node.metadata.name}
-    return all(
-        _holds(requirement.key, requirement.operator, requirement.values, node.metadata.labels)
-        for requirement in term.matchExpressions
-    ) and all(
-        _holds(requirement.key, requirement.operator, requirement.values, own) for requirement in term.matchFields
-    )
-
-
-def _holds(key: str, operator: str, values: list[str], found: Mapping[str, str]) -> bool:
-    match operator:
-        case "In":
-            return key in found and found[key] in values
-        case "NotIn":
-            return found.get(key) not in values or key not in found
-        case "Exists":
-            return key in found
-        case "DoesNotExist":
-            return key not in found
-        case _:
-            return _compares(found.get(key, ""), operator, values[0] if values else "")
-
-
-def _compares(text: str, operator: str, value: str) -> bool:
-    try:
-        number, bound = int(text), int(value)
-    except ValueError:
-        return False
-    return number > bound if operator == "Gt" else number < bound
-
-
 def _tolerates(pod: Pod, node: Node) -> bool:
     """Whether the pod tolerates the node's NoExecute taints. Other effects concern only scheduling."""
-    return all(
-        any(tolerates(toleration, taint) for toleration in pod.spec.tolerations)
-        for taint in node.spec.taints
-        if taint.effect == "NoExecute"
-    )
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+    return not untolerated(node.spec.taints, pod.spec.tolerations, (NO_EXECUTE,))

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from sampan.api import gotext, times
+from sampan.api.semantics.pods import is_sidecar, sidecars_of
 from sampan.api.types.core_v1 import ContainerStatus, Pod, PodCondition
 from sampan.kubelet.phase import FAILED, SUCCEEDED
-from sampan.kubelet.restarts import is_sidecar
 
 READY_TO_START, INITIALIZED, READY = "PodReadyToStartContainers", "Initialized", "Ready"
 CONTAINERS_READY, SCHEDULED = "ContainersReady", "PodScheduled"
@@ -42,7 +42,7 @@ def own_conditions(pod: Pod, statuses: Statuses, phase: str, *, has_sandbox: boo
 def containers_ready(pod: Pod, statuses: Statuses, phase: str) -> Said:
     if not statuses:
         return FALSE, UNKNOWN, ""
-    sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
+    sidecars = [container.name for container in sidecars_of(pod.spec)]
     names = sidecars + [container.name for container in pod.spec.containers or ()]
     unknown = [name for name in names if name not in statuses]
     unready = [name for name in names if name in statuses and not statuses[name].ready]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from sampan.api import times
+from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import (
     Container,
     ContainerState,
@@ -17,7 +18,7 @@ from sampan.api.types.core_v1 import (
     ResourceRequirements,
     VolumeMountStatus,
 )
-from sampan.kubelet.restarts import is_sidecar, restarts
+from sampan.kubelet.restarts import restarts
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from yarl import URL
 
 from sampan.api import gotext
+from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import HTTPGetAction, LifecycleHandler, Pod
 from sampan.kubelet.probes.prober import headers_of, port_of, probe_tcp, unverified, url_of
-from sampan.kubelet.provision import AnyContainer
 from sampan.machinery.clock import Clock
 from sampan.machinery.http_session import HttpSession, get_following
 from sampan.machinery.lean_aiohttp import aiohttp

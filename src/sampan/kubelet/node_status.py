@@ -8,6 +8,7 @@ from typing import Any
 
 from sampan.api import times
 from sampan.api.codec import json
+from sampan.api.semantics.conditions import is_true
 from sampan.api.types.core_v1 import (
     ContainerImage,
     DaemonEndpoint,
@@ -199,4 +200,4 @@ def status_patch(old: NodeStatus, new: NodeStatus) -> dict[str, Any]:
 
 
 def is_ready(status: NodeStatus) -> bool:
-    return any(condition.type == READY and condition.status == "True" for condition in status.conditions)
+    return is_true(status.conditions, READY)

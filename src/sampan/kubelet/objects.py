@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
+from sampan.api.semantics.pod_references import config_map_names, secret_names
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret
 from sampan.machinery.client import Selection, resource_of
 from sampan.machinery.informer import InformerFactory
@@ -123,44 +124,7 @@ def _selection(key: ObjectKey) -> Selection:
 def references(pod: Pod) -> Iterator[ObjectKey]:
     """Return every secret and config map that the pod refers to. Pure."""
     namespace = pod.metadata.namespace
-    for name in _secrets(pod):
+    for name in secret_names(pod.spec):
         yield ObjectKey(Secret, namespace, name)
-    for name in _config_maps(pod):
+    for name in config_map_names(pod.spec):
         yield ObjectKey(ConfigMap, namespace, name)
-
-
-def _containers(pod: Pod) -> Iterator[Any]:
-    yield from pod.spec.initContainers
-    yield from pod.spec.containers or ()
-    yield from pod.spec.ephemeralContainers
-
-
-def _secrets(pod: Pod) -> Iterator[str]:
-    yield from (reference.name for reference in pod.spec.imagePullSecrets if reference.name)
-    for container in _containers(pod):
-        yield from (reference.secretRef.name for reference in container.envFrom if reference.secretRef is not None)
-        sources = [reference.valueFrom for reference in container.env if reference.valueFrom is not None]
-        yield from (reference.secretKeyRef.name for reference in sources if reference.secretKeyRef is not None)
-    for volume in pod.spec.volumes:
-        if volume.secret is not None:
-            yield volume.secret.secretName
-        if volume.csi is not None and volume.csi.nodePublishSecretRef is not None:
-            yield volume.csi.nodePublishSecretRef.name
-        for source in volume.projected.sources or () if volume.projected is not None else ():
-            if source.secret is not None:
-                yield source.secret.name
-
-
-def _config_maps(pod: Pod) -> Iterator[str]:
-    for container in _containers(pod):
-        yield from (
-            reference.configMapRef.name for reference in container.envFrom if reference.configMapRef is not None
-        )
-        sources = [reference.valueFrom for reference in container.env if reference.valueFrom is not None]
-        yield from (reference.configMapKeyRef.name for reference in sources if reference.configMapKeyRef is not None)
-    for volume in pod.spec.volumes:
-        if volume.configMap is not None:
-            yield volume.configMap.name
-        for source in volume.projected.sources or () if volume.projected is not None else ():
-            if source.configMap is not None:
-                yield source.configMap.name

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
-from sampan.kubelet.restarts import is_sidecar, restarts
+from sampan.kubelet.restarts import restarts
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 TERMINAL = frozenset({SUCCEEDED, FAILED})

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sampan.api.semantics.pods import is_sidecar, sidecars_of
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
-from sampan.kubelet.restarts import is_sidecar, restarts, restarts_on_failure
+from sampan.kubelet.restarts import restarts, restarts_on_failure
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport
 
@@ -106,7 +107,7 @@ def stop_order(pod: Pod, report: PodReport) -> Sequence[str]:
         for container_report in report.containers
         if container_report.state in (contract.RUNNING, contract.CREATED)
     }
-    sidecars = [container.name for container in pod.spec.initContainers if is_sidecar(container)]
+    sidecars = [container.name for container in sidecars_of(pod.spec)]
     others = [
         container_report.name
         for container_report in report.containers

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampan.api import gotext
-from sampan.api.types.core_v1 import Container, EphemeralContainer, ObjectReference, Pod
+from sampan.api.semantics.pods import AnyContainer
+from sampan.api.types.core_v1 import ObjectReference, Pod
 from sampan.kubelet.records import NodeRecord
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
 from sampan.machinery.events.recorder import reference
-
-AnyContainer = Container | EphemeralContainer
 
 
 class PodEvents:

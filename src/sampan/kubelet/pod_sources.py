@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from sampan.api.semantics.pod_references import CONFIG_SOURCE
 from sampan.api.types.core_v1 import Pod
 
-SOURCE, MIRROR = "kubernetes.io/config.source", "kubernetes.io/config.mirror"
 API = "api"
 
 
 def source_of(pod: Pod) -> str:
-    return pod.metadata.annotations.get(SOURCE, API)
+    return pod.metadata.annotations.get(CONFIG_SOURCE, API)
 
 
 def from_api(pod: Pod) -> Pod:
@@ -20,5 +20,5 @@ def from_api(pod: Pod) -> Pod:
     """
     if source_of(pod) == API:
         return pod
-    meta = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, SOURCE: API})
+    meta = msgspec.structs.replace(pod.metadata, annotations={**pod.metadata.annotations, CONFIG_SOURCE: API})
     return msgspec.structs.replace(pod, metadata=meta)

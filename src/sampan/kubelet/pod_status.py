@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sampan.api import times
-from sampan.api.pod_qos import qos_class
+from sampan.api.semantics.pod_qos import qos_class
+from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import (
     ContainerState,
     ContainerStateTerminated,
@@ -25,7 +26,7 @@ from sampan.api.types.core_v1 import (
 from sampan.kubelet import conditions
 from sampan.kubelet.container_statuses import Waiting, container_statuses
 from sampan.kubelet.phase import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL, pod_phase
-from sampan.kubelet.restarts import is_sidecar, may_restart_all
+from sampan.kubelet.restarts import may_restart_all
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 

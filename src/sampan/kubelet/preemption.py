@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sampan.api.pod_qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
+from sampan.api.semantics.pod_qos import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.admission import Amounts, amounts_of
 from sampan.kubelet.critical import is_critical

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
+from sampan.api.semantics.pods import AnyContainer
+from sampan.api.types.core_v1 import Container, Pod, PodStatus
 from sampan.kubelet.pod_status import Verdict
 from sampan.runtimes.contract import PodReport, RuntimeFailure
 
 if TYPE_CHECKING:
     from sampan.kubelet.records import PodRecord
-
-AnyContainer = Container | EphemeralContainer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,12 @@
 """Pure decision whether a terminated container is restarted."""
 
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, PodSpec
 from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 RESTART, RESTART_ALL = "Restart", "RestartAllContainers"
-
-
-def is_sidecar(container: Container) -> bool:
-    """Whether the init container is a sidecar, which keeps running beside the regular containers."""
-    return container.restartPolicy == ALWAYS
 
 
 def restarts(container: Container, spec: PodSpec, exit_code: int) -> bool:
@@ -33,13 +29,13 @@ def _by_policy(policy: str, exit_code: int) -> bool:
 
 def may_restart_all(spec: PodSpec) -> bool:
     """Whether the exit of some container can restart all containers of the pod."""
-    containers = (*spec.initContainers, *(spec.containers or ()))
+    containers = init_and_main_containers(spec)
     return any(rule.action == RESTART_ALL for container in containers for rule in container.restartPolicyRules)
 
 
 def restarts_all(spec: PodSpec, report: PodReport) -> bool:
     """Whether a container has exited in a way that restarts all containers of the pod."""
-    for container in (*spec.initContainers, *(spec.containers or ())):
+    for container in init_and_main_containers(spec):
         container_report = report.container(container.name) if container.restartPolicyRules else None
         if (
             container_report is not None

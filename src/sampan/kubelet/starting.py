@@ -1,11 +1,12 @@
 """Starts a pod's sandbox and containers, with back-off, image pulls and events."""
 
 from sampan.api import durations, gotext
+from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, ContainerStatus, EphemeralContainer
 from sampan.kubelet.backoff import FIRST_S, MOST_S, BackOff
 from sampan.kubelet.pod_actions import PodActions, ephemeral_to_start
 from sampan.kubelet.pod_events import PodEvents, full_name
-from sampan.kubelet.provision import AlreadyTold, AnyContainer
+from sampan.kubelet.provision import AlreadyTold
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
 from sampan.machinery.events import WARNING
@@ -92,7 +93,7 @@ class Starter:
             if kubelet.provision is not None:
                 await kubelet.provision.start(record, container, attempt)
             else:
-                await self._simulate(record, _stand_in(container), attempt)
+                await self._simulate(record, as_container(container), attempt)
         except RuntimeFailure as failure:
             _wait(record, container.name, failure.reason, failure.message)
             if failure.reason == CONFIG_ERROR:
@@ -129,10 +130,6 @@ class Starter:
 
     async def _ephemeral(self, record: PodRecord, container: EphemeralContainer) -> float | None:
         return await self._pull_and_start(record, container)
-
-
-def _stand_in(container: AnyContainer) -> Container:
-    return container if isinstance(container, Container) else Container(name=container.name, image=container.image)
 
 
 def next_attempt(record: PodRecord, name: str) -> int:

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.api.semantics.pods import find_container, init_and_main_containers, termination_grace_period_s
+from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.admitting import Admitting
 from sampan.kubelet.backoff import MOST_S
 from sampan.kubelet.deadline import EXCEEDED, deadline_left_s
@@ -31,8 +32,6 @@ from sampan.runtimes import contract
 from sampan.runtimes.contract import PodReport
 
 log = logging.getLogger(__name__)
-
-_DEFAULT_GRACE_S = 30.0
 
 
 class SyncLoop:
@@ -236,7 +235,7 @@ class SyncLoop:
                 continue
             record.killed.add(kill.id)
             self._events.killing(record.kubelet, record.pod, kill.container, kill.message)
-            grace_s = kill.grace_s if kill.grace_s is not None else _grace_s(record.pod)
+            grace_s = kill.grace_s if kill.grace_s is not None else termination_grace_period_s(record.pod)
             await _stop_container(record, kill.container.name, grace_s)
 
     async def sync_terminating_pod(self, record: PodRecord) -> float | None:
@@ -332,26 +331,18 @@ class SyncLoop:
         """Return the monotonic time by which all containers must have stopped: the earlier of the previous and the
         current deadline.
         """
-        by = self._clock.monotonic() + _grace_s(record.pod)
+        by = self._clock.monotonic() + termination_grace_period_s(record.pod)
         record.stop_by = min(by, record.stop_by) if record.stop_by else by
         return record.stop_by
 
     async def _stop(self, record: PodRecord, name: str) -> None:
-        by, container = self._stop_by(record), _container(record.pod, name)
+        by, container = self._stop_by(record), find_container(record.pod.spec, name)
         if record.stopped is None:
             record.stopped = {}
         if name not in record.stopped and container is not None:
             self._events.killing(record.kubelet, record.pod, container)
         record.stopped[name] = by
         await _stop_container(record, name, max(by - self._clock.monotonic(), 0))
-
-
-def _grace_s(pod: Pod) -> float:
-    """Return the grace period of the deletion if the pod is being deleted, else that of its spec."""
-    grace_s = pod.metadata.deletionGracePeriodSeconds
-    if grace_s is None:
-        grace_s = pod.spec.terminationGracePeriodSeconds
-    return float(grace_s) if grace_s is not None else _DEFAULT_GRACE_S
 
 
 def _interrupt(record: PodRecord) -> None:
@@ -375,11 +366,5 @@ async def _remove(record: PodRecord) -> None:
 
 
 def _main(pod: Pod, name: str) -> Container | None:
-    containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
-    return next((container for container in containers if container.name == name), None)
-
-
-def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
-    spec = pod.spec
-    containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
+    containers = init_and_main_containers(pod.spec)
     return next((container for container in containers if container.name == name), None)

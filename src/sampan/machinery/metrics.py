@@ -164,10 +164,11 @@ def _line(name: str, labels: list[str], value: float) -> str:
 
 
 def _labels(names: Labels, values: Labels) -> list[str]:
-    return [f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)]
+    return [f'{name}="{escape_label(value)}"' for name, value in zip(names, values, strict=True)]
 
 
-def _escaped(text: str) -> str:
+def escape_label(text: str) -> str:
+    """Escape the value of a label for the Prometheus text format."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

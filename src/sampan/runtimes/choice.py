@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-AUTO, CRI, DOCKER, OCI, PROCESS = "auto", "cri", "docker", "oci", "process"
+from sampan.runtimes.names import AUTO, CRI, DOCKER, OCI, PROCESS
+
 ORDER = (OCI, CRI, DOCKER)
 CRI_SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock")
 DOCKER_SOCKETS = ("/var/run/docker.sock",)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sampan.api.pod_amounts import Amounts, effective_limits, effective_requests
+from sampan.api.semantics.pod_resources import Amounts, effective_limits, effective_requests
 from sampan.api.types.core_v1 import Pod, PodSpec
 from sampan.machinery.metrics import Metrics, Sample
 

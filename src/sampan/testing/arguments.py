@@ -9,8 +9,8 @@ from typing import Any
 
 from sampan.api import runtime_config as versions
 from sampan.cli.assembly import APISERVER, COMPONENTS, KUBELET, StoreConfig
-from sampan.cli.nodes_config import AUTO, RUNTIMES
 from sampan.cli.terms import TermsConfig
+from sampan.runtimes.names import AUTO, RUNTIMES
 
 _STORES = ("memory", "sqlite")
 _FILES = (".db", ".sqlite", ".sqlite3")

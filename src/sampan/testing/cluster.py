@@ -15,13 +15,14 @@ from sampan.cli import kubeconfig
 from sampan.cli.assembly import COMPONENTS, Assembly, ClusterConfig, StoreConfig
 from sampan.cli.failures import leaves
 from sampan.cli.front_proxy import with_front_proxy
-from sampan.cli.nodes_config import HOLLOW, NodesConfig
+from sampan.cli.nodes_config import NodesConfig
 from sampan.cli.pki import ACCOUNTS, ADMIN, CA, SERVER, Pki
 from sampan.cli.scheduler_flags import SchedulerSettings
 from sampan.cli.terms import TermsConfig
 from sampan.machinery.client import Client
 from sampan.machinery.clock import Clock, RealClock
 from sampan.runtimes.choice import chosen
+from sampan.runtimes.names import HOLLOW
 from sampan.testing import arguments, namespaces
 from sampan.testing.folder import TemporaryFolder
 from sampan.testing.keys import KEYS

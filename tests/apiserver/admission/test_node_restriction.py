@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json as codec
+from sampan.api.semantics.pod_references import referenced_resource
 from sampan.api.types.authentication_v1 import TokenRequest
 from sampan.api.types.core_v1 import Node, Pod, ServiceAccount
 from sampan.api.types.meta_v1 import ObjectMeta
@@ -96,7 +97,7 @@ def test_mirror_pods(metadata: dict[str, Any], spec: dict[str, Any], text: str) 
     ],
 )
 def test_what_mirror_pods_may_not_refer_to(spec: dict[str, Any], kind: str) -> None:
-    assert mirror_pods.reference(pod(spec).spec) == kind
+    assert referenced_resource(pod(spec).spec) == kind
 
 
 def test_on_the_server() -> None:

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from sampan.api.labels import from_labels
+from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import ClaimControl, claim, controller_of
+from sampan.controllers.ownership import ClaimControl, claim
 from sampan.controllers.ownership.claims import Verdict, verdict
 from sampan.machinery import errors
 from sampan.machinery.client import Client

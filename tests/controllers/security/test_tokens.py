@@ -18,7 +18,6 @@ from sampan.controllers.security import account_tokens, joining, legacy_tokens
 from sampan.controllers.security.account_tokens import AccountTokenController, claims, completed, is_complete
 from sampan.controllers.security.bootstrap_signer import BootstrapSigner, signature, signed_data
 from sampan.controllers.security.legacy_tokens import INVALID_SINCE, LAST_USED, LegacyTokenCleaner
-from sampan.controllers.security.pod_secrets import secrets_of
 from sampan.controllers.security.token_cleaner import TokenCleaner
 from sampan.machinery import errors
 from sampan.machinery.certificates import make_key
@@ -144,21 +143,6 @@ async def _pod(c: Cluster, secret: str) -> None:
 async def _invalid(c: Cluster) -> dict[str, str]:
     found = (await c.client.of(Secret).list()).items
     return {one.metadata.name: day for one in found if (day := one.metadata.labels.get(INVALID_SINCE))}
-
-
-def test_secrets_of_a_pod() -> None:
-    ref = {"name": "env", "valueFrom": {"secretKeyRef": {"name": "b", "key": "k"}}}
-    spec: dict[str, Any] = {
-        "imagePullSecrets": [{"name": "a"}],
-        "containers": [{"name": "c", "env": [ref], "envFrom": [{"secretRef": {"name": "d"}}]}],
-        "initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "e"}}]}],
-        "volumes": [
-            {"name": "v", "secret": {"secretName": "f"}},
-            {"name": "w", "projected": {"sources": [{"secret": {"name": "g"}}, {"configMap": {"name": "no"}}]}},
-            {"name": "x", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "h"}}},
-        ],
-    }
-    assert sorted(secrets_of(msgspec.convert({"spec": spec}, Pod))) == list("abdefgh")
 
 
 # -- tokens for joining ----------------------------------------------------------------------------------------------

@@ -3,9 +3,9 @@
 from typing import Any
 
 from sampan.api.codec import json as codec
+from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ReplicaSet
 from sampan.api.types.core_v1 import Event, Pod, ResourceQuota
-from sampan.controllers.ownership import controller_of
 from sampan.controllers.workloads.replicaset import KIND
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of

@@ -1,8 +1,8 @@
 """replicationcontroller-controller, with the real API server."""
 
 from sampan.api.codec import json as codec
+from sampan.api.semantics.owners import controller_of
 from sampan.api.types.core_v1 import Event, Pod, ReplicationController
-from sampan.controllers.ownership import controller_of
 from sampan.controllers.workloads.replication import KIND
 from tests.controllers.cluster import Cluster, names_of, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster

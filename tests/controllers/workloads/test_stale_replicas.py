@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from sampan.api.semantics.pods import is_active, is_ready
 from sampan.api.types.apps_v1 import Deployment
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.machinery.client import ADDED, DELETED
 from tests.controllers.cluster import Cluster
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -37,9 +37,9 @@ async def until_rest(c: Cluster, lags: Sequence[Lag], *, least: int, most: int) 
         await c.clock.settle()
         moved = await move(c)
         stepped = [lag.step() for lag in lags]
-        living = [pod for pod in (await c.client.of(Pod).list_all()).items if pod_facts.is_active(pod)]
+        living = [pod for pod in (await c.client.of(Pod).list_all()).items if is_active(pod)]
         assert len(living) <= most
-        assert sum(pod_facts.is_ready(pod) for pod in living) >= least
+        assert sum(is_ready(pod) for pod in living) >= least
         if not moved and not any(stepped):
             before = await c.revision()
             await c.clock.advance(0.5)

@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from sampan.api.codec import json
+from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import Node
 from sampan.api.types.meta_v1 import ObjectMeta
-from sampan.kubelet.agent.static_pods import BadManifest, is_mirror, is_mirror_of, mirror_of, read_pods
+from sampan.kubelet.agent.static_pods import BadManifest, is_mirror_of, mirror_of, read_pods
 
 MANIFEST = """
 apiVersion: v1
@@ -41,8 +42,8 @@ def test_its_uid_changes_with_its_content() -> None:
 def test_mirror() -> None:
     (pod,) = read_pods(MANIFEST, "file", "n1", 0)
     mirror = mirror_of(pod, NODE)
-    assert is_mirror(mirror)
-    assert not is_mirror(pod)
+    assert is_mirror_pod(mirror)
+    assert not is_mirror_pod(pod)
     assert is_mirror_of(mirror, pod)
     assert mirror.metadata.uid == ""
     assert mirror.metadata.ownerReferences[0].kind == "Node"

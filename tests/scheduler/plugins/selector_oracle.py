@@ -1,9 +1,11 @@
-"""What selectors, terms and tolerations mean, said once more in the plainest way: the oracles rest on it."""
+"""The scalar meaning of selectors, affinity terms and tolerations, with which the columns are compared."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from sampan.api.types.core_v1 import Node, Pod, Taint, Toleration
+from sampan.api.semantics.node_selectors import RequiredNodeAffinity, matches_node_selector
+from sampan.api.semantics.taints import is_tolerated
+from sampan.api.types.core_v1 import Node, NodeSelector, NodeSelectorTerm, Pod, Taint, Toleration
 
 
 def selects(selector: Any, labels: Mapping[str, str]) -> bool:
@@ -34,14 +36,7 @@ def term_matches(term: Any, owner: Pod, pod: Pod, namespaces: Mapping[str, Mappi
 
 
 def tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
-    for one in tolerations:
-        if one.effect and one.effect != taint.effect:
-            continue
-        if one.key and one.key != taint.key:
-            continue
-        if one.operator == "Exists" or (one.operator in ("", "Equal") and one.value == taint.value):
-            return True
-    return False
+    return is_tolerated(taint, tolerations)
 
 
 def have_untolerated_taints(node: Node, pod: Pod) -> bool:
@@ -49,37 +44,10 @@ def have_untolerated_taints(node: Node, pod: Pod) -> bool:
     return any(not tolerated(taint, pod.spec.tolerations) for taint in hard)
 
 
-def node_requirement(one: Any, labels: Mapping[str, str]) -> bool:
-    value = labels.get(one.key)
-    match one.operator:
-        case "In":
-            return value in one.values
-        case "NotIn":
-            return value not in one.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt":
-            return value is not None and value.isdigit() and int(value) > int(one.values[0])
-        case "Lt":
-            return value is not None and value.isdigit() and int(value) < int(one.values[0])
-    return False
-
-
-def node_term(term: Any, node: Node) -> bool:
-    if not term.matchExpressions and not term.matchFields:
-        return False
-    fields = {"metadata.name": node.metadata.name}
-    return all(node_requirement(one, node.metadata.labels) for one in term.matchExpressions) and all(
-        node_requirement(one, fields) for one in term.matchFields
-    )
+def node_term(term: NodeSelectorTerm, node: Node) -> bool:
+    return matches_node_selector(NodeSelector(nodeSelectorTerms=[term]), node)
 
 
 def let_in(node: Node, pod: Pod) -> bool:
     """By the pod's nodeSelector and required node affinity."""
-    if any(node.metadata.labels.get(key) != value for key, value in pod.spec.nodeSelector.items()):
-        return False
-    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
-    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
-    return required is None or any(node_term(term, node) for term in required.nodeSelectorTerms or ())
+    return RequiredNodeAffinity(pod.spec).matches(node)

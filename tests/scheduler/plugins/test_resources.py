@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from sampan.api import quantity
-from sampan.api.pod_amounts import effective_requests
+from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.config import ProfileConfig
 from sampan.scheduler.config.plugin_args import ArgumentError

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampan.api.quantity import parse
+from sampan.api.semantics.node_selectors import matches_node_selector
 from sampan.api.types.core_v1 import (
     AWSElasticBlockStoreVolumeSource,
     Container,
@@ -54,7 +55,6 @@ from sampan.api.types.storage_v1 import (
 )
 from sampan.machinery.object_key import key_of
 from sampan.scheduler.simulation import Simulation
-from tests.scheduler.plugins.selector_oracle import node_requirement
 from tests.scheduler.random_clusters import ZONE, Refusals, Situation, optional, refusals
 
 BOUND = "pv.kubernetes.io/bind-completed"
@@ -269,10 +269,7 @@ def amount(text: str | None) -> int:
 def reaches(volume: PersistentVolume, labels: dict[str, str]) -> bool:
     if volume.spec.nodeAffinity is None or volume.spec.nodeAffinity.required is None:
         return True
-    return any(
-        all(node_requirement(one, labels) for one in term.matchExpressions)
-        for term in volume.spec.nodeAffinity.required.nodeSelectorTerms or ()
-    )
+    return matches_node_selector(volume.spec.nodeAffinity.required, Node(metadata=ObjectMeta(labels=labels)))
 
 
 def names_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

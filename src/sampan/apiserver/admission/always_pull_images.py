@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from sampan.api.faults import FieldError
 from sampan.api.resource import Resource
+from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.admission.chain import Attributes, Operation
-from sampan.apiserver.registry.podspec.everywhere import containers_of
 
 _ALWAYS = "Always"
 
@@ -22,7 +22,7 @@ class AlwaysPullImages:
         pod: Pod = attributes.obj
         if not has_new_images(attributes.old, pod):
             return
-        for _, container, _ in containers_of(pod.spec):
+        for _, container, _ in containers_by_field(pod.spec):
             container.imagePullPolicy = _ALWAYS
         for volume in pod.spec.volumes:
             if volume.image is not None:
@@ -43,13 +43,13 @@ class AlwaysPullImages:
 def has_new_images(old: Pod | None, new: Pod) -> bool:
     if old is None:
         return True
-    old_images = {container.image for _, container, _ in containers_of(old.spec)}
-    return any(container.image not in old_images for _, container, _ in containers_of(new.spec))
+    old_images = {container.image for _, container, _ in containers_by_field(old.spec)}
+    return any(container.image not in old_images for _, container, _ in containers_by_field(new.spec))
 
 
 def _others(pod: Pod) -> Iterator[tuple[str, str]]:
     """Return the fields with another pull policy, and that policy."""
-    for where, container, index in containers_of(pod.spec):
+    for where, container, index in containers_by_field(pod.spec):
         if container.imagePullPolicy != _ALWAYS:
             yield f"spec.{where}[{index}].imagePullPolicy", container.imagePullPolicy
     for index, volume in enumerate(pod.spec.volumes):

@@ -2,10 +2,11 @@
 otherwise."""
 
 from sampan.api.resource import Resource
+from sampan.api.semantics.taints import NOT_READY, UNREACHABLE
 from sampan.api.types.core_v1 import Pod, Toleration
 from sampan.apiserver.admission.chain import Attributes, Operation
 
-_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TAINTS = (NOT_READY, UNREACHABLE)
 _STAY_S = 300
 
 

@@ -2,6 +2,7 @@
 
 from sampan.api.resource import Resource
 from sampan.api.resource_names import is_extended
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Pod, Toleration
 from sampan.apiserver.admission.chain import Attributes, Operation
 
@@ -15,7 +16,7 @@ class ExtendedResourceToleration:
 
     async def admit(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
-        containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+        containers = init_and_main_containers(pod.spec)
         requested = {name for container in containers for name in container.resources.requests if is_extended(name)}
         if not requested:
             return

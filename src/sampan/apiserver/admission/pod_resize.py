@@ -1,8 +1,8 @@
 """PodResizeValidator: a pod can only be resized on a Linux node with enough allocatable resources."""
 
-from sampan.api.pod_amounts import effective_requests
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource import Resource
+from sampan.api.semantics.pod_resources import effective_requests
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from sampan.api.pod_qos import BEST_EFFORT, qos_class
 from sampan.api.resource import Resource
+from sampan.api.semantics.pod_qos import BEST_EFFORT, qos_class
+from sampan.api.semantics.taints import MEMORY_PRESSURE
 from sampan.api.types.core_v1 import Namespace, Pod, Toleration
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
@@ -19,7 +20,6 @@ from sampan.machinery import errors
 
 DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
 ALLOWED = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
-_PRESSURE = "node.kubernetes.io/memory-pressure"
 
 
 class PodTolerationRestriction:
@@ -48,7 +48,7 @@ class PodTolerationRestriction:
             defaults = tolerations_in(await _namespace(attributes), DEFAULTS)
             extra += self._default if defaults is None else defaults
         if qos_class(pod.spec) != BEST_EFFORT:
-            extra.append(Toleration(key=_PRESSURE, operator="Exists", effect="NoSchedule"))
+            extra.append(Toleration(key=MEMORY_PRESSURE, operator="Exists", effect="NoSchedule"))
         if extra:
             pod.spec.tolerations = merged([*pod.spec.tolerations, *extra])
         await self.validate(attributes)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterator
 
 from sampan.api.resource import Resource
+from sampan.api.semantics.pod_references import is_mirror_pod, secret_names
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import (
     Container,
     EphemeralContainer,
@@ -18,9 +20,7 @@ from sampan.api.types.core_v1 import (
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.registry.generated_names import generated_name
-from sampan.apiserver.registry.podspec.annotations import MIRROR
 from sampan.apiserver.registry.podspec.defaults import name_service_account
-from sampan.apiserver.registry.podspec.references import secrets_of
 from sampan.apiserver.registry.podspec.token_volume import TOKEN_PATH, token_source
 
 DEFAULT = "default"
@@ -43,7 +43,7 @@ class ServiceAccountAdmission:
         pod: Pod = attributes.obj
         if attributes.operation != "CREATE":
             return
-        if MIRROR not in pod.metadata.annotations:
+        if not is_mirror_pod(pod):
             name_service_account(pod.spec, pod.spec.serviceAccountName or DEFAULT)
             account = await _account(attributes, pod.spec.serviceAccountName)
             if _mounts_token(account, pod):
@@ -54,7 +54,7 @@ class ServiceAccountAdmission:
 
     async def validate(self, attributes: Attributes) -> None:
         pod: Pod = attributes.obj
-        if attributes.operation == "CREATE" and MIRROR in pod.metadata.annotations:
+        if attributes.operation == "CREATE" and is_mirror_pod(pod):
             _check_mirror(attributes, pod)
             return
         if not pod.spec.serviceAccountName:
@@ -81,7 +81,7 @@ def _check_mirror(attributes: Attributes, pod: Pod) -> None:
     """Reject a mirror pod that refers to API objects."""
     if pod.spec.serviceAccountName:
         raise attributes.refusal("a mirror pod may not reference service accounts")
-    if any(secrets_of(pod.spec)):
+    if any(secret_names(pod.spec)):
         raise attributes.refusal("a mirror pod may not reference secrets")
     for volume in pod.spec.volumes:
         for source in (volume.projected.sources or ()) if volume.projected is not None else ():
@@ -105,7 +105,7 @@ def _mount_token(pod: Pod) -> None:
     token_volume = next((volume.name for volume in spec.volumes if volume.name.startswith(_VOLUME)), "")
     name = token_volume or generated_name(_VOLUME)
     is_needed = False
-    for container in (*spec.initContainers, *(spec.containers or ())):
+    for container in init_and_main_containers(spec):
         if all(mount.mountPath != TOKEN_PATH for mount in container.volumeMounts):
             container.volumeMounts.append(VolumeMount(name=name, readOnly=True, mountPath=TOKEN_PATH))
             is_needed = True

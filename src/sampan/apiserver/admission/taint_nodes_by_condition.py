@@ -1,10 +1,9 @@
 """TaintNodesByCondition: adds the not-ready taint to new nodes."""
 
 from sampan.api.resource import Resource
+from sampan.api.semantics.taints import NO_SCHEDULE, NOT_READY
 from sampan.api.types.core_v1 import Node, Taint
 from sampan.apiserver.admission.chain import Attributes, Operation
-
-_KEY, _EFFECT = "node.kubernetes.io/not-ready", "NoSchedule"
 
 
 class TaintNodesByCondition:
@@ -16,5 +15,5 @@ class TaintNodesByCondition:
 
     async def admit(self, attributes: Attributes) -> None:
         node: Node = attributes.obj
-        if not any((taint.key, taint.effect) == (_KEY, _EFFECT) for taint in node.spec.taints):
-            node.spec.taints.append(Taint(key=_KEY, effect=_EFFECT))
+        if not any((taint.key, taint.effect) == (NOT_READY, NO_SCHEDULE) for taint in node.spec.taints):
+            node.spec.taints.append(Taint(key=NOT_READY, effect=NO_SCHEDULE))

@@ -191,17 +191,12 @@ class Ownership:
     def complete(self, resource: Resource, live: Value) -> Value:
         """Return the value of a stored object in the version of the path, without managed fields."""
         value = without_managers(live)
-        return value if _is_stored(resource) else self._forms(resource).completed(value)
+        return value if resource.is_storage_version else self._forms(resource).completed(value)
 
     def _shown(self, resource: Resource, obj: Any) -> Value:
         """Return the value of an object without managed fields, in the version of the path."""
         value: Value = json_codec.to_value(obj) if not resource.is_custom else obj.to_value()
-        return value if _is_stored(resource) else self._forms(resource).shown(value, resource.gvk)
-
-
-def _is_stored(resource: Resource) -> bool:
-    stored = resource.storage
-    return stored is None or (stored.version == resource.version and stored.group == resource.group)
+        return value if resource.is_storage_version else self._forms(resource).shown(value, resource.gvk)
 
 
 def _taken(obj: Any) -> list[ManagedFieldsEntry]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sampan.api import times
+from sampan.api.semantics.conditions import find_condition
 from sampan.apiserver.flowcontrol.fairness import Fairness
 from sampan.apiserver.flowcontrol.priority_level import PERIOD_S, SAMPLES
 from sampan.apiserver.request.call import AUTHENTICATED, MASTERS, Call, Query, User
@@ -211,7 +212,7 @@ class FairnessFeed:
         level = schema.spec.priorityLevelConfiguration.name
         status, reason, tail = ("False", "Found", "it exists") if level in levels else _DANGLING
         link = "and" if level in levels else "but"
-        present = next((existing for existing in schema.status.conditions if existing.type == "Dangling"), None)
+        present = find_condition(schema.status.conditions, "Dangling")
         message = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" {link} {tail}'
         if present is not None and (present.status, present.message) == (status, message):
             return

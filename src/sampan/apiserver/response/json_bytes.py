@@ -18,14 +18,9 @@ class Versions:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def is_stored(self, resource: Resource) -> bool:
-        """Whether the version of the path is the storage version, so that bytes can be passed through unchanged."""
-        stored = resource.storage
-        return stored is None or (stored.version == resource.version and stored.group == resource.group)
-
     def show(self, resource: Resource, raw: bytes) -> bytes:
         """Return stored bytes converted to the version of the path."""
-        if self.is_stored(resource):
+        if resource.is_storage_version:
             return raw
         codec = self._registry.codec_of(resource)
         return codec.encode(codec.from_value(self.shown_value(resource, raw))[0])
@@ -33,7 +28,7 @@ class Versions:
     def shown_value(self, resource: Resource, raw: bytes) -> dict[str, Any]:
         """Return the JSON value of stored bytes in the version of the path. The caller may change it."""
         value: dict[str, Any] = json_codec.read_any(raw)
-        return value if self.is_stored(resource) else conversion.convert(value, resource.gvk)
+        return value if resource.is_storage_version else conversion.convert(value, resource.gvk)
 
     def to_stored(self, resource: Resource, obj: Any) -> Any:
         return obj if resource.storage is None else self._convert(resource, obj, resource.storage)
@@ -42,7 +37,7 @@ class Versions:
         return self._convert(resource, obj, resource.gvk)
 
     def _convert(self, resource: Resource, obj: Any, to: GroupVersionKind) -> Any:
-        if self.is_stored(resource):
+        if resource.is_storage_version:
             return obj
         target = self._registry.codec(to, resource)
         return target.from_value(conversion.convert(json_codec.to_value(obj), to))[0]
@@ -118,7 +113,7 @@ def _go_type(resource: Resource, suffix: str = "") -> str:
 
 def list_chunks(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
     """Return a list as JSON in the version of the path, in chunks."""
-    if versions.is_stored(resource):
+    if resource.is_storage_version:
         return result.chunks()
     return _joined(list_head(resource, result), list_items(resource, result, versions))
 
@@ -135,7 +130,7 @@ def list_head(resource: Resource, result: ListResult) -> bytes:
 def list_items(resource: Resource, result: ListResult, versions: Versions) -> Iterator[bytes]:
     """Return the JSON of each item, in the form that items have within a list."""
     shape = result.shape
-    if versions.is_stored(resource):
+    if resource.is_storage_version:
         opening = shape.head if shape.is_custom else b"{"
         for item in result.items:
             yield (opening if item.head is shape.head else item.head) + item.body

@@ -1,5 +1,6 @@
 """The conditions of a HorizontalPodAutoscaler."""
 
+from sampan.api.semantics.conditions import find_condition, without_condition
 from sampan.api.times import format_time
 from sampan.api.types.autoscaling_v2 import HorizontalPodAutoscalerCondition, HorizontalPodAutoscalerStatus
 
@@ -10,7 +11,7 @@ def set_condition(
     status: HorizontalPodAutoscalerStatus, type: str, is_true: bool, reason: str, message: str, now: float
 ) -> None:
     value = "True" if is_true else "False"
-    condition = next((candidate for candidate in status.conditions if candidate.type == type), None)
+    condition = find_condition(status.conditions, type)
     if condition is None:
         condition = HorizontalPodAutoscalerCondition(type=type)
         status.conditions.append(condition)
@@ -20,4 +21,4 @@ def set_condition(
 
 
 def remove_condition(status: HorizontalPodAutoscalerStatus, type: str) -> None:
-    status.conditions = [condition for condition in status.conditions if condition.type != type]
+    status.conditions = without_condition(status.conditions, type)

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sampan.api import quantity
-from sampan.api.pod_amounts import pod_requests
+from sampan.api.semantics.conditions import READY
+from sampan.api.semantics.pod_resources import pod_requests
+from sampan.api.semantics.pods import FAILED, PENDING, long_running_containers, pod_condition
 from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetric, PodMetrics
-from sampan.controllers.ownership.pod_facts import FAILED, PENDING, READY, condition
 
 CPU, MEMORY = "cpu", "memory"
 
@@ -54,7 +55,7 @@ def grouped(pods: Iterable[Pod], metrics: PodMetrics, *, resource: str, warmup: 
 
 
 def _is_warm(pod: Pod, metric: PodMetric, warmup: Warmup, now: float) -> bool:
-    ready = condition(pod, READY)
+    ready = pod_condition(pod, READY)
     if ready is None or pod.status.startTime is None:
         return False
     started = parse_time(pod.status.startTime)
@@ -77,16 +78,10 @@ def _request(pod: Pod, resource: str, container: str) -> int:
         if request is None:
             raise MetricsUnavailable(f"missing pod-level request for {resource} in Pod {name}")
         return request.milli_value()
-    containers = [candidate for candidate in _lasting(pod) if container in ("", candidate.name)]
+    containers = [candidate for candidate in long_running_containers(pod.spec) if container in ("", candidate.name)]
     if container and not containers:
         raise MetricsUnavailable(f"container {container} not found in Pod {name}")
     return sum(_of_container(candidate, resource, name) for candidate in containers)
-
-
-def _lasting(pod: Pod) -> list[Container]:
-    """Return the app containers and the sidecars."""
-    sidecars = [container for container in pod.spec.initContainers if container.restartPolicy == "Always"]
-    return [*(pod.spec.containers or ()), *sidecars]
 
 
 def _of_container(container: Container, resource: str, pod: str) -> int:

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sampan.api.semantics.pods import RUNNING, is_ready
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.autoscaling.metrics import MetricsUnavailable, PodMetrics
 from sampan.controllers.autoscaling.pod_groups import PodGroups, Warmup, grouped, requests_of
-from sampan.controllers.ownership.pod_facts import RUNNING, is_ready
 
 MOST_REPLICAS = 2**31 - 1
 MOST_USAGE = 2**63 - 1

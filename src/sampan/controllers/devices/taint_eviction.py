@@ -3,12 +3,13 @@
 from collections.abc import Hashable, Iterable
 from typing import NamedTuple
 
+from sampan.api.semantics.conditions import TRUE
 from sampan.api.types.core_v1 import ObjectReference, Pod
 from sampan.api.types.resource_v1 import ResourceClaim, ResourceSlice
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.devices import pod_claims
 from sampan.controllers.devices.taints import device_of, drives_out, leaves_at, soonest
-from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, TRUE, pod_condition_patch
+from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from sampan.api import times
+from sampan.api.semantics.taints import NO_EXECUTE, tolerates
 from sampan.api.types.resource_v1 import (
     Device,
     DeviceRequestAllocationResult,
@@ -10,8 +11,6 @@ from sampan.api.types.resource_v1 import (
     DeviceToleration,
     ResourceSlice,
 )
-
-NO_EXECUTE = "NoExecute"
 
 
 def drives_out(slice: ResourceSlice) -> bool:
@@ -26,11 +25,7 @@ def device_of(slices: Sequence[ResourceSlice], name: str) -> Device | None:
 
 
 def is_tolerated(taint: DeviceTaint, toleration: DeviceToleration) -> bool:
-    if toleration.effect != NO_EXECUTE or (toleration.key and toleration.key != taint.key):
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
+    return toleration.effect == NO_EXECUTE and tolerates(toleration, taint)
 
 
 def leaves_at(device: Device, allocated: DeviceRequestAllocationResult) -> float | None:

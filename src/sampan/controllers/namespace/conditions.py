@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from sampan.api.semantics.conditions import FALSE, TRUE, keep_transition_time
 from sampan.api.types.core_v1 import NamespaceCondition
 from sampan.controllers.namespace.content import Outcome
 
@@ -54,11 +55,10 @@ def updated(conditions: Sequence[NamespaceCondition], outcome: Outcome, now: str
     held = troubles(outcome)
     by_type = {condition.type: condition for condition in conditions}
     for type, well in _ALL_IS_WELL.items():
-        status, word = ("True", held[type]) if type in held else ("False", well)
-        old = by_type.get(type)
-        since = old.lastTransitionTime if old is not None and old.status == status else now
-        by_type[type] = NamespaceCondition(
-            type=type, status=status, lastTransitionTime=since, reason=word.reason, message=word.message
+        status, word = (TRUE, held[type]) if type in held else (FALSE, well)
+        condition = NamespaceCondition(
+            type=type, status=status, lastTransitionTime=now, reason=word.reason, message=word.message
         )
+        by_type[type] = keep_transition_time(by_type.get(type), condition)
     desired = list(by_type.values())
     return None if msgspec.to_builtins(desired) == msgspec.to_builtins(list(conditions)) else desired

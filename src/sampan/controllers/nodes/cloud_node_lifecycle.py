@@ -5,13 +5,15 @@ Only nodes that are not ready are checked. A node whose instance is shut down is
 
 import logging
 
+from sampan.api.semantics.conditions import TRUE
+from sampan.api.semantics.taints import NO_SCHEDULE, SHUTDOWN, UNINITIALIZED
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.controllers.cloud import Instances
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.fan_out import for_each
-from sampan.controllers.nodes.conditions import TRUE, ready_status
+from sampan.controllers.nodes.conditions import ready_status
 from sampan.controllers.nodes.tainting import Tainting
-from sampan.controllers.nodes.taints import NO_SCHEDULE, SHUTDOWN, UNINITIALIZED, has_taint
+from sampan.controllers.nodes.taints import has_taint
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock

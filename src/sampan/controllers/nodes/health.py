@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sampan.api import times
+from sampan.api.semantics.conditions import READY, UNKNOWN, find_condition
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, NodeCondition
-from sampan.controllers.nodes.conditions import READY, UNKNOWN, condition_of
 from sampan.machinery.copies import copy_of
 
 _TOLD_BY_KUBELETS: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -30,7 +30,7 @@ class Health:
 
 def observe(last: Health | None, node: Node, lease: Lease | None, *, now: float, wall_offset: float = 0.0) -> Health:
     """Return the updated health from the node and its lease. `now` is monotonic time."""
-    ready = condition_of(node, READY)
+    ready = find_condition(node.status.conditions, READY)
     heartbeat = ready.lastHeartbeatTime if ready is not None else None
     renewed = lease.spec.renewTime if lease is not None else None
     if last is None:
@@ -52,12 +52,12 @@ def seen_now(health: Health, now: float) -> Health:
 
 def marked_unknown(node: Node, now: float) -> Node | None:
     """Return a copy with all kubelet conditions Unknown, or None if the Ready condition already is."""
-    ready = condition_of(node, READY)
+    ready = find_condition(node.status.conditions, READY)
     if ready is not None and ready.status == UNKNOWN:
         return None
     marked, stamp = copy_of(node), times.format_time(now)
     for type in _TOLD_BY_KUBELETS:
-        condition = condition_of(marked, type)
+        condition = find_condition(marked.status.conditions, type)
         if condition is None:
             marked.status.conditions.append(_never_told(type, node, stamp))
         elif condition.status != UNKNOWN:

@@ -9,12 +9,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sampan.api.semantics.conditions import FALSE, READY, TRUE, UNKNOWN, find_condition
+from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE
 from sampan.api.types.coordination_v1 import Lease
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod
 from sampan.controllers.descriptor import ControllerConfig, Parts
 from sampan.controllers.fan_out import for_each
 from sampan.controllers.nodes import health, labels, taints
-from sampan.controllers.nodes.conditions import FALSE, READY, TRUE, UNKNOWN, pod_condition_patch, ready_status
+from sampan.controllers.nodes.conditions import pod_condition_patch, ready_status
 from sampan.controllers.nodes.index import by_node, node_name
 from sampan.controllers.nodes.tainting import Tainting
 from sampan.controllers.nodes.zones import EXCLUDED, Change, Rates, ZoneQueue, Zones, zone_of
@@ -91,7 +93,7 @@ class NodeLifecycleController:
     async def _follow_conditions(self, node: Node) -> None:
         add, remove = taints.scheduling_taints(node)
         if add or remove:
-            await self._tainting.change(node, taints.NO_SCHEDULE, add=add, remove=remove)
+            await self._tainting.change(node, NO_SCHEDULE, add=add, remove=remove)
         if missing := labels.missing_labels(node):
             patch = {"metadata": {"labels": missing}}
             await self._client.of(Node).patch(node.metadata.name, patch, type=PatchType.MERGE)
@@ -203,12 +205,12 @@ class NodeLifecycleController:
         queue, name = self._zones.queue(node, self._clock.monotonic()), node.metadata.name
         if status not in (FALSE, UNKNOWN):
             queue.remove(name)
-            await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))
+            await self._tainting.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
             return
         taint, other = _evicting(status)
-        if taints.has_taint(node.spec.taints, other, taints.NO_EXECUTE):
-            await self._tainting.change(node, taints.NO_EXECUTE, add=(taint,), remove=(other,))
-        elif taints.has_taint(node.spec.taints, taint, taints.NO_EXECUTE):
+        if taints.has_taint(node.spec.taints, other, NO_EXECUTE):
+            await self._tainting.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
+        elif taints.has_taint(node.spec.taints, taint, NO_EXECUTE):
             queue.remove(name)
         else:
             queue.again(name)
@@ -227,7 +229,7 @@ class NodeLifecycleController:
             )
 
     async def _mark_pod(self, pod: Pod) -> None:
-        if not any(condition.type == READY for condition in pod.status.conditions):
+        if find_condition(pod.status.conditions, READY) is None:
             return
         patch = pod_condition_patch(pod, READY, self._clock.now(), status=FALSE)
         if patch is None:
@@ -244,7 +246,7 @@ class NodeLifecycleController:
             log.info("all nodes are NotReady: stopped evictions until a node becomes Ready")
             for node in nodes:
                 self._zones.queue(node, now).remove(node.metadata.name)
-                await self._tainting.change(node, taints.NO_EXECUTE, remove=(taints.NOT_READY, taints.UNREACHABLE))
+                await self._tainting.change(node, NO_EXECUTE, remove=(NOT_READY, UNREACHABLE))
         elif change is Change.FOUND_SOME:
             log.info("a node is Ready again: resumed evictions")
             for name, node_health in self._health.items():
@@ -258,7 +260,7 @@ class NodeLifecycleController:
                 continue
             taint, other = _evicting(status)
             try:
-                await self._tainting.change(node, taints.NO_EXECUTE, add=(taint,), remove=(other,))
+                await self._tainting.change(node, NO_EXECUTE, add=(taint,), remove=(other,))
             except errors.ApiError as error:
                 log.warning("%s: cannot taint node %s: %s", self.name, name, error)
                 queue.again(name)
@@ -272,7 +274,7 @@ class NodeLifecycleController:
 
 def _evicting(status: str) -> tuple[str, str]:
     """Return the NoExecute taint for a Ready status, and the opposite one, which must be removed."""
-    return (taints.NOT_READY, taints.UNREACHABLE) if status == FALSE else (taints.UNREACHABLE, taints.NOT_READY)
+    return (NOT_READY, UNREACHABLE) if status == FALSE else (UNREACHABLE, NOT_READY)
 
 
 def _rates(config: ControllerConfig) -> Rates:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sampan.api.semantics.conditions import TRUE
+from sampan.api.semantics.taints import OUT_OF_SERVICE
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.fan_out import for_each, raise_first
-from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, TRUE, pod_condition_patch, ready_status
+from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch, ready_status
 from sampan.controllers.nodes.index import by_node
-from sampan.controllers.nodes.taints import OUT_OF_SERVICE
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of
 from sampan.machinery.clock import Clock

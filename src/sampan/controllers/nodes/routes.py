@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sampan.api import times
+from sampan.api.semantics.conditions import FALSE, TRUE, find_condition
 from sampan.api.types.core_v1 import Node, ObjectReference
 from sampan.controllers.cloud import Route, Routes
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.fan_out import for_each
-from sampan.controllers.nodes.conditions import FALSE, TRUE, condition_of
 from sampan.controllers.nodes.ranges import Network, network_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
@@ -104,7 +104,7 @@ class RouteController:
         if not node.spec.podCIDRs:
             has_routes = False
         status = FALSE if has_routes else TRUE
-        present = condition_of(node, NETWORK_UNAVAILABLE)
+        present = find_condition(node.status.conditions, NETWORK_UNAVAILABLE)
         if present is not None and present.status == status:
             return
         stamp = times.format_time(self._clock.now())

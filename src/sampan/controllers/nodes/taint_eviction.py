@@ -7,12 +7,14 @@ evictions are cancelled.
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sampan.api.semantics.conditions import TRUE
+from sampan.api.semantics.taints import NO_EXECUTE
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Taint
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.fan_out import for_each, raise_first
-from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, TRUE, pod_condition_patch
+from sampan.controllers.nodes.conditions import DISRUPTION_TARGET, pod_condition_patch
 from sampan.controllers.nodes.index import by_node
-from sampan.controllers.nodes.taints import NO_EXECUTE, toleration_s
+from sampan.controllers.nodes.taints import toleration_s
 from sampan.machinery import errors
 from sampan.machinery.client import Client, resource_of
 from sampan.machinery.clock import Clock

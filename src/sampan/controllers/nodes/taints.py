@@ -1,4 +1,4 @@
-"""The taints that controllers set on nodes, and the evaluation of tolerations."""
+"""The taints that controllers set on nodes, and how long a pod may stay on a tainted node."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -6,23 +6,26 @@ from typing import Any, Final
 import msgspec
 
 from sampan.api import times
+from sampan.api.semantics.taints import (
+    DISK_PRESSURE,
+    MEMORY_PRESSURE,
+    NETWORK_UNAVAILABLE,
+    NO_SCHEDULE,
+    NOT_READY,
+    PID_PRESSURE,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+    tolerates,
+)
 from sampan.api.types.core_v1 import Node, Taint, Toleration
-
-NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
-NOT_READY: Final = "node.kubernetes.io/not-ready"
-UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
-OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
-SHUTDOWN: Final = "node.cloudprovider.kubernetes.io/shutdown"
-UNINITIALIZED: Final = "node.cloudprovider.kubernetes.io/uninitialized"
 
 _BY_CONDITION: Final[Mapping[tuple[str, str], str]] = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
-    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
-    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
-    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
-    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("MemoryPressure", "True"): MEMORY_PRESSURE,
+    ("DiskPressure", "True"): DISK_PRESSURE,
+    ("NetworkUnavailable", "True"): NETWORK_UNAVAILABLE,
+    ("PIDPressure", "True"): PID_PRESSURE,
 }
 _OURS: Final = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
 
@@ -59,14 +62,6 @@ def taint_patch(node: Node, taints: Sequence[Taint]) -> Mapping[str, Any]:
     """Return a merge patch that sets the taints; the API server rejects it if the node has changed since."""
     values = [msgspec.to_builtins(taint) for taint in taints] or None
     return {"metadata": {"resourceVersion": node.metadata.resourceVersion}, "spec": {"taints": values}}
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
 
 
 def toleration_s(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> float | None:

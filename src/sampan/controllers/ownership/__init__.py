@@ -4,7 +4,7 @@
 - `candidates`: indexes from owners to objects and from objects to owners.
 - `claims`: keeping, adopting and releasing objects, guarded by UID.
 - `expectations`: creations and deletions that the cache does not show yet; `own_writes`: updates likewise.
-- `pods`: creation and deletion of pods with their events; `pod_facts`: predicates on the state of pods.
+- `pods`: creation and deletion of pods with their events.
 - `batches`: slow-start batches of requests; `ranking`: the order in which surplus pods are deleted.
 - `revisions`: ControllerRevision history; `failures`: backoff in replacing failed pods.
 
@@ -18,7 +18,6 @@ from sampan.controllers.ownership.claims import ClaimControl, claim
 from sampan.controllers.ownership.expectations import Expectations
 from sampan.controllers.ownership.own_writes import OwnWrites
 from sampan.controllers.ownership.pods import PodControl, pod_from
-from sampan.controllers.ownership.references import controller_of, controller_ref, is_controlled_by
 
 __all__ = [
     "ClaimControl",
@@ -29,9 +28,6 @@ __all__ = [
     "PodControl",
     "candidates",
     "claim",
-    "controller_of",
-    "controller_ref",
-    "is_controlled_by",
     "pod_from",
     "slow_start",
 ]

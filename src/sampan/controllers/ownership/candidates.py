@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from sampan.api.label_grammar import SelectorError
 from sampan.api.label_selector import LabelSelector, selector_of
 from sampan.api.labels import NOTHING, Selector
-from sampan.controllers.ownership.references import controller_of
+from sampan.api.semantics.owners import controller_of
 from sampan.machinery.informer import Lister
 from sampan.machinery.object_key import Key, key_of
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from sampan.api.codec import json
 from sampan.api.labels import Selector
-from sampan.controllers.ownership.references import controller_of, controller_ref
+from sampan.api.semantics.owners import controller_of, new_controller_ref
 from sampan.machinery import errors
 from sampan.machinery.client import ResourceClient
 
@@ -29,7 +29,7 @@ class ClaimControl:
 
 def adoption(owner: Any, obj: Any, finalizers: Sequence[str] = ()) -> dict[str, Any]:
     """Return the strategic merge patch that adopts the object; rejected if it has another controller or UID by then."""
-    meta: dict[str, Any] = {"uid": obj.metadata.uid, "ownerReferences": [json.to_value(controller_ref(owner))]}
+    meta: dict[str, Any] = {"uid": obj.metadata.uid, "ownerReferences": [json.to_value(new_controller_ref(owner))]}
     if finalizers:
         meta["finalizers"] = list(finalizers)
     return {"metadata": meta}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sampan.controllers.ownership.references import controller_of
+from sampan.api.semantics.owners import controller_of
 from sampan.machinery.clock import Clock
 from sampan.machinery.informer import Informer
 
@@ -87,7 +87,7 @@ class Expectations:
     def observe(self, old: Any | None, new: Any | None) -> None:
         """Lower the expectations for a change of an owned object. A terminating object counts as deleted."""
         obj = old if new is None else new
-        reference = controller_of(obj) if self._expected else None
+        reference = controller_of(obj) if obj is not None and self._expected else None
         if obj is None or reference is None or reference.uid not in self._expected:
             return
         if new is None or new.metadata.deletionTimestamp is not None:

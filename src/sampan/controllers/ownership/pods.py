@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api import names
+from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.core_v1 import Pod, PodSpec, PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.namespaces import TERMINATING_CAUSE
-from sampan.controllers.ownership.references import controller_ref
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.events import NORMAL, WARNING, EventRecorder
@@ -47,7 +47,7 @@ def pod_from(
             labels={**meta.labels, **(labels or {})},
             annotations={**meta.annotations, **(annotations or {})},
             finalizers=list(dict.fromkeys((*meta.finalizers, *finalizers))),
-            ownerReferences=[controller_ref(owner)],
+            ownerReferences=[new_controller_ref(owner)],
         ),
         spec=spec or template.spec,
     )

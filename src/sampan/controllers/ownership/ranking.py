@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 
 from sampan.api.integers import parse_int64
+from sampan.api.semantics.pods import PENDING, RUNNING, is_active, is_ready, ready_since, restart_counts
 from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import pod_facts
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_PHASES = {pod_facts.PENDING: 0, "Unknown": 1, pod_facts.RUNNING: 2}
+_PHASES = {PENDING: 0, "Unknown": 1, RUNNING: 2}
 _MOST_INT32 = 2**31
 
 
@@ -43,7 +43,7 @@ def deletion_order(pods: Iterable[Pod], *, related: Iterable[Pod] = (), now: flo
     of the `related` pods, have been ready for a shorter time, have more restarts, or are younger. Times are compared on
     a logarithmic scale, and by UID if equal on it.
     """
-    on_node = Counter(pod.spec.nodeName for pod in related if pod_facts.is_active(pod))
+    on_node = Counter(pod.spec.nodeName for pod in related if is_active(pod))
     facts = [_facts(pod, deletion_cost(pod), on_node[pod.spec.nodeName]) for pod in pods]
     return _sorted(facts, now)
 
@@ -62,11 +62,11 @@ def _facts(pod: Pod, cost: int, neighbours: int) -> _Facts:
     created = pod.metadata.creationTimestamp
     return _Facts(
         pod=pod,
-        state=(bool(pod.spec.nodeName), _PHASES.get(pod.status.phase, 0), pod_facts.is_ready(pod)),
+        state=(bool(pod.spec.nodeName), _PHASES.get(pod.status.phase, 0), is_ready(pod)),
         cost=cost,
         neighbours=neighbours,
-        ready_since=pod_facts.ready_since(pod),
-        restarts=pod_facts.restarts(pod),
+        ready_since=ready_since(pod),
+        restarts=restart_counts(pod),
         created=parse_time(created) if created else None,
     )
 

@@ -11,12 +11,12 @@ import msgspec
 
 from sampan.api.codec import json
 from sampan.api.labels import Selector
+from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.apps_v1 import ControllerRevision
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.ownership.candidates import candidates
 from sampan.controllers.ownership.claims import ClaimControl, claim
-from sampan.controllers.ownership.references import controller_ref
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.copies import copy_of
@@ -106,7 +106,7 @@ def new_revision(
             namespace=meta.namespace,
             labels={**template.metadata.labels, hash_label: hash},
             annotations=dict(meta.annotations),
-            ownerReferences=[controller_ref(owner)],
+            ownerReferences=[new_controller_ref(owner)],
         ),
         data=patch,
         revision=number,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from sampan.api import times
 from sampan.api.int_or_string import scaled
+from sampan.api.semantics.conditions import FALSE, TRUE, find_condition, with_condition
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.core_v1 import Pod, PodCondition
 from sampan.api.types.meta_v1 import Condition, LabelSelector
 from sampan.api.types.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
@@ -79,7 +81,7 @@ def _is_healthy(pod: Pod, granted: str | None, now: float) -> bool:
         return False
     if granted is not None and times.parse_time(granted) + EXPIRY_S > now:
         return False
-    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
+    return is_ready(pod)
 
 
 def status(
@@ -97,7 +99,7 @@ def status(
         currentHealthy=current,
         desiredHealthy=expected.healthy,
         expectedPods=expected.pods,
-        conditions=_with(budget.status.conditions, _condition(bool(allowed), reason, "", generation), now),
+        conditions=with_condition(budget.status.conditions, _condition(bool(allowed), reason, "", generation, now)),
     )
 
 
@@ -105,30 +107,27 @@ def failed(budget: PodDisruptionBudget, why: str, now: str) -> PodDisruptionBudg
     """Return the status after a failed sync, which allows no disruption."""
     result = copy_of(budget).status
     result.disruptionsAllowed = 0
-    condition = _condition(False, SYNC_FAILED, why, budget.status.observedGeneration)
-    result.conditions = _with(budget.status.conditions, condition, now)
+    condition = _condition(False, SYNC_FAILED, why, budget.status.observedGeneration, now)
+    result.conditions = with_condition(budget.status.conditions, condition)
     return result
 
 
-def _condition(value: bool, reason: str, message: str, generation: int) -> Condition:
-    state = "True" if value else "False"
-    return Condition(type=ALLOWED, status=state, reason=reason, message=message, observedGeneration=generation)
-
-
-def _with(conditions: Sequence[Condition], wanted: Condition, now: str) -> list[Condition]:
-    """Replace the condition of the same type. lastTransitionTime changes only with the status."""
-    present = next((condition for condition in conditions if condition.type == wanted.type), None)
-    wanted.lastTransitionTime = present.lastTransitionTime if present and present.status == wanted.status else now
-    if present is None:
-        return [*conditions, wanted]
-    return [wanted if condition is present else condition for condition in conditions]
+def _condition(value: bool, reason: str, message: str, generation: int, now: str) -> Condition:
+    return Condition(
+        type=ALLOWED,
+        status=TRUE if value else FALSE,
+        reason=reason,
+        message=message,
+        observedGeneration=generation,
+        lastTransitionTime=now,
+    )
 
 
 def stale_in_s(pod: Pod, now: float) -> float | None:
     """Return the seconds until the pod's DisruptionTarget condition must be reset: 0 for now, None for never."""
     if pod.metadata.deletionTimestamp is not None or pod.status.phase in _ENDED:
         return None
-    target = next((condition for condition in pod.status.conditions if condition.type == TARGET), None)
+    target = find_condition(pod.status.conditions, TARGET)
     if target is None or target.status != "True" or target.reason == _BY_KUBELET:
         return None
     since = times.parse_time(target.lastTransitionTime) if target.lastTransitionTime else 0.0

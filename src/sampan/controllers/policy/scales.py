@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sampan.api.resource import Resource
+from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from sampan.api.types.autoscaling_v1 import Scale
 from sampan.api.types.core_v1 import Pod, ReplicationController
-from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
+from sampan.api.types.meta_v1 import OwnerReference
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 from sampan.machinery.client.codecs import codec_of
@@ -32,10 +33,6 @@ class Total:
     """The names of pods without a controller."""
 
 
-def controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    return next((ref for ref in meta.ownerReferences if ref.controller), None)
-
-
 class Scales:
     kinds = (ReplicationController, ReplicaSet, Deployment, StatefulSet)
     """The kinds that are read from caches; for others the scale subresource is requested."""
@@ -54,7 +51,7 @@ class Scales:
         unmanaged = []
         owners: set[str] = set()
         for pod in pods:
-            ref = controller_of(pod.metadata)
+            ref = controller_of(pod)
             if ref is None:
                 unmanaged.append(pod.metadata.name)
             elif ref.uid not in owners:
@@ -82,7 +79,7 @@ class Scales:
         owned = self._sets.get(ref.name, namespace)
         if owned is None or owned.metadata.uid != ref.uid:
             return None
-        above = controller_of(owned.metadata)
+        above = controller_of(owned)
         if above is None or above.kind != "Deployment":
             return _found(owned, ref.uid)
         return _found(self._deployments.get(above.name, namespace), above.uid)

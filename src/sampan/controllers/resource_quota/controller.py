@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from sampan.api.pod_amounts import Amounts, add
 from sampan.api.resource import Resource
+from sampan.api.semantics.pod_resources import Amounts, add
 from sampan.api.types.core_v1 import (
     ConfigMap,
     PersistentVolumeClaim,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from sampan.api.pod_amounts import Amounts, add
 from sampan.api.quantity import Quantity, parse
+from sampan.api.semantics.pod_resources import Amounts, add
 from sampan.api.types.core_v1 import ResourceQuota, ResourceQuotaStatus
 from sampan.machinery.quota import Evaluator, count_name, is_in_scope
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime, timedelta
 
+from sampan.api.semantics.pod_references import secret_names
 from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.security.account_tokens import NAME_KEY, OURS, UID_KEY
-from sampan.controllers.security.pod_secrets import secrets_of
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, PatchType, resource_of
 from sampan.machinery.clock import Clock
@@ -88,7 +88,7 @@ class LegacyTokenCleaner:
         account = self._accounts.get(meta.annotations.get(NAME_KEY, ""), meta.namespace)
         if not is_unused(secret, since) or not is_made_for(secret, account):
             return
-        if any(meta.name in secrets_of(pod) for pod in self._pods.list(meta.namespace)):
+        if any(meta.name in secret_names(pod.spec) for pod in self._pods.list(meta.namespace)):
             return
         invalid_since = meta.labels.get(INVALID_SINCE, "")
         try:

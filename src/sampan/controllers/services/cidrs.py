@@ -7,6 +7,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from sampan.api import times
+from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.networking_v1 import IPAddress, ServiceCIDR
 from sampan.controllers.descriptor import Parts
@@ -127,7 +128,7 @@ class ServiceCidrController:
             return
 
     async def _say(self, found: ServiceCIDR, wanted: Condition) -> None:
-        now = next((present for present in found.status.conditions if present.type == wanted.type), None)
+        now = find_condition(found.status.conditions, wanted.type)
         if now is not None and (now.status, now.reason, now.message) == (wanted.status, wanted.reason, wanted.message):
             return
         condition = {

@@ -5,15 +5,12 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final
 
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.core_v1 import ContainerPort, Pod, Service, ServicePort
 
 IPV4, IPV6 = "IPv4", "IPv6"
 HEADLESS: Final = "service.kubernetes.io/headless"
 LAST_CHANGE: Final = "endpoints.kubernetes.io/last-change-trigger-time"
-
-
-def is_ready(pod: Pod) -> bool:
-    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
 
 
 def may_serve(pod: Pod, *, with_terminating: bool) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.core_v1 import Node, ObjectReference, Pod, Service
 from sampan.api.types.discovery_v1 import Endpoint, EndpointConditions, EndpointHints, EndpointPort, ForNode, ForZone
 from sampan.controllers.services.membership import (
@@ -13,7 +14,6 @@ from sampan.controllers.services.membership import (
     IPV6,
     addresses_of,
     hostname_of,
-    is_ready,
     may_serve,
     port_number,
 )

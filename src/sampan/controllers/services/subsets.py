@@ -7,8 +7,9 @@ from typing import Final
 
 import msgspec
 
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.core_v1 import EndpointAddress, EndpointPort, EndpointSubset, ObjectReference, Pod, Service
-from sampan.controllers.services.membership import addresses_of, hostname_of, is_ready, may_serve, port_number
+from sampan.controllers.services.membership import addresses_of, hostname_of, may_serve, port_number
 
 CAPACITY: Final = 1000
 

@@ -7,6 +7,8 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sampan.api.semantics.conditions import READY, is_true
+from sampan.api.semantics.taints import OUT_OF_SERVICE
 from sampan.api.types.core_v1 import AttachedVolume, Node, PersistentVolume, Pod
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.api.types.storage_v1 import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
@@ -14,7 +16,6 @@ from sampan.api.types.storage_v1 import VolumeAttachment, VolumeAttachmentSource
 MANAGED = "volumes.kubernetes.io/controller-managed-attach-detach"
 PATIENCE_S = 360.0
 """Seconds after which a volume is detached from a node that is not ready although it may still be mounted."""
-_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 _MANY = ("ReadWriteMany", "ReadOnlyMany")
 _ENDED = ("Succeeded", "Failed")
 
@@ -59,7 +60,7 @@ def is_managed(node: Node) -> bool:
 
 
 def is_ready(node: Node) -> bool:
-    return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+    return is_true(node.status.conditions, READY)
 
 
 @dataclass(slots=True)
@@ -117,7 +118,7 @@ def may_detach(node: Node, name: str, waited_s: float) -> bool:
     """Whether the volume may be detached: it is unmounted, or the node is out of service or not ready for too long."""
     if name not in node.status.volumesInUse:
         return True
-    if any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints):
+    if any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
         return True
     return not is_ready(node) and waited_s >= PATIENCE_S
 

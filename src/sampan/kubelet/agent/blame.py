@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sampan.api.quantity import Format, Quantity, parse
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.pressure import EVICTED, Shortage, total, used
 from sampan.kubelet.pod_status import Verdict
@@ -49,7 +50,7 @@ def _over(pod: Pod, usages: Sequence[Usage], resource: str) -> list[tuple[str, Q
     """Return name, usage and request of each container that exceeds its request."""
     if resource not in _ASKED_FOR:
         return []
-    containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+    containers = init_and_main_containers(pod.spec)
     requests = {container.name: parse(container.resources.requests.get(resource, "0")) for container in containers}
     rows = [
         (container.name, _bytes(used(container, resource)), requests[container.name])

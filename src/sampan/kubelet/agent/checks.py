@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sampan.api.semantics.pods import AnyContainer, all_containers
 from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.pod_sources import source_of
 from sampan.kubelet.pod_status import Verdict
-from sampan.kubelet.provision import AnyContainer
 
 _SAFE_SYSCTLS = (
     "kernel.shm_rmid_forced",
@@ -35,7 +35,7 @@ def wants(pod: Pod) -> list[str]:
     spec = pod.spec
     requested = {"host networking": spec.hostNetwork, "host PID": spec.hostPID, "host ipc": spec.hostIPC}
     names = [name for name, is_asked in requested.items() if is_asked]
-    if any(_is_privileged(container) for container in _containers(pod)):
+    if any(_is_privileged(container) for container in all_containers(pod.spec)):
         names.append("privileged container")
     return names
 
@@ -97,7 +97,7 @@ def _unenforceable(pod: Pod, has_apparmor: bool) -> Verdict | None:
 
 def _profiles(pod: Pod) -> Iterator[bool]:
     """Yield for each place that can specify an AppArmor profile whether it specifies one."""
-    contexts = [pod.spec.securityContext, *(container.securityContext for container in _containers(pod))]
+    contexts = [pod.spec.securityContext, *(container.securityContext for container in all_containers(pod.spec))]
     for context in contexts:
         profile = context.appArmorProfile if context is not None else None
         yield profile is not None and profile.type != "Unconfined"
@@ -110,10 +110,6 @@ def _other_groups(pod: Pod, has_strict_groups: bool) -> Verdict | None:
     if has_strict_groups or whole is None or whole.supplementalGroupsPolicy != "Strict":
         return None
     return Verdict(reason=STRICT_GROUPS, message="SupplementalGroupsPolicy=Strict is not supported in this node")
-
-
-def _containers(pod: Pod) -> list[AnyContainer]:
-    return [*(pod.spec.containers or ()), *pod.spec.initContainers, *pod.spec.ephemeralContainers]
 
 
 def _is_privileged(container: AnyContainer) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import Node, Pod, Service
 from sampan.api.types.node_v1 import RuntimeClass
 from sampan.kubelet.agent.housekeeping import Housekeeping
 from sampan.kubelet.agent.own_pods import OwnPods
-from sampan.kubelet.agent.static_pods import is_mirror
 from sampan.kubelet.pod_sources import from_api
 from sampan.kubelet.records import NodeRecord
 from sampan.kubelet.sync_loop import SyncLoop
@@ -46,7 +46,7 @@ class Following:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
         assert pod is not None
-        if is_mirror(pod):
+        if is_mirror_pod(pod):
             self._own.on_mirror(old, new)
         else:
             self._sync_loop.iteration(self._node, old, from_api(new) if new is not None else None)

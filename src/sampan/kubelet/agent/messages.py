@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
+from sampan.api.semantics.pods import find_container
+from sampan.api.types.core_v1 import Pod
 from sampan.kubelet.container_config.builder import ContainerConfigBuilder
 from sampan.runtimes import contract
 from sampan.runtimes.contract import ContainerReport, PodReport, Runtime
@@ -45,7 +46,7 @@ class Messages:
         return replace(report, message=message) if message else report
 
     def _read(self, pod: Pod, report: ContainerReport, *, previous: bool) -> str:
-        container = _container(pod, report.name)
+        container = find_container(pod.spec, report.name)
         if container is None or not container.terminationMessagePath:
             return report.message
         text = _beginning(self._environment.message_file(pod, report.name, report.attempt))
@@ -55,12 +56,6 @@ class Messages:
             path = self._runtime.log_file(pod, report.name, previous=previous)
             return _end_of_log(path) if path is not None else report.message
         return report.message
-
-
-def _container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
-    spec = pod.spec
-    containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    return next((container for container in containers if container.name == name), None)
 
 
 def _beginning(path: Path) -> str:

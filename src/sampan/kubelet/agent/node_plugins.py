@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodStatus
 from sampan.kubelet.devices import DeviceManager, DeviceRunOptions, merge_options
 from sampan.kubelet.devices.dra import ClaimNotPrepared, DraManager
@@ -17,7 +18,6 @@ from sampan.kubelet.devices.pod_resources import PodResources
 from sampan.kubelet.plugin_registry import PluginRegistry
 from sampan.kubelet.plugin_registry.calls import RpcError
 from sampan.kubelet.pod_status import Verdict
-from sampan.kubelet.provision import AnyContainer
 from sampan.kubelet.records import Stage
 from sampan.kubelet.volumes.csi.registration import TYPE as CSI
 from sampan.runtimes.contract import RuntimeFailure

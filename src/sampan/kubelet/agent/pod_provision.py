@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from sampan.api.semantics.pods import AnyContainer, as_container, grace_period_s, sidecars_of
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodStatus
 from sampan.kubelet.agent import checks
 from sampan.kubelet.agent.config import AgentConfig
@@ -29,10 +30,10 @@ from sampan.kubelet.objects import PodObjects
 from sampan.kubelet.pod_events import PodEvents
 from sampan.kubelet.pod_status import Verdict
 from sampan.kubelet.probes import ProbeManager
-from sampan.kubelet.provision import AlreadyTold, AnyContainer, Kill
+from sampan.kubelet.provision import AlreadyTold, Kill
 from sampan.kubelet.racing import GivenUp, unless
 from sampan.kubelet.records import PodRecord
-from sampan.kubelet.restarts import is_sidecar, restarts_on_failure
+from sampan.kubelet.restarts import restarts_on_failure
 from sampan.kubelet.starting import RUN_ERROR
 from sampan.kubelet.volumes import LimitExceeded, StillWaiting, VolumeManager
 from sampan.machinery.events import NORMAL, WARNING
@@ -97,7 +98,7 @@ class PodProvision:
         pod = record.pod
         if pod.metadata.deletionTimestamp is not None:
             return ()
-        sidecars = [init_container for init_container in pod.spec.initContainers if is_sidecar(init_container)]
+        sidecars = sidecars_of(pod.spec)
         kills = []
         for container in (*sidecars, *(pod.spec.containers or ())):
             present = report.container(container.name)
@@ -203,7 +204,7 @@ class PodProvision:
             )
             self._parts.steps.note(pod, "configure", container.name)
             await asyncio.to_thread(_make_log_folder, config.log_path)
-            id = await parts.runtime.start_container(pod, _plain(container), attempt, config)
+            id = await parts.runtime.start_container(pod, as_container(container), attempt, config)
         except RuntimeFailure as failure:
             self._tell_failure(record, container, failure)
             raise
@@ -243,7 +244,7 @@ class PodProvision:
             text = "PostStartHook failed"
             parts.events.container(record.kubelet, pod, container, WARNING, "FailedPostStartHook", text)
             parts.events.killing(record.kubelet, pod, container, "FailedPostStartHook")
-            await self.stop(record, container.name, _grace_s(pod))
+            await self.stop(record, container.name, grace_period_s(pod.spec))
             raise RuntimeFailure(POST_START_FAILED, str(failure)) from None
         self._parts.steps.note(pod, "post-start hook", container.name)
 
@@ -295,10 +296,6 @@ def _make_log_folder(path: os.PathLike[str]) -> None:
     os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
 
 
-def _plain(container: AnyContainer) -> Container:
-    return container if isinstance(container, Container) else Container(name=container.name, image=container.image)
-
-
 def _target(container: AnyContainer, report: PodReport) -> str:
     """Return the ID of the container whose namespaces an ephemeral container targets."""
     if not isinstance(container, EphemeralContainer) or not container.targetContainerName:
@@ -308,7 +305,3 @@ def _target(container: AnyContainer, report: PodReport) -> str:
         name = container.targetContainerName
         raise RuntimeFailure("CreateContainerConfigError", f'unable to find target container "{name}"')
     return target.id
-
-
-def _grace_s(pod: Pod) -> float:
-    return float(pod.spec.terminationGracePeriodSeconds if pod.spec.terminationGracePeriodSeconds is not None else 30)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sampan.api.pod_amounts import effective_requests
-from sampan.api.pod_qos import BEST_EFFORT, qos_class
+from sampan.api.semantics.pod_qos import BEST_EFFORT, qos_class
+from sampan.api.semantics.pod_resources import effective_requests
+from sampan.api.semantics.taints import MEMORY_PRESSURE as MEMORY_PRESSURE_TAINT
+from sampan.api.semantics.taints import NO_SCHEDULE, is_tolerated
 from sampan.api.types.core_v1 import Pod, Taint
-from sampan.kubelet.admission import tolerates
 from sampan.kubelet.agent.config import AgentConfig
 from sampan.kubelet.agent.machine import threshold_value
 from sampan.kubelet.critical import is_critical
@@ -30,7 +31,7 @@ _TOLD: dict[str, Said] = {
     DISK_PRESSURE: ("True", "KubeletHasDiskPressure", "kubelet has disk pressure"),
     PID_PRESSURE: ("True", "KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
 }
-_MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+_MEMORY_TAINT = Taint(key=MEMORY_PRESSURE_TAINT, effect=NO_SCHEDULE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,7 @@ def refused(pod: Pod, types: Sequence[str]) -> Verdict | None:
     if not types or is_critical(pod):
         return None
     if list(types) == [MEMORY_PRESSURE] and (
-        qos_class(pod.spec) != BEST_EFFORT
-        or any(tolerates(toleration, _MEMORY_TAINT) for toleration in pod.spec.tolerations)
+        qos_class(pod.spec) != BEST_EFFORT or is_tolerated(_MEMORY_TAINT, pod.spec.tolerations)
     ):
         return None
     return Verdict(reason=EVICTED, message=f"The node had condition: [{' '.join(types)}]. ")

@@ -12,11 +12,11 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from sampan.api import durations, gotext
+from sampan.api.semantics.pods import AnyContainer, as_container
 from sampan.api.types.core_v1 import Container, Pod, Secret
 from sampan.kubelet.agent.image_access import PRELOADED, PulledImages, Used, is_to_verify, may_have, recorded
 from sampan.kubelet.objects import NotSynced, PodObjects
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.provision import AnyContainer
 from sampan.kubelet.records import PodRecord
 from sampan.kubelet.starting import PULL_BACK_OFF, pull_back_off
 from sampan.machinery.clock import Clock
@@ -123,7 +123,7 @@ class ImageManager:
         except OSError as error:
             raise RuntimeFailure(PULL_FAILED, f"failed to record image pull intent: {error}") from None
         try:
-            pulled = await self._runtime.pull_image(pod, _plain(container), keyring)
+            pulled = await self._runtime.pull_image(pod, as_container(container), keyring)
             image = await self._runtime.image(pulled.reference) or await self._runtime.image(name)
             if image is None:
                 raise RuntimeFailure(PULL_FAILED, f"the image {name} is gone again")
@@ -216,10 +216,6 @@ def _volumes(pod: Pod, container: AnyContainer) -> list[Container]:
     return [
         Container(image=source.reference, imagePullPolicy=source.pullPolicy) for source in images if source is not None
     ]
-
-
-def _plain(container: AnyContainer) -> Container:
-    return container if isinstance(container, Container) else Container(name=container.name, image=container.image)
 
 
 def _shown(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sampan.api.semantics.taints import UNSCHEDULABLE
 from sampan.api.types.core_v1 import Node, NodeSpec, Taint
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.kubelet.agent.config import AgentConfig
@@ -9,14 +10,12 @@ from sampan.kubelet.node_status import CONTROLLER_ATTACHES, Machine, node_status
 from sampan.machinery import errors
 from sampan.machinery.client import Client
 
-_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-
 
 def wanted_node(config: AgentConfig, machine: Machine, now: float) -> Node:
     """Return the Node object as the kubelet registers it. Pure."""
     taints = list(config.taints)
     if not config.is_schedulable:
-        taints.append(Taint(key=_UNSCHEDULABLE, effect="NoSchedule"))
+        taints.append(Taint(key=UNSCHEDULABLE, effect="NoSchedule"))
     node = Node(
         metadata=ObjectMeta(
             name=config.name,

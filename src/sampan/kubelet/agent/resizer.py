@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, ResourceRequirements
 from sampan.kubelet import admission
 from sampan.kubelet.agent import resizing
@@ -61,7 +62,7 @@ class Resizer:
 
     def _pending(self, record: PodRecord, report: PodReport) -> list[tuple[Container, set[str]]]:
         pending = []
-        for container in resizing.resizable_containers(record.pod):
+        for container in init_and_main_containers(record.pod.spec):
             present = report.container(container.name)
             if present is None or present.state != contract.RUNNING:
                 continue

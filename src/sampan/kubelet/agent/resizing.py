@@ -17,10 +17,6 @@ Actuated = Mapping[str, ResourceRequirements]
 """Resources that containers run with, by container name."""
 
 
-def resizable_containers(pod: Pod) -> list[Container]:
-    return [*(pod.spec.containers or ()), *pod.spec.initContainers]
-
-
 def changed(wanted: ResourceRequirements, present: ResourceRequirements) -> set[str]:
     """Return the names of the resources that differ."""
     return {

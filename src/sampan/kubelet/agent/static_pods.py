@@ -11,12 +11,16 @@ import yaml
 
 from sampan.api import times
 from sampan.api.codec import json
+from sampan.api.semantics.pod_references import (
+    CONFIG_HASH,
+    CONFIG_MIRROR,
+    CONFIG_SEEN,
+    CONFIG_SOURCE,
+    referenced_resource,
+)
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.api.types.meta_v1 import OwnerReference
-from sampan.kubelet.agent.static_references import referred
-from sampan.kubelet.pod_sources import MIRROR, SOURCE
 
-SEEN, HASH = "kubernetes.io/config.seen", "kubernetes.io/config.hash"
 FILE, HTTP = "file", "http"
 
 
@@ -69,7 +73,7 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
     for key in ("name", "namespace", "uid"):
         if "/" in str(meta[key]) or str(meta[key]).startswith("."):  # These become names of directories.
             raise BadManifest(f"metadata.{key}: Invalid value: {meta[key]!r}")
-    own = {SOURCE: source, HASH: digest, SEEN: times.format_time(now)}
+    own = {CONFIG_SOURCE: source, CONFIG_HASH: digest, CONFIG_SEEN: times.format_time(now)}
     meta["annotations"] = {**(meta.get("annotations") or {}), **own}
     spec["nodeName"] = node
     spec["tolerations"] = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
@@ -81,7 +85,7 @@ def _static(item: dict[str, Any], source: str, node: str, now: float) -> Pod:
         raise BadManifest(f"pod {meta['name']}: {'; '.join(strict)}")
     if not pod.spec.containers:
         raise BadManifest(f"pod {meta['name']}: spec.containers: Required value")
-    if kind := referred(pod):
+    if kind := referenced_resource(pod.spec):
         raise BadManifest(f"pod {meta['name']}: static pods may not reference {kind}")
     return pod
 
@@ -123,16 +127,12 @@ def _container(container: Mapping[str, Any]) -> dict[str, Any]:
 # -- mirror pods -----------------------------------------------------------------------------------------------------
 
 
-def is_mirror(pod: Pod) -> bool:
-    return MIRROR in pod.metadata.annotations
-
-
 def mirror_of(pod: Pod, node: Node) -> Pod:
     """Return the mirror pod of a static pod."""
     meta = msgspec.structs.replace(
         pod.metadata,
         uid="",
-        annotations={**pod.metadata.annotations, MIRROR: pod.metadata.annotations[HASH]},
+        annotations={**pod.metadata.annotations, CONFIG_MIRROR: pod.metadata.annotations[CONFIG_HASH]},
         ownerReferences=[
             OwnerReference(
                 apiVersion="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid, controller=True
@@ -143,4 +143,4 @@ def mirror_of(pod: Pod, node: Node) -> Pod:
 
 
 def is_mirror_of(mirror: Pod, pod: Pod) -> bool:
-    return mirror.metadata.annotations.get(MIRROR) == pod.metadata.annotations[HASH]
+    return mirror.metadata.annotations.get(CONFIG_MIRROR) == pod.metadata.annotations[CONFIG_HASH]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from sampan.api.types.core_v1 import LifecycleHandler, Pod
+from sampan.api.semantics.pods import AnyContainer, find_container
+from sampan.api.types.core_v1 import LifecycleHandler
 from sampan.kubelet.agent.steps import Steps
 from sampan.kubelet.hooks import HookFailed, Hooks
 from sampan.kubelet.pod_events import PodEvents
-from sampan.kubelet.provision import AnyContainer
 from sampan.kubelet.racing import GivenUp, unless
 from sampan.kubelet.records import PodRecord
 from sampan.machinery.clock import Clock
@@ -45,7 +45,7 @@ class Stopper:
         pod = record.pod
         present = self._runtime.pod_report(pod).container(name)
         key = (record.uid, present.id if present is not None else "")
-        container = next((candidate for candidate in _containers(pod) if candidate.name == name), None)
+        container = find_container(pod.spec, name)
         hook = container.lifecycle.preStop if container is not None and container.lifecycle is not None else None
         under_way = self._stops.get(key)
         if under_way is not None and not under_way.done():
@@ -91,7 +91,3 @@ class Stopper:
             self._events.container(record.kubelet, record.pod, container, WARNING, "FailedPreStopHook", text)
         except Exception:  # The container is stopped whatever its hook does, and other containers must not be affected.
             log.exception("preStop hook of container %s of pod %s failed", container.name, record.uid)
-
-
-def _containers(pod: Pod) -> list[AnyContainer]:
-    return [*(pod.spec.containers or ()), *pod.spec.initContainers, *pod.spec.ephemeralContainers]

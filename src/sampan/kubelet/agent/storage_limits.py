@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sampan.api import gotext
-from sampan.api.pod_amounts import effective_limits
 from sampan.api.quantity import parse
+from sampan.api.semantics.pod_resources import effective_limits
 from sampan.api.types.core_v1 import Pod, Volume
 from sampan.kubelet.volumes.usage import VolumeUsage
 from sampan.runtimes.contract import Usage

@@ -10,8 +10,9 @@ import signal
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sampan.api.pod_amounts import effective_limits, effective_requests
-from sampan.api.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
+from sampan.api.semantics.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
+from sampan.api.semantics.pod_resources import effective_limits, effective_requests
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.cgroups.hierarchy import Hierarchy
 from sampan.kubelet.container_config.resources import quota, shares
@@ -165,5 +166,5 @@ def wider(left: Resources, right: Resources) -> Resources:
 def _is_limited(pod: Pod, name: str) -> bool:
     if pod.spec.resources is not None and name in pod.spec.resources.limits:
         return True
-    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    containers: list[Container] = init_and_main_containers(pod.spec)
     return all(name in container.resources.limits for container in containers)

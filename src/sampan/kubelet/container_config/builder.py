@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import ConfigMap, Container, EphemeralContainer, FileKeySelector, Pod, Secret, Service
 from sampan.kubelet.container_config import dns, hosts, resources, security
 from sampan.kubelet.container_config.dns import DnsConfig
@@ -273,7 +274,7 @@ def port_mappings(pod: Pod) -> list[PortMapping]:
             host_port=port.hostPort,
             host_ip=port.hostIP,
         )
-        for container in (*(pod.spec.containers or ()), *pod.spec.initContainers)
+        for container in init_and_main_containers(pod.spec)
         for port in container.ports
         if port.hostPort
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sampan.api import quantity
-from sampan.api.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
+from sampan.api.semantics.pod_qos import BEST_EFFORT, GUARANTEED, qos_class
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.runtimes.config import Resources
 

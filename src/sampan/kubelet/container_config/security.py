@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import (
     AppArmorProfile,
     Container,
@@ -71,7 +72,7 @@ def sandbox_security(pod: Pod) -> Security:
         supplemental_groups=_groups(whole),
         is_privileged=any(
             container.securityContext is not None and container.securityContext.privileged
-            for container in (*(pod.spec.containers or ()), *pod.spec.initContainers)
+            for container in init_and_main_containers(pod.spec)
         ),
         seccomp=Profile(type="RuntimeDefault"),
         selinux=_selinux(SecurityContext(), whole),

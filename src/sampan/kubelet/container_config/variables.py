@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sampan.api import limits
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import (
     ConfigMap,
     ConfigMapEnvSource,
@@ -147,7 +148,7 @@ def _referenced_value(
 def _container_named(pod: Pod, container: Container, name: str) -> Container:
     if not name:
         return container
-    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    containers: list[Container] = init_and_main_containers(pod.spec)
     for candidate in containers:
         if candidate.name == name:
             return candidate

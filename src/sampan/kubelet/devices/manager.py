@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from sampan.api import resource_names
+from sampan.api.semantics.pods import init_and_main_containers, is_sidecar
 from sampan.api.types.core_v1 import Container, Pod, ResourceHealth, ResourceStatus
 from sampan.kubelet.devices.allocations import (
     NO_NODE,
@@ -29,7 +30,6 @@ from sampan.kubelet.plugin_registry import PluginError
 from sampan.kubelet.plugin_registry.calls import Message, RpcError
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
 from sampan.kubelet.pod_status import Verdict
-from sampan.kubelet.restarts import is_sidecar
 from sampan.machinery.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -211,7 +211,7 @@ class DeviceManager:
         """
         reusable: dict[str, set[str]] = {}
         try:
-            for container in (*pod.spec.initContainers, *(pod.spec.containers or ())):
+            for container in init_and_main_containers(pod.spec):
                 await self._allocate(pod, container, reusable, is_running=is_running)
         except (NoDevices, RpcError) as error:
             self.forget([pod.metadata.uid])

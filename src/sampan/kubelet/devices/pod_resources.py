@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sampan.api.semantics.pods import sidecars_of
 from sampan.api.types.core_v1 import Container, Pod
 from sampan.kubelet.devices.allocations import NO_NODE
 from sampan.kubelet.devices.dra.claim_info import ClaimInfo
@@ -17,7 +18,6 @@ from sampan.kubelet.devices.manager import DeviceManager
 from sampan.kubelet.plugin_registry import calls
 from sampan.kubelet.plugin_registry.calls import Message
 from sampan.kubelet.plugin_registry.socket_server import GrpcService, ServiceError, SocketServer
-from sampan.kubelet.restarts import is_sidecar
 from sampan.machinery.clock import Clock
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class PodResources:
         return proto().AllocatableResourcesResponse(devices=messages)
 
     def _of(self, pod: Pod) -> Message:
-        sidecars = [container for container in pod.spec.initContainers if is_sidecar(container)]
+        sidecars = sidecars_of(pod.spec)
         return proto().PodResources(
             name=pod.metadata.name,
             namespace=pod.metadata.namespace,

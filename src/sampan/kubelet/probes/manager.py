@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, Pod, Probe
 from sampan.kubelet.probes.prober import probe_container
 from sampan.kubelet.probes.results import KINDS, Kind, ProbeResult, ProbeTally, probe_of
@@ -69,10 +70,10 @@ class ProbeManager:
 
     def apply_results(self, pod: Pod, report: PodReport) -> PodReport:
         """Return the report with `is_started` and `is_ready` according to the probes, and schedule the probes."""
-        if not any(_has_probes(container) for container in _containers(pod)):
+        if not any(_has_probes(container) for container in init_and_main_containers(pod.spec)):
             return report
         address = report.ips[0] if report.ips else pod.status.hostIP
-        containers = {container.name: container for container in _containers(pod)}
+        containers = {container.name: container for container in init_and_main_containers(pod.spec)}
         container_reports = [
             self._report_with_results(pod, containers[container_report.name], container_report, address)
             if container_report.name in containers
@@ -197,10 +198,6 @@ class ProbeManager:
             self._event(target.pod, target.container, "Unhealthy", f"{kind} probe failed: {result.text}")
         elif result.is_warning:
             self._event(target.pod, target.container, "ProbeWarning", f"{kind} probe warning: {result.text}")
-
-
-def _containers(pod: Pod) -> list[Container]:
-    return [*(pod.spec.containers or ()), *pod.spec.initContainers]
 
 
 def _has_probes(container: Container) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from sampan.api.semantics.pods import find_container
 from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod
 from sampan.kubelet.stats.collector import NodeFigures
 from sampan.runtimes.contract import Runtime
@@ -64,6 +65,4 @@ def pod_of(view: KubeletView, namespace: str, name: str, uid: str = "") -> Pod:
 
 
 def spec_of(pod: Pod, container: str) -> Container | EphemeralContainer | None:
-    spec = pod.spec
-    containers = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    return next((candidate for candidate in containers if candidate.name == container), None)
+    return find_container(pod.spec, container)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sampan.kubelet.stats.collector import NodeFigures, PodFigures
 from sampan.kubelet.stats.summary import total
+from sampan.machinery.metrics import escape_label
 from sampan.runtimes.contract import Usage
 
 Sample = tuple[str, Mapping[str, str], float]
@@ -129,7 +130,7 @@ def written(samples: Iterator[Sample], at: float) -> str:
     """Return the samples in Prometheus text format with their timestamp."""
     families: dict[str, list[str]] = {}
     for name, labels, value in samples:
-        pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in sorted(labels.items()))
+        pairs = ",".join(f'{key}="{escape_label(text)}"' for key, text in sorted(labels.items()))
         line = f"{name}{{{pairs}}} {value!r} {int(at * 1000)}" if pairs else f"{name} {value!r} {int(at * 1000)}"
         families.setdefault(name, []).append(line)
     lines: list[str] = []
@@ -137,7 +138,3 @@ def written(samples: Iterator[Sample], at: float) -> str:
         kind, help = _HELP[name]
         lines += (f"# HELP {name} {help}", f"# TYPE {name} {kind}", *families[name])
     return "\n".join(lines) + "\n"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

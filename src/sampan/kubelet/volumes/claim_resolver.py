@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sampan.api.semantics.node_selectors import matches_node_selector
 from sampan.api.types.core_v1 import (
     Node,
     PersistentVolume,
@@ -10,7 +11,6 @@ from sampan.api.types.core_v1 import (
     Pod,
     Volume,
 )
-from sampan.kubelet.admission import is_matched
 from sampan.kubelet.volumes.contract import BLOCK, ClaimError, VolumeOperationError, VolumeSpec
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
@@ -109,5 +109,5 @@ def check_node(volume: PersistentVolume, node: Node | None) -> None:
     affinity = volume.spec.nodeAffinity.required if volume.spec.nodeAffinity is not None else None
     if affinity is None or node is None:
         return
-    if not any(is_matched(term, node) for term in affinity.nodeSelectorTerms or ()):
+    if not matches_node_selector(affinity, node):
         raise VolumeOperationError("no matching NodeSelectorTerms", step="MountVolume.NodeAffinity check failed")

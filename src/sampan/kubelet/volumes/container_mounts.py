@@ -10,11 +10,12 @@ from pathlib import Path
 import msgspec
 
 from sampan.api import limits
+from sampan.api.semantics.pods import AnyContainer, all_containers
 from sampan.api.types.core_v1 import ContainerStatus, Pod, PodStatus, VolumeMount
 from sampan.kubelet.container_config.variables import expand
 from sampan.kubelet.volumes import subpaths
 from sampan.kubelet.volumes.contract import ReadyVolume
-from sampan.kubelet.volumes.state import ActualState, AnyContainer, PodVolumeKey, containers
+from sampan.kubelet.volumes.state import ActualState, PodVolumeKey
 from sampan.kubelet.volumes.subpaths import UnsafeSubpath
 from sampan.kubelet.volumes.volume_host import VolumeHost
 from sampan.runtimes.config import Device, Mount, Propagation
@@ -154,7 +155,7 @@ _LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatu
 
 def with_mount_statuses(pod: Pod, status: PodStatus) -> PodStatus:
     """Return the status with the recursive read-only mounts of its containers. Pure."""
-    requests = {container.name: paths for container in containers(pod) if (paths := _recursive(container))}
+    requests = {container.name: paths for container in all_containers(pod.spec) if (paths := _recursive(container))}
     if not requests:
         return status
     changed = {

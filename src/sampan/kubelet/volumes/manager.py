@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 
+from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import FileKeySelector, Node, Pod, PodStatus
 from sampan.kubelet.objects import ObjectKey, PodObjects
 from sampan.kubelet.volumes.claim_resolver import ClaimResolver
@@ -27,7 +28,6 @@ from sampan.kubelet.volumes.plugins.table import VolumePlugins
 from sampan.kubelet.volumes.reconciler import Reconciler
 from sampan.kubelet.volumes.state import (
     ActualState,
-    AnyContainer,
     ChangeNotifier,
     DesiredPod,
     PodVolumeKey,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sampan.api.types.core_v1 import Container, EphemeralContainer, Pod, PodSpec, Volume
+from sampan.api.semantics.pods import all_containers, init_and_main_containers
+from sampan.api.types.core_v1 import Pod, PodSpec, Volume
 from sampan.kubelet.objects import ObjectKey, references
 from sampan.kubelet.volumes.contract import DeviceMount, NodeVolumePlugin, ReadyVolume
-
-AnyContainer = Container | EphemeralContainer
 
 
 class PodVolumeKey(NamedTuple):
@@ -110,14 +109,10 @@ class ActualState:
 
 
 def desired_pod(pod: Pod) -> DesiredPod:
-    mounts = {mount.name for container in containers(pod) for mount in container.volumeMounts}
-    devices = {device.name for container in containers(pod) for device in container.volumeDevices}
+    mounts = {mount.name for container in all_containers(pod.spec) for mount in container.volumeMounts}
+    devices = {device.name for container in all_containers(pod.spec) for device in container.volumeDevices}
     volumes = {volume.name: volume for volume in pod.spec.volumes if volume.name in mounts | devices}
     return DesiredPod(pod=pod, volumes=volumes, mounts=mounts, devices=devices)
-
-
-def containers(pod: Pod) -> list[AnyContainer]:
-    return [*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers]
 
 
 def volumes_with_object(desired: DesiredPod, key: ObjectKey) -> list[str]:
@@ -145,14 +140,8 @@ def is_other(old: Pod, new: Pod) -> bool:
     before, after = old.metadata, new.metadata
     if before.labels != after.labels or before.annotations != after.annotations:
         return True
-    return any(
-        old_container.resources != new_container.resources
-        for old_container, new_container in zip(_all(old), _all(new), strict=False)
-    )
-
-
-def _all(pod: Pod) -> Iterable[Container]:
-    return (*(pod.spec.containers or ()), *pod.spec.initContainers)
+    pairs = zip(init_and_main_containers(old.spec), init_and_main_containers(new.spec), strict=False)
+    return any(old_container.resources != new_container.resources for old_container, new_container in pairs)
 
 
 class ChangeNotifier:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.pod_amounts import Amounts
 from sampan.api.resource_names import is_native
+from sampan.api.semantics.pod_resources import Amounts
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Pod
 from sampan.machinery.quota.scopes import InScope, claim_scope, has_deadline, no_scope, pod_scope
 from sampan.machinery.quota.usage import (
@@ -99,7 +100,7 @@ def _missing_requests(pod: Pod, names: frozenset[str]) -> str:
     if not required or (own is not None and (own.requests or own.limits)):
         return ""
     lacking: dict[str, set[str]] = {}
-    for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
+    for container in init_and_main_containers(pod.spec):
         for name in required - container_usage(container).keys():
             lacking.setdefault(name, set()).add(container.name)
     missing = [f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from sampan.api.pod_qos import BEST_EFFORT, qos_class
+from sampan.api.semantics.pod_qos import BEST_EFFORT, qos_class
 from sampan.api.types.core_v1 import (
     PersistentVolumeClaim,
     Pod,

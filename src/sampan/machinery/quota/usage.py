@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sampan.api import times
-from sampan.api.pod_amounts import Amounts, effective_limits, effective_requests, summed
 from sampan.api.quantity import Quantity, parse
 from sampan.api.resource_names import is_extended, is_huge_pages
+from sampan.api.semantics.pod_resources import Amounts, effective_limits, effective_requests, summed
 from sampan.api.types.core_v1 import Container, PersistentVolumeClaim, Pod, Service
 
 ONE = Quantity(1)

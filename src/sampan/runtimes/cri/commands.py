@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
+from sampan.api.semantics.pods import find_container
 from sampan.api.types.core_v1 import Pod
 from sampan.runtimes import contract
 from sampan.runtimes.background import Background
@@ -63,7 +63,5 @@ class CriCommands:
 
 def terminal(pod: Pod, name: str) -> tuple[bool, bool]:
     """Return whether the container has stdin, and whether it has a terminal."""
-    spec = pod.spec
-    containers: Sequence[Any] = (*(spec.containers or ()), *spec.initContainers, *spec.ephemeralContainers)
-    container = next((candidate for candidate in containers if candidate.name == name), None)
+    container = find_container(pod.spec, name)
     return (bool(container.stdin), bool(container.tty)) if container is not None else (False, False)

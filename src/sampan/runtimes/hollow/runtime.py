@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sampan.api import times
+from sampan.api.semantics.pods import all_containers, init_and_main_containers
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod
 from sampan.machinery.clock import Clock, wall_offset
 from sampan.runtimes.config import ContainerConfig, Resources, SandboxConfig
@@ -91,7 +92,7 @@ class HollowRuntime:
         if not statuses_by_name or pod.metadata.uid in self._pods:
             return
         state = _Pod(sandboxes=1)
-        for spec in (*pod.spec.initContainers, *(pod.spec.containers or ())):
+        for spec in init_and_main_containers(pod.spec):
             if (status := statuses_by_name.get(spec.name)) is not None:
                 again = self._begun(pod, spec, status.restartCount, _began_at(status), runs=True)
                 if (container := containers.adopted(status, again, self._booted_at)) is not None:
@@ -257,14 +258,12 @@ def _began_at(status: ContainerStatus) -> float:
 
 
 def _images(pod: Pod) -> dict[str, str]:
-    spec = pod.spec
-    every = (*spec.initContainers, *(spec.containers or ()), *spec.ephemeralContainers)
-    return {container.name: container.image for container in every}
+    return {container.name: container.image for container in all_containers(pod.spec)}
 
 
 def _pre_stop_s(pod: Pod, name: str) -> float:
     """Return the seconds of the container's preStop sleep action. Other lifecycle hooks are not simulated."""
-    for container in (*(pod.spec.containers or ()), *pod.spec.initContainers):
+    for container in init_and_main_containers(pod.spec):
         if container.name == name and container.lifecycle is not None and container.lifecycle.preStop is not None:
             sleep = container.lifecycle.preStop.sleep
             return float(sleep.seconds) if sleep is not None else 0.0

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sampan.api.semantics.pods import long_running_containers
 from sampan.api.types.core_v1 import ContainerImage, PodSpec, Volume
 from sampan.machinery.object_key import Key
 from sampan.machinery.volumes.claims_of_pods import claim_name_of
@@ -48,7 +49,7 @@ class PodHostPort(NamedTuple):
 
 def host_ports(spec: PodSpec) -> tuple[PodHostPort, ...]:
     """Return the host ports of the pod's containers and restartable init containers."""
-    containers = [*(spec.containers or ()), *(c for c in spec.initContainers if c.restartPolicy == "Always")]
+    containers = long_running_containers(spec)
     return tuple(
         PodHostPort(port.hostIP or WILDCARD_IP, port.protocol or "TCP", port.hostPort)
         for container in containers

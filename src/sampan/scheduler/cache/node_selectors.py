@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sampan.api.semantics.node_selectors import NAME_FIELD, required_terms
 from sampan.api.types.core_v1 import NodeSelectorRequirement, NodeSelectorTerm, PodSpec
 from sampan.scheduler.cache.arrays import Flags, Rows, count_of, numbers_of
 from sampan.scheduler.cache.node_table import NodeTable
-
-_NAME = "metadata.name"
 
 
 def required_nodes(table: NodeTable, spec: PodSpec, rows: Rows) -> Flags:
@@ -22,12 +21,6 @@ def required_nodes(table: NodeTable, spec: PodSpec, rows: Rows) -> Flags:
     if terms is not None:
         fits &= matches_any(table, terms, rows)
     return fits
-
-
-def required_terms(spec: PodSpec) -> Sequence[NodeSelectorTerm] | None:
-    affinity = spec.affinity.nodeAffinity if spec.affinity is not None else None
-    required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity is not None else None
-    return None if required is None else (required.nodeSelectorTerms or ())
 
 
 def has_requirements(spec: PodSpec) -> bool:
@@ -74,7 +67,7 @@ def _is_integer(text: str) -> bool:
 
 
 def _matches_field(table: NodeTable, requirement: NodeSelectorRequirement, rows: Rows) -> Flags:
-    if requirement.key != _NAME or requirement.operator not in ("In", "NotIn") or len(requirement.values) != 1:
+    if requirement.key != NAME_FIELD or requirement.operator not in ("In", "NotIn") or len(requirement.values) != 1:
         return np.zeros(count_of(rows), dtype=np.bool_)
     row = table.rows.get(requirement.values[0], -1)
     is_named: Flags = numbers_of(rows) == row
@@ -91,7 +84,7 @@ def named_nodes(spec: PodSpec) -> frozenset[str] | None:
         named = [
             set(requirement.values)
             for requirement in term.matchFields
-            if requirement.key == _NAME and requirement.operator == "In"
+            if requirement.key == NAME_FIELD and requirement.operator == "In"
         ]
         if not named:
             return None

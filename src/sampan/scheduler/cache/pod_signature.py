@@ -11,7 +11,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from sampan.api.pod_amounts import effective_requests
+from sampan.api.semantics.pod_resources import effective_requests
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, PodSpec, Volume
 
 T = TypeVar("T")
@@ -104,7 +105,7 @@ def _restarts_all(container: Container) -> bool:
 def declared_features(spec: PodSpec) -> frozenset[str]:
     """Return the features that a node must declare in its status to run the pod."""
     features = set()
-    containers = (*(spec.containers or ()), *spec.initContainers)
+    containers = init_and_main_containers(spec)
     if any(map(_restarts_all, containers)):
         features.add("RestartAllContainersOnContainerExits")
     if spec.hostNetwork and spec.hostUsers is False:

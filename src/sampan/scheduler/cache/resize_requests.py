@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from sampan.api import quantity
+from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
 
 _PENDING, _INFEASIBLE = "PodResizePending", "Infeasible"
@@ -75,7 +76,7 @@ def _occupied(pod: Pod, requested: _Requests, actual: _Requests, allocated: _Req
 
 
 def _is_infeasible(pod: Pod) -> bool:
-    pending = next((condition for condition in pod.status.conditions if condition.type == _PENDING), None)
+    pending = find_condition(pod.status.conditions, _PENDING)
     return pending is not None and pending.reason == _INFEASIBLE
 
 

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from sampan.api.semantics.taints import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    UNSCHEDULABLE,
+    AnyTaint,
+    untolerated,
+)
 from sampan.api.types.core_v1 import Taint, Toleration
 from sampan.scheduler.cache.arrays import Codes, Flags, Ints, grown
 
-TaintKey = tuple[str, str, str]
-"""The key, value and effect of a taint."""
 
-NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "PreferNoSchedule", "NoExecute"
-UNSCHEDULABLE_TAINT: TaintKey = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+class TaintKey(NamedTuple):
+    """The part of a taint that tolerations are compared with."""
+
+    key: str
+    value: str
+    effect: str
+
+
+UNSCHEDULABLE_TAINT = TaintKey(UNSCHEDULABLE, "", NO_SCHEDULE)
 
 
 class TaintSets:
@@ -25,7 +39,7 @@ class TaintSets:
         self._numbers: dict[tuple[TaintKey, ...], int] = {(): 0}
 
     def put(self, row: int, taints: Iterable[Taint]) -> None:
-        key = tuple((taint.key, taint.value, taint.effect) for taint in taints)
+        key = tuple(TaintKey(taint.key, taint.value, taint.effect) for taint in taints)
         number = self._numbers.get(key)
         if number is None:
             number = self._numbers[key] = len(self.sets)
@@ -36,30 +50,15 @@ class TaintSets:
         self.codes = grown(self.codes, size)
 
 
-def tolerates(toleration: Toleration, taint: TaintKey) -> bool:
-    key, value, effect = taint
-    if toleration.effect and toleration.effect != effect:
-        return False
-    if toleration.key and toleration.key != key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == value
-    return toleration.operator == "Exists"
-
-
-def is_tolerated(taint: TaintKey, tolerations: Iterable[Toleration]) -> bool:
-    return any(tolerates(toleration, taint) for toleration in tolerations)
-
-
-def has_untolerated_taint(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> bool:
+def has_untolerated_taint(taints: Iterable[AnyTaint], tolerations: Sequence[Toleration]) -> bool:
     """Whether an untolerated NoSchedule or NoExecute taint is among the taints."""
-    return any(taint[2] in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(taint, tolerations) for taint in taints)
+    return bool(untolerated(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE)))
 
 
-def count_untolerated_preferences(taints: Iterable[TaintKey], tolerations: Sequence[Toleration]) -> int:
+def count_untolerated_preferences(taints: Iterable[AnyTaint], tolerations: Sequence[Toleration]) -> int:
     """Return the number of untolerated PreferNoSchedule taints."""
     matching = [toleration for toleration in tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)]
-    return sum(taint[2] == PREFER_NO_SCHEDULE and not is_tolerated(taint, matching) for taint in taints)
+    return len(untolerated(taints, matching, (PREFER_NO_SCHEDULE,)))
 
 
 def have_untolerated_taints(sets: Sequence[tuple[TaintKey, ...]], tolerations: Sequence[Toleration]) -> Flags:

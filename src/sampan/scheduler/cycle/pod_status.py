@@ -6,7 +6,8 @@ import logging
 from typing import Any
 
 from sampan.api import times
-from sampan.api.types.core_v1 import Pod, PodCondition
+from sampan.api.semantics.conditions import find_condition
+from sampan.api.types.core_v1 import Pod
 from sampan.machinery import errors
 from sampan.machinery.client import Client, ConnectionFailed
 from sampan.machinery.clock import Clock
@@ -66,7 +67,7 @@ def status_patch(
 ) -> dict[str, Any] | None:
     """Return the patch that sets the condition and the nominated node, or None if the pod already has both."""
     patch: dict[str, Any] = {}
-    old = condition(pod, type)
+    old = find_condition(pod.status.conditions, type)
     if old is None or (old.status, old.reason, old.message) != (status, reason, message):
         since = old.lastTransitionTime if old is not None and old.status == status else now
         patch["conditions"] = [
@@ -83,7 +84,3 @@ def status_patch(
     if nominated is not None and nominated != pod.status.nominatedNodeName:
         patch["nominatedNodeName"] = nominated or None
     return {"status": patch} if patch else None
-
-
-def condition(pod: Pod, type: str) -> PodCondition | None:
-    return next((candidate for candidate in pod.status.conditions if candidate.type == type), None)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sampan.api.quantity import Format, Quantity, parse
+from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, untolerated
 from sampan.api.types.resource_v1 import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -142,18 +143,5 @@ def attribute_of(candidate: CandidateDevice, name: str) -> Value | None:
     return next(((kind, value) for kind, value in pairs if value is not None), None)
 
 
-_KEEPING_OUT = ("NoSchedule", "NoExecute")
-
-
 def tolerates_taints(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
-    return all(
-        any(_tolerates(toleration, taint) for toleration in tolerations)
-        for taint in taints
-        if taint.effect in _KEEPING_OUT
-    )
-
-
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    if (toleration.effect and toleration.effect != taint.effect) or (toleration.key and toleration.key != taint.key):
-        return False
-    return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+    return not untolerated(taints, tolerations, (NO_SCHEDULE, NO_EXECUTE))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from sampan.api.quantity import parse
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, ContainerExtendedResourceRequest, Pod
 from sampan.api.types.meta_v1 import ObjectMeta, OwnerReference
 from sampan.api.types.resource_v1 import (
@@ -75,7 +76,7 @@ def extended_resource_claim(
 
 
 def _requests(pod: Pod, resource: str, class_name: str) -> _ClaimPart:
-    containers = [*pod.spec.initContainers, *(pod.spec.containers or ())]
+    containers = init_and_main_containers(pod.spec)
     first = len(pod.spec.initContainers)
     of_running: dict[int, DeviceRequest] = {}
     of_init: list[DeviceRequest] = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sampan.api.codec import json
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.scheduler.cache.pod_info import PodInfo
 from sampan.scheduler.extenders.extender_config import ExtenderConfig, context_of
@@ -125,7 +126,7 @@ class HttpExtender:
         managed = self.config.managed_resources
         if not managed:
             return True
-        containers = (*(pod.spec.containers or ()), *pod.spec.initContainers)
+        containers = init_and_main_containers(pod.spec)
         amounts = (container.resources for container in containers)
         return any(not managed.isdisjoint((*requirements.requests, *requirements.limits)) for requirements in amounts)
 

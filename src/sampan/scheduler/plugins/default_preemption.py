@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from sampan.api.label_selector import selector_of
+from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import PodDisruptionBudget
 from sampan.scheduler.cache.pod_info import PodInfo
@@ -245,5 +246,5 @@ class _Latest(str):
 def is_preempted(pod: Pod) -> bool:
     if pod.metadata.deletionTimestamp is None:
         return False
-    disruption = next((condition for condition in pod.status.conditions if condition.type == "DisruptionTarget"), None)
+    disruption = find_condition(pod.status.conditions, "DisruptionTarget")
     return disruption is not None and disruption.status == "True" and disruption.reason == BY_SCHEDULER

@@ -18,6 +18,7 @@ import msgspec
 
 from sampan.api import times
 from sampan.api.codec import json
+from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.scheduling_v1alpha2 import PodGroup
 from sampan.machinery import errors
@@ -66,7 +67,7 @@ def by_group(pod: Pod) -> Iterable[Hashable]:
 
 def condition_patch(group: PodGroup, failure: str, now: str) -> dict[str, Any] | None:
     """Return the patch that sets the PodGroupScheduled condition, or None if it needs no change."""
-    old = next((existing for existing in group.status.conditions if existing.type == SCHEDULED), None)
+    old = find_condition(group.status.conditions, SCHEDULED)
     status, reason = ("False", "Unschedulable") if failure else ("True", "Scheduled")
     if old is not None and (old.status == "True" or (old.status, old.message) == (status, failure)):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import PodSpec
 from sampan.scheduler.cache.arrays import Ints, Rows, count_of
 from sampan.scheduler.cache.node_attributes import to_dense
@@ -39,7 +40,7 @@ class ImageLocality:
 
 def image_names(spec: PodSpec) -> tuple[str, ...]:
     """Return the images of all containers and image volumes, with the default tag added."""
-    images = [container.image for container in (*spec.initContainers, *(spec.containers or ()))]
+    images = [container.image for container in init_and_main_containers(spec)]
     images += [volume.image.reference for volume in spec.volumes if volume.image is not None]
     return tuple(normalized(name) for name in images)
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from sampan.api.semantics.taints import is_tolerated
 from sampan.scheduler.cache.arrays import Codes, Rows, count_of
 from sampan.scheduler.cache.pod_info import PodInfo
-from sampan.scheduler.cache.taints import UNSCHEDULABLE_TAINT, is_tolerated
+from sampan.scheduler.cache.taints import UNSCHEDULABLE_TAINT
 from sampan.scheduler.framework.contract import (
     SKIP,
     ActionType,

@@ -61,4 +61,4 @@ def _may_help(info: PodInfo, old: Any, new: Any) -> bool:
 
 
 def _keeps_off(node: Any, tolerations: Any) -> bool:
-    return has_untolerated_taint([(taint.key, taint.value, taint.effect) for taint in node.spec.taints], tolerations)
+    return has_untolerated_taint(node.spec.taints, tolerations)

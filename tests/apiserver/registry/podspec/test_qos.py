@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from sampan.api.pod_amounts import pod_requests
-from sampan.api.pod_qos import qos_class
+from sampan.api.semantics.pod_qos import qos_class
+from sampan.api.semantics.pod_resources import pod_requests
 from tests.apiserver.pods import CONTAINER, container, defaulted
 
 FULL = {"limits": {"cpu": "1", "memory": "1Gi"}}

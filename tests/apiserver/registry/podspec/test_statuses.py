@@ -4,8 +4,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from sampan.api.semantics.conditions import is_true
+from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Pod, PodStatus
-from sampan.apiserver.registry.podspec.conditions import is_true, set_condition
 from sampan.apiserver.registry.podspec.statuses import validate_pod_status_update
 from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 from tests.apiserver.pods import CONTAINER, defaulted
@@ -108,9 +109,9 @@ def test_a_bound_pod_is_not_nominated() -> None:
 
 def test_conditions_keep_their_time_until_their_value_changes() -> None:
     status = PodStatus()
-    set_condition(status, "Ready", "False", now="2026-01-01T00:00:00Z")
-    set_condition(status, "Ready", "False", now="2026-01-02T00:00:00Z", reason="Still")
+    set_pod_condition(status, "Ready", "False", now="2026-01-01T00:00:00Z")
+    set_pod_condition(status, "Ready", "False", now="2026-01-02T00:00:00Z", reason="Still")
     assert [(c.lastTransitionTime, c.reason) for c in status.conditions] == [("2026-01-01T00:00:00Z", "Still")]
-    set_condition(status, "Ready", "True", now="2026-01-03T00:00:00Z")
-    assert is_true(status, "Ready")
+    set_pod_condition(status, "Ready", "True", now="2026-01-03T00:00:00Z")
+    assert is_true(status.conditions, "Ready")
     assert status.conditions[0].lastTransitionTime == "2026-01-03T00:00:00Z"

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sampan.api.codec import json as codec
+from sampan.api.semantics.conditions import find_condition
+from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Event, ResourceQuota
-from sampan.controllers.ownership import controller_of
-from sampan.controllers.workloads.deployment import conditions as conditions_of
 from sampan.controllers.workloads.deployment.revisions import HISTORY, REVISION, ROLLBACK_TO, new_set
 from sampan.machinery.client.options import Delete
 from sampan.machinery.copies import copy_of
@@ -58,7 +58,7 @@ async def told(c: Cluster) -> list[str]:
 
 
 async def reason(c: Cluster, type: str = "Progressing") -> str:
-    found = conditions_of.find((await get(c)).status.conditions, type)
+    found = find_condition((await get(c)).status.conditions, type)
     return found.reason if found else ""
 
 
@@ -207,7 +207,7 @@ async def test_an_update_that_does_not_move_is_late() -> None:
         await c.clock.advance(30)
         assert await reason(c) == "ReplicaSetUpdated"
         await c.clock.advance(2)
-        found = conditions_of.find((await get(c)).status.conditions, "Progressing")
+        found = find_condition((await get(c)).status.conditions, "Progressing")
         (only,) = await sets(c)
         assert found is not None
         assert (found.status, found.reason) == ("False", "ProgressDeadlineExceeded")

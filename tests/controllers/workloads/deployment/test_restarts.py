@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
+from sampan.api.semantics.owners import controller_of
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import controller_of, pod_facts
 from sampan.testing import builders
 from tests.controllers.cluster import Cluster, second_run_writes_nothing
 from tests.controllers.ownership.pod_cluster import pod_cluster
@@ -48,7 +49,7 @@ async def check(c: Cluster) -> None:
         assert only.spec.template.spec == found.spec.template.spec
         its_pods = [pod for pod in pods if (ref := controller_of(pod)) is not None and ref.uid == only.metadata.uid]
         assert len(its_pods) == REPLICAS
-        assert all(pod_facts.is_ready(pod) for pod in its_pods)
+        assert all(is_ready(pod) for pod in its_pods)
         status = found.status
         counts = {status.replicas, status.updatedReplicas, status.readyReplicas, status.availableReplicas}
         assert counts == {REPLICAS}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from sampan.api import times
+from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus
-from sampan.controllers.workloads.deployment import conditions as c
 from sampan.controllers.workloads.deployment.sets import Sets
 from sampan.controllers.workloads.deployment.status import counted, next_check_s, paused_or_resumed, rolled_out
 from tests.controllers.ownership.objects import NOW
@@ -14,7 +14,7 @@ from tests.controllers.workloads.deployment.objects import deployment, replica_s
 
 
 def told(status: DeploymentStatus, type: str) -> tuple[str, str, str] | None:
-    found = c.find(status.conditions, type)
+    found = find_condition(status.conditions, type)
     return (found.status, found.reason, found.message) if found else None
 
 
@@ -80,7 +80,7 @@ def test_progress_renews_the_time_of_the_update_alone() -> None:
     status = {"conditions": [progressing("ReplicaSetUpdated", age_s=100)]}
     found = rolled_out(deployment(2, status=status), Sets(replica_set("n", 2, available=1), []), NOW)
     assert told(found, "Progressing") == ("True", "ReplicaSetUpdated", 'ReplicaSet "web-n" is progressing.')
-    condition = c.find(found.conditions, "Progressing")
+    condition = find_condition(found.conditions, "Progressing")
     assert condition is not None
     assert condition.lastUpdateTime == times.format_time(NOW)
     assert condition.lastTransitionTime == times.format_time(NOW - 100)

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sampan.api.semantics.pods import is_available, is_terminal
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.statefulset.identity import ordinal_of, ordinals, revision_of
 from sampan.controllers.workloads.statefulset.plan import PARALLEL, Action, Plan, View, decide
 from tests.controllers.workloads.statefulset.objects import NOW, member, stateful_set, template
@@ -61,13 +61,13 @@ def check(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> None:
             assert step.pod is pods[ordinal]
             assert step.pod.metadata.deletionTimestamp is None
             is_for_update = revision_of(step.pod) == "old" and ordinal >= wanted.start + partition
-            assert ordinal not in wanted or pod_facts.is_terminal(step.pod) or is_for_update
+            assert ordinal not in wanted or is_terminal(step.pod) or is_for_update
     if sset.spec.podManagementPolicy != PARALLEL:
         assert len(plan.steps) <= 1
         for step in plan.steps:
             if step.action is Action.CREATE:
                 below = [pods.get(ordinal) for ordinal in wanted if ordinal < ordinal_of(step.pod)]
-                assert all(pod is not None and pod_facts.is_available(pod, 0, NOW) for pod in below)
+                assert all(pod is not None and is_available(pod, 0, NOW) for pod in below)
 
 
 def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> dict[int, Pod]:
@@ -78,7 +78,7 @@ def carried_out(sset: StatefulSet, pods: dict[int, Pod], plan: Plan) -> dict[int
     for ordinal, pod in pods.items():
         if ordinal in gone or pod.metadata.deletionTimestamp is not None:
             continue
-        is_over = pod_facts.is_terminal(pod)
+        is_over = is_terminal(pod)
         after[ordinal] = pod if is_over else member(sset, ordinal, revision=revision_of(pod))
     return after | {ordinal: member(sset, ordinal, revision=revision) for ordinal, revision in made.items()}
 
@@ -93,6 +93,6 @@ def test_plans_lead_to_what_is_desired(sset: StatefulSet, found: dict[int, tuple
         pods = carried_out(sset, pods, plan)
     wanted, partition = ordinals(sset), sset.spec.updateStrategy.rollingUpdate.partition or 0  # type: ignore[union-attr]
     assert sorted(pods) == list(wanted)
-    assert all(pod_facts.is_available(pod, 0, NOW) for pod in pods.values())
+    assert all(is_available(pod, 0, NOW) for pod in pods.values())
     assert all(revision_of(pods[at]) == "new" for at in wanted if at >= wanted.start + partition)
     assert (plan.status.replicas, plan.status.readyReplicas) == (len(wanted), len(wanted))

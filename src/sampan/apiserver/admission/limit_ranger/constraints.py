@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from sampan.api.pod_amounts import Amounts, pod_limits, pod_requests, summed
 from sampan.api.quantity import MAX_INT64, Quantity, parse
+from sampan.api.semantics.pod_resources import Amounts, pod_limits, pod_requests, summed
 from sampan.api.types.core_v1 import LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod, PodSpec
 
 _MAX_MILLI = MAX_INT64 // 1000

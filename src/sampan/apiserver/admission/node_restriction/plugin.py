@@ -7,6 +7,7 @@ from typing import Any
 from sampan.api import gotext
 from sampan.api.codec import json
 from sampan.api.resource import Resource
+from sampan.api.semantics.pod_references import referenced_resource
 from sampan.api.types.authentication_v1 import TokenRequest
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.apiserver.admission import lookup
@@ -90,7 +91,7 @@ async def _new_pod(attributes: Attributes, pod: Pod, node: str) -> None:
     if owner.uid != node_object.metadata.uid:
         text = f"node {node} UID mismatch: expected {owner.uid} got {node_object.metadata.uid}"
         raise attributes.refusal(text)
-    if kind := mirror_pods.reference(pod.spec):
+    if kind := referenced_resource(pod.spec):
         raise attributes.refusal(f"node {gotext.quote(node)} can not create pods that reference {kind}")
 
 

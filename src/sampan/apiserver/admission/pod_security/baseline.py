@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sampan.api import gotext
+from sampan.api.semantics.pods import AnyContainer, all_containers
 from sampan.api.types.core_v1 import LifecycleHandler, PodSpec, Probe, SELinuxOptions
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.pod_security.violations import (
-    AnyContainer,
     Check,
     Violation,
-    containers_of,
     has_own_users,
     listed,
     names_where,
@@ -66,17 +65,17 @@ def host_ports(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     bad = names_where(spec, lambda c: any(port.hostPort for port in c.ports))
     if not bad:
         return None
-    ports = sorted({str(port.hostPort) for c in containers_of(spec) for port in c.ports if port.hostPort})
+    ports = sorted({str(port.hostPort) for c in all_containers(spec) for port in c.ports if port.hostPort})
     return Violation(
         "hostPort", f"{listed('container', bad)} {use(bad)} {plural('hostPort', ports)} {', '.join(ports)}"
     )
 
 
 def host_probes(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
-    bad = sorted({c.name for c in containers_of(spec) if any(_hosts(c))})
+    bad = sorted({c.name for c in all_containers(spec) if any(_hosts(c))})
     if not bad:
         return None
-    hosts = sorted({host for c in containers_of(spec) for host in _hosts(c)})
+    hosts = sorted({host for c in all_containers(spec) for host in _hosts(c)})
     word = "probe or lifecycle host"
     return Violation(word, f"{listed('container', bad)} {use(bad)} {plural(word, hosts)} {quoted(hosts)}")
 
@@ -97,7 +96,7 @@ def _hosts(container: AnyContainer) -> Iterator[str]:
 
 
 def capabilities(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
-    added = {c.name: set(added_capabilities(c)) - _CAPABILITIES for c in containers_of(spec)}
+    added = {c.name: set(added_capabilities(c)) - _CAPABILITIES for c in all_containers(spec)}
     bad = [name for name, forbidden in added.items() if forbidden]
     if not bad:
         return None
@@ -115,7 +114,7 @@ def app_armor(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     own = spec.securityContext.appArmorProfile if spec.securityContext is not None else None
     is_pod_bad = own is not None and own.type not in GOOD_PROFILES
     values, bad = ({own.type} if own is not None and is_pod_bad else set()), []
-    for c in containers_of(spec):
+    for c in all_containers(spec):
         profile = c.securityContext.appArmorProfile if c.securityContext is not None else None
         if profile is not None and profile.type not in GOOD_PROFILES:
             bad.append(c.name)
@@ -140,7 +139,7 @@ def _is_bad_app_armor(key: str, value: str) -> bool:
 def selinux(types: frozenset[str]) -> Check:
     def check(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
         own = spec.securityContext.seLinuxOptions if spec.securityContext is not None else None
-        options = [(c.name, c.securityContext.seLinuxOptions) for c in containers_of(spec) if c.securityContext]
+        options = [(c.name, c.securityContext.seLinuxOptions) for c in all_containers(spec) if c.securityContext]
         is_pod_bad = own is not None and _is_bad_selinux(own, types)
         bad = [name for name, setting in options if setting is not None and _is_bad_selinux(setting, types)]
         if not is_pod_bad and not bad:
@@ -170,7 +169,7 @@ def sysctls(allowed: frozenset[str]) -> Check:
 
 
 def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
-    keys = [_SECCOMP_POD, *(_SECCOMP + c.name for c in containers_of(spec))]
+    keys = [_SECCOMP_POD, *(_SECCOMP + c.name for c in all_containers(spec))]
     profiles = {key: meta.annotations[key] for key in keys if key in meta.annotations}
     bad = sorted(f"{key}={gotext.quote(value)}" for key, value in profiles.items() if _is_bad_seccomp(value))
     return Violation("seccompProfile", f"forbidden {plural('annotation', bad)} {', '.join(bad)}") if bad else None
@@ -182,7 +181,7 @@ def _is_bad_seccomp(value: str) -> bool:
 
 def seccomp(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     own = spec.securityContext.seccompProfile if spec.securityContext is not None else None
-    profiles = [(c.name, c.securityContext.seccompProfile) for c in containers_of(spec) if c.securityContext]
+    profiles = [(c.name, c.securityContext.seccompProfile) for c in all_containers(spec) if c.securityContext]
     is_pod_bad = own is not None and own.type not in GOOD_PROFILES
     bad = [name for name, profile in profiles if profile is not None and profile.type not in GOOD_PROFILES]
     if not is_pod_bad and not bad:
@@ -194,7 +193,7 @@ def seccomp(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
 
 
 def proc_mount(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
-    mounts = {c.name: c.securityContext.procMount for c in containers_of(spec) if c.securityContext is not None}
+    mounts = {c.name: c.securityContext.procMount for c in all_containers(spec) if c.securityContext is not None}
     bad = {name: mount for name, mount in mounts.items() if mount is not None and mount != "Default"}
     if not bad:
         return None

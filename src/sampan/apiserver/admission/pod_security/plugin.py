@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sampan.api.resource import Resource
+from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Namespace, Pod, PodTemplateSpec
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation
 from sampan.apiserver.admission.pod_security.configuration import PodSecurityConfig, read
 from sampan.apiserver.admission.pod_security.labels import DEFAULT, PREFIX, PRIVILEGED, Policy, Standard, policy_of
 from sampan.apiserver.admission.pod_security.standards import violations
-from sampan.apiserver.admission.pod_security.violations import AnyContainer, told
+from sampan.apiserver.admission.pod_security.violations import told
 from sampan.machinery import errors
 
 _IGNORED = frozenset(["exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from sampan.api.semantics.pods import AnyContainer, all_containers
 from sampan.api.types.core_v1 import PodSpec, Volume
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.admission.pod_security.baseline import GOOD_PROFILES, added_capabilities, seccomp
 from sampan.apiserver.admission.pod_security.violations import (
-    AnyContainer,
     Check,
     Violation,
-    containers_of,
     has_own_users,
     is_windows,
     listed,
@@ -57,7 +56,7 @@ def capabilities(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     details = []
     if keeping := names_where(spec, _keeps_some):
         details.append(f'{listed("container", keeping)} must set securityContext.capabilities.drop=["ALL"]')
-    added = {c.name: set(added_capabilities(c)) - {"NET_BIND_SERVICE"} for c in containers_of(spec)}
+    added = {c.name: set(added_capabilities(c)) - {"NET_BIND_SERVICE"} for c in all_containers(spec)}
     if bad := [name for name, forbidden in added.items() if forbidden]:
         wrong = quoted(sorted(set().union(*added.values())))
         details.append(f"{listed('container', bad)} must not include {wrong} in securityContext.capabilities.add")
@@ -86,7 +85,7 @@ def _bad_type(volume: Volume) -> str:
 
 def non_root(meta: ObjectMeta, spec: PodSpec) -> Violation | None:
     own = spec.securityContext.runAsNonRoot if spec.securityContext is not None else None
-    choices = {c.name: c.securityContext.runAsNonRoot if c.securityContext else None for c in containers_of(spec)}
+    choices = {c.name: c.securityContext.runAsNonRoot if c.securityContext else None for c in all_containers(spec)}
     bad = [name for name, choice in choices.items() if choice is False]
     if own is False or bad:
         who = setters(own is False, bad)

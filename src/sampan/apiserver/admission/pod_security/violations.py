@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from sampan.api.types.core_v1 import Container, EphemeralContainer, PodSpec
+from sampan.api.semantics.pods import AnyContainer, all_containers
+from sampan.api.types.core_v1 import PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
-
-AnyContainer = Container | EphemeralContainer
 
 
 class Violation(NamedTuple):
@@ -19,14 +18,8 @@ class Violation(NamedTuple):
 Check = Callable[[ObjectMeta, PodSpec], Violation | None]
 
 
-def containers_of(spec: PodSpec) -> Iterator[AnyContainer]:
-    yield from spec.initContainers
-    yield from spec.containers or ()
-    yield from spec.ephemeralContainers
-
-
 def names_where(spec: PodSpec, is_bad: Callable[[AnyContainer], bool]) -> list[str]:
-    return [container.name for container in containers_of(spec) if is_bad(container)]
+    return [container.name for container in all_containers(spec) if is_bad(container)]
 
 
 def quoted(words: Collection[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sampan.api.pod_amounts import Amounts
 from sampan.api.quantity import Quantity
+from sampan.api.semantics.pod_resources import Amounts
 from sampan.api.types.core_v1 import ResourceQuota
 from sampan.machinery.quota import Evaluator, is_in_scope
 

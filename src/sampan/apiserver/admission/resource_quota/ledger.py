@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sampan.api.pod_amounts import Amounts
 from sampan.api.quantity import Quantity, parse
+from sampan.api.semantics.pod_resources import Amounts
 from sampan.api.types.core_v1 import ResourceQuota
 
 _ZERO = Quantity()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sampan.api.pod_amounts import Amounts
 from sampan.api.resource import Resource
+from sampan.api.semantics.pod_resources import Amounts
 from sampan.api.types.core_v1 import ResourceQuota
 from sampan.apiserver.admission import lookup
 from sampan.apiserver.admission.chain import Attributes, Operation

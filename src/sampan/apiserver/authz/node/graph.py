@@ -7,16 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from sampan.api.fields import Term
-from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodSpec
-from sampan.apiserver.registry.podspec.everywhere import containers_of
-from sampan.apiserver.registry.podspec.references import secrets_of
+from sampan.api.semantics.pod_references import config_map_names, is_mirror_pod, secret_names
+from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.storage.cacher import Selection
 
 if TYPE_CHECKING:
     from sampan.apiserver.registry.registry import Registry
     from sampan.storage.cacher import Cacher
 
-_MIRROR = "kubernetes.io/config.mirror"
 Kind = Literal[
     "secrets", "configmaps", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts", "pods", "resourceclaims"
 ]
@@ -48,7 +46,7 @@ class NodeRelations:
         pods = self._pods(node, namespace)
         if kind == "pods":
             return any(pod.metadata.name == name for pod in pods)
-        if any(name in _names(pod, kind) for pod in pods if _MIRROR not in pod.metadata.annotations):
+        if any(name in _names(pod, kind) for pod in pods if not is_mirror_pod(pod)):
             return True
         return kind == "secrets" and (namespace, name) in self._volume_secrets(node)
 
@@ -95,30 +93,14 @@ def _names(pod: Pod, kind: Kind) -> Iterable[str]:
     """Return the names of objects of a kind, in the pod's namespace, that the pod uses."""
     spec = pod.spec
     if kind == "secrets":
-        return secrets_of(spec)
+        return secret_names(spec)
     if kind == "configmaps":
-        return _config_maps(spec)
+        return config_map_names(spec)
     if kind == "persistentvolumeclaims":
         return _claim_names(pod)
     if kind == "resourceclaims":
         return _resource_claims(pod)
     return (spec.serviceAccountName,)
-
-
-def _config_maps(spec: PodSpec) -> Iterator[str]:
-    for _, container, _ in containers_of(spec):
-        for env in container.env:
-            if env.valueFrom is not None and env.valueFrom.configMapKeyRef is not None:
-                yield env.valueFrom.configMapKeyRef.name
-        for source in container.envFrom:
-            if source.configMapRef is not None:
-                yield source.configMapRef.name
-    for volume in spec.volumes:
-        if volume.configMap is not None:
-            yield volume.configMap.name
-        for part in (volume.projected.sources or ()) if volume.projected is not None else ():
-            if part.configMap is not None:
-                yield part.configMap.name
 
 
 def _claim_names(pod: Pod) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from sampan.api import names
 from sampan.api.faults import FieldError
 from sampan.api.gotext import quote
+from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.apiregistration_v1 import (
     APIService,
     APIServiceCondition,
@@ -114,7 +115,7 @@ def _service(api_service: APIService, now: float) -> str:
 
 
 def _available(api_service: APIService, now: float) -> str:
-    condition = next((part for part in api_service.status.conditions if part.type == AVAILABLE), None)
+    condition = find_condition(api_service.status.conditions, AVAILABLE)
     if condition is None:
         return "Unknown"
     is_explained = condition.status != "True" and condition.reason

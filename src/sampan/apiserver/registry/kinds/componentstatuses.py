@@ -11,6 +11,7 @@ from functools import partial as bound
 from typing import TYPE_CHECKING, Any
 
 from sampan.api.codec import json
+from sampan.api.semantics.conditions import find_condition
 from sampan.api.types.core_v1 import ComponentCondition, ComponentStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
@@ -101,7 +102,7 @@ def _list(endpoints: Endpoints, call: Call, statuses: list[ComponentStatus]) -> 
 
 
 def _condition(status: ComponentStatus) -> ComponentCondition | None:
-    return next((condition for condition in status.conditions if condition.type == _HEALTHY), None)
+    return find_condition(status.conditions, _HEALTHY)
 
 
 def _word(status: ComponentStatus, now: float) -> str:

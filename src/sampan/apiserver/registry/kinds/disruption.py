@@ -1,9 +1,10 @@
 """Whether a pod disruption budget allows the eviction of a pod. `pod_eviction` writes the result."""
 
+from sampan.api.semantics.conditions import FALSE, find_condition, keep_transition_time, without_condition
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.meta_v1 import Condition
 from sampan.api.types.policy_v1 import PodDisruptionBudget
-from sampan.apiserver.registry.podspec.conditions import is_true
 from sampan.machinery import errors
 
 _MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -18,7 +19,7 @@ def is_guarded(pod: Pod, budget: PodDisruptionBudget) -> bool:
     It does not for a pod that is not ready if the budget's policy is AlwaysAllow, or if the budget is met without the
     pod.
     """
-    if is_true(pod.status, "Ready"):
+    if is_ready(pod):
         return True
     if budget.spec.unhealthyPodEvictionPolicy == "AlwaysAllow":
         return False
@@ -62,7 +63,7 @@ def _forbidden(name: str, why: str) -> errors.ApiError:
 
 def _why_not(budget: PodDisruptionBudget) -> str:
     status, start = budget.status, f"The disruption budget {budget.metadata.name}"
-    condition = next((candidate for candidate in status.conditions if candidate.type == _CONDITION), None)
+    condition = find_condition(status.conditions, _CONDITION)
     says_no = condition is not None and condition.status == "False" and bool(condition.message)
     if condition is not None and says_no and condition.reason == "SyncFailed":
         return f"{start} does not allow evicting pods currently because it failed sync: {condition.message}"
@@ -76,13 +77,10 @@ def _why_not(budget: PodDisruptionBudget) -> str:
 def _set_condition(budget: PodDisruptionBudget, now: str) -> None:
     desired = Condition(
         type=_CONDITION,
-        status="False",
+        status=FALSE,
         reason="InsufficientPods",
         observedGeneration=budget.status.observedGeneration,
         lastTransitionTime=now,
     )
-    others = [condition for condition in budget.status.conditions if condition.type != _CONDITION]
-    before = next((condition for condition in budget.status.conditions if condition.type == _CONDITION), None)
-    if before is not None and before.status == "False":
-        desired.lastTransitionTime = before.lastTransitionTime
-    budget.status.conditions = [*others, desired]
+    keep_transition_time(find_condition(budget.status.conditions, _CONDITION), desired)
+    budget.status.conditions = [*without_condition(budget.status.conditions, _CONDITION), desired]

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from sampan.api.faults import FieldError, joined
 from sampan.api.resource import GroupVersionKind
+from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Binding, Pod
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.behaviour import ResourceBehaviour
-from sampan.apiserver.registry.podspec.conditions import set_condition
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
 from sampan.apiserver.response.responses import ValueAnswer, created
@@ -84,7 +84,7 @@ def _put_on_node(pod: Pod, binding: Binding, now: str) -> None:
     pod.status.nominatedNodeName = ""
     pod.metadata.annotations.update(binding.metadata.annotations)
     pod.metadata.labels.update(binding.metadata.labels)
-    set_condition(pod.status, "PodScheduled", "True", now=now)
+    set_pod_condition(pod.status, "PodScheduled", "True", now=now)
 
 
 BEHAVIOUR = ResourceBehaviour(handlers={"": bind})

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from sampan.api import ages
+from sampan.api.semantics import pods
+from sampan.api.semantics.conditions import is_true
 from sampan.api.types.core_v1 import ContainerStateTerminated, ContainerStatus, Pod
-from sampan.apiserver.registry.podspec.conditions import is_true
 from sampan.apiserver.registry.strategy import Column
 from sampan.apiserver.tables.cells import NONE
 from sampan.apiserver.tables.columns import AGE, NAME
@@ -14,7 +15,7 @@ _GATED = "SchedulingGated"
 
 
 def _sidecars(pod: Pod) -> set[str]:
-    return {container.name for container in pod.spec.initContainers if container.restartPolicy == "Always"}
+    return {container.name for container in pods.sidecars_of(pod.spec)}
 
 
 def _ready(pod: Pod, now: float) -> str:
@@ -29,7 +30,7 @@ def _counted_ready(pod: Pod, sidecars: set[str]) -> Iterator[bool]:
             yield status.name in sidecars and status.started is True and status.ready and not _ended_well(status)
         else:
             break
-    if _starting(pod, sidecars) is None or is_true(pod.status, "Initialized"):
+    if _starting(pod, sidecars) is None or is_true(pod.status.conditions, "Initialized"):
         for status in pod.status.containerStatuses:
             is_other = status.state.terminated is not None or _waits_for_a_reason(status)
             yield status.ready and status.state.running is not None and not is_other
@@ -69,7 +70,7 @@ def _status(pod: Pod, now: float) -> str:
     starting = _starting(pod, _sidecars(pod))
     if starting is not None:
         reason = _init_reason(*starting, total=len(pod.spec.initContainers))
-    if starting is None or is_true(status, "Initialized"):
+    if starting is None or is_true(status.conditions, "Initialized"):
         reason = _container_reason(pod, reason)
     return reason
 
@@ -107,7 +108,7 @@ def _container_reason(pod: Pod, reason: str) -> str:
             is_running = True
     if reason != "Completed":
         return reason
-    if is_running and is_true(pod.status, "Ready"):
+    if is_running and is_true(pod.status.conditions, "Ready"):
         return "Running"
     return error or ("NotReady" if is_running else reason)
 
@@ -116,7 +117,7 @@ def _restarts(pod: Pod, now: float) -> str:
     sidecars = _sidecars(pod)
     starting = _starting(pod, sidecars)
     counted: list[ContainerStatus] = []
-    if starting is None or is_true(pod.status, "Initialized"):
+    if starting is None or is_true(pod.status.conditions, "Initialized"):
         counted += [status for status in _seen(pod, starting) if status.name in sidecars]
         counted += pod.status.containerStatuses
     else:
@@ -148,7 +149,7 @@ def _gates(pod: Pod, now: float) -> str:
     gates = pod.spec.readinessGates
     if not gates:
         return NONE
-    return f"{sum(is_true(pod.status, gate.conditionType) for gate in gates)}/{len(gates)}"
+    return f"{sum(is_true(pod.status.conditions, gate.conditionType) for gate in gates)}/{len(gates)}"
 
 
 def row_conditions(pod: Pod) -> list[dict[str, str]]:

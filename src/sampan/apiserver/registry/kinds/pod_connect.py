@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from sampan.api import times
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import all_containers
 from sampan.api.types.core_v1 import Pod
 from sampan.apiserver.proxy import logs
-from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.podspec.formats import NEGATIVE
 from sampan.apiserver.request import options
 from sampan.apiserver.response.responses import Answer, BytesAnswer, StreamAnswer
@@ -102,7 +102,7 @@ async def _to_node(endpoints: Endpoints, pod: Pod) -> Upstream:
 
 def _container(pod: Pod, requested: str) -> str:
     """Return the requested container, or the only one. Raise BadRequest if it is missing or ambiguous."""
-    container_names = [container.name for _, container, _ in containers_of(pod.spec)]
+    container_names = [container.name for container in all_containers(pod.spec)]
     if requested:
         if requested not in container_names:
             raise errors.bad_request(f"container {requested} is not valid for pod {pod.metadata.name}")

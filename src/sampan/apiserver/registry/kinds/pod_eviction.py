@@ -10,12 +10,12 @@ from sampan.api.codec import json as json_codec
 from sampan.api.faults import FieldError
 from sampan.api.label_grammar import SelectorError
 from sampan.api.resource import GroupVersionKind
+from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Pod
 from sampan.api.types.policy_v1 import Eviction, PodDisruptionBudget
 from sampan.apiserver.registry import preconditions
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.disruption import allow_disruption, is_guarded, still_processed
-from sampan.apiserver.registry.podspec.conditions import set_condition
 from sampan.apiserver.registry.strategy import Context, Strategy
 from sampan.apiserver.request import bodies, options
 from sampan.apiserver.response.responses import ValueAnswer, created
@@ -153,7 +153,7 @@ async def _delete(endpoints: Endpoints, ctx: Context, name: str, deletion: Delet
 
     async def change(pod: Any) -> Any:
         preconditions.check(pod, uid=deletion.uid, resource_version=deletion.resource_version)
-        set_condition(
+        set_pod_condition(
             pod.status,
             "DisruptionTarget",
             "True",

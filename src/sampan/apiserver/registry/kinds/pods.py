@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
 from sampan.api import names
-from sampan.api.pod_qos import qos_class
+from sampan.api.semantics.pod_qos import qos_class
+from sampan.api.semantics.pods import set_pod_condition
 from sampan.api.types.core_v1 import Pod, PodStatus
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.proxy.proxied import proxy_to_pod
@@ -18,7 +19,6 @@ from sampan.apiserver.registry.kinds.pod_connect import connect, read_log
 from sampan.apiserver.registry.kinds.pod_eviction import evict
 from sampan.apiserver.registry.podspec import changes, profiles, resizing, statuses
 from sampan.apiserver.registry.podspec.affinity import join_label_keys
-from sampan.apiserver.registry.podspec.conditions import set_condition
 from sampan.apiserver.registry.podspec.defaults import default_pod
 from sampan.apiserver.registry.podspec.disabled import drop_disabled_fields, drop_disabled_status
 from sampan.apiserver.registry.podspec.pod import validate_pod_create
@@ -45,7 +45,7 @@ class PodStrategy(Strategy):
         drop_disabled_fields(spec, ctx)
         if spec.schedulingGates:
             text = "Scheduling is blocked due to non-empty scheduling gates"
-            set_condition(obj.status, "PodScheduled", "False", now=ctx.now, reason="SchedulingGated", message=text)
+            set_pod_condition(obj.status, "PodScheduled", "False", now=ctx.now, reason="SchedulingGated", message=text)
         if spec.affinity is not None or spec.topologySpreadConstraints:
             join_label_keys(obj)
         if obj.metadata.annotations:

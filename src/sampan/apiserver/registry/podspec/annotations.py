@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pod_references import CONFIG_MIRROR
 from sampan.api.types.core_v1 import PodSpec
 from sampan.apiserver.registry.podspec import profiles
 from sampan.apiserver.registry.podspec.formats import FieldErrors
@@ -13,7 +14,6 @@ from sampan.apiserver.registry.podspec.formats import FieldErrors
 if TYPE_CHECKING:
     from sampan.apiserver.registry.podspec.validation_options import PodValidationOptions
 
-MIRROR = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -22,9 +22,9 @@ def validate_pod_annotations(
 ) -> FieldErrors:
     if not annotations:
         return
-    if MIRROR in annotations and not spec.nodeName:
+    if CONFIG_MIRROR in annotations and not spec.nodeName:
         text = "must set spec.nodeName if mirror pod annotation is set"
-        yield FieldError.invalid(f"{at}[{MIRROR}]", annotations[MIRROR], text)
+        yield FieldError.invalid(f"{at}[{CONFIG_MIRROR}]", annotations[CONFIG_MIRROR], text)
     if has_bad_deletion_cost(annotations) and not options.bad_deletion_cost:
         yield FieldError.invalid(f"{at}[{_DELETION_COST}]", annotations[_DELETION_COST], "must be a 32bit integer")
     yield from profiles.validate_profile_annotations(annotations, spec, at)
@@ -46,10 +46,10 @@ def validate_pod_annotation_update(new: Mapping[str, str], old: Mapping[str, str
         if new.get(key) != old[key]:
             if key.startswith(profiles.APPARMOR):
                 yield FieldError.forbidden(f"{at}[{key}]", "may not remove or update AppArmor annotations")
-            if key == MIRROR:
+            if key == CONFIG_MIRROR:
                 yield FieldError.forbidden(f"{at}[{key}]", "may not remove or update mirror pod annotation")
     for key in sorted(new.keys() - old.keys()):
         if key.startswith(profiles.APPARMOR):
             yield FieldError.forbidden(f"{at}[{key}]", "may not add AppArmor annotations")
-        if key == MIRROR:
+        if key == CONFIG_MIRROR:
             yield FieldError.forbidden(f"{at}[{key}]", "may not add mirror pod annotation")

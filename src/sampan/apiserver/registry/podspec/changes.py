@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sampan.api import names
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import (
     Affinity,
     Container,
@@ -200,7 +201,7 @@ def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
 
 def validate_ephemeral_container_update(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
     """Yield an error for any change of ephemeral containers but additions."""
-    if pod_annotations.MIRROR in old.metadata.annotations:
+    if is_mirror_pod(old):
         yield FieldError.forbidden("[]", "static pods do not support ephemeral containers")
         return
     yield from validate_pod(new, options)

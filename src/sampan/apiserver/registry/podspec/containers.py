@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import AnyContainer, init_and_main_containers
 from sampan.api.types.core_v1 import Container, EphemeralContainer, PodSpec, Volume
 from sampan.apiserver.registry.podspec.env import validate_env, validate_env_from
-from sampan.apiserver.registry.podspec.everywhere import AnyContainer
 from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_label, validate_one_of
 from sampan.apiserver.registry.podspec.mounts import validate_volume_devices, validate_volume_mounts
 from sampan.apiserver.registry.podspec.ports import validate_container_ports, validate_host_port_conflicts
@@ -106,7 +106,7 @@ _NOTHING_SET = EphemeralContainer()
 
 def validate_ephemeral_containers(around: Surroundings, at: str) -> FieldErrors:
     spec = around.spec
-    others = {container.name for container in (*(spec.containers or ()), *spec.initContainers)}
+    others = {container.name for container in init_and_main_containers(spec)}
     container_names = set(others)
     for index, container in enumerate(spec.ephemeralContainers):
         path, target = f"{at}[{index}]", container.targetContainerName

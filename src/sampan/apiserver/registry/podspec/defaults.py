@@ -5,7 +5,8 @@ Defaults of volumes are in `volume_defaults`.
 
 from collections.abc import Iterable
 
-from sampan.api import pod_amounts, resource_names
+from sampan.api import resource_names
+from sampan.api.semantics import pod_resources
 from sampan.api.types.core_v1 import (
     Container,
     EnvVarSource,
@@ -112,12 +113,12 @@ def _default_pod_resources(spec: PodSpec) -> None:
     if resources is None or not (resources.limits or resources.requests):
         return
     limits, requests = resources.limits, resources.requests
-    for name, amount in pod_amounts.pod_limits(spec).items():
+    for name, amount in pod_resources.pod_limits(spec).items():
         if resource_names.is_huge_pages(name) and name not in requests:
             limits.setdefault(name, str(amount))
     if not limits:
         return
-    for name, amount in pod_amounts.pod_requests(spec).items():
+    for name, amount in pod_resources.pod_requests(spec).items():
         if resource_names.is_pod_level(name) and amounts.may_overcommit(name):
             requests.setdefault(name, str(amount))
     for name, text in limits.items():

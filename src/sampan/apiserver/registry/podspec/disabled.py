@@ -1,7 +1,7 @@
 """Fields whose feature gate is off by default: they are dropped silently."""
 
+from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import PodSpec, PodStatus
-from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.strategy import Context
 
 _POD_GROUPS = ("scheduling.k8s.io", "v1alpha2", "podgroups")
@@ -17,7 +17,7 @@ def drop_disabled_fields(spec: PodSpec, ctx: Context) -> None:
             for source in volume.projected.sources or ():
                 for field in _OFF_PROJECTIONS:
                     setattr(source, field, None)
-    for _, container, _ in containers_of(spec):
+    for _, container, _ in containers_by_field(spec):
         if container.lifecycle is not None and container.lifecycle.stopSignal is not None:
             container.lifecycle.stopSignal = None
             if container.lifecycle.postStart is None and container.lifecycle.preStop is None:

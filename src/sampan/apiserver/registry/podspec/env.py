@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 
 from sampan.api import names, quantity
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import (
     ConfigMapEnvSource,
     ConfigMapKeySelector,
@@ -19,7 +20,6 @@ from sampan.api.types.core_v1 import (
     SecretKeySelector,
     Volume,
 )
-from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.podspec.file_paths import validate_path_no_backsteps
 from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_dns_label, validate_qualified_name
 
@@ -199,7 +199,7 @@ def validate_file_volume(spec: PodSpec, at: str) -> FieldErrors:
     volumes: dict[str, Volume] = {}
     for volume in reversed(spec.volumes):
         volumes[volume.name] = volume
-    for part, container, container_index in containers_of(spec):
+    for part, container, container_index in containers_by_field(spec):
         for index, variable in enumerate(container.env):
             if variable.valueFrom is None or variable.valueFrom.fileKeyRef is None:
                 continue

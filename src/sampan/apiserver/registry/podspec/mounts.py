@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import Volume, VolumeDevice, VolumeMount
-from sampan.apiserver.registry.podspec.everywhere import AnyContainer
 from sampan.apiserver.registry.podspec.file_paths import has_backsteps, validate_local_descending_path
 from sampan.apiserver.registry.podspec.formats import FieldErrors
 

@@ -2,8 +2,8 @@
 
 from sampan.api import names
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import AnyContainer
 from sampan.api.types.core_v1 import HTTPGetAction, Lifecycle, LifecycleHandler, Probe, SleepAction
-from sampan.apiserver.registry.podspec.everywhere import AnyContainer
 from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_non_negative
 from sampan.apiserver.registry.podspec.ports import validate_port_number, validate_port_or_name
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from sampan.api import gotext
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, SecurityContext
-from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.podspec.file_paths import validate_local_descending_path
 from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
@@ -85,7 +85,7 @@ def _validate_seccomp_name(profile: str, at: str) -> FieldErrors:
 
 def _validate_app_armor_annotation(key: str, profile: str, spec: PodSpec, at: str) -> FieldErrors:
     name = key.removeprefix(APPARMOR)
-    if all(container.name != name for _, container, _ in containers_of(spec)):
+    if all(container.name != name for _, container, _ in containers_by_field(spec)):
         yield FieldError.invalid(at, name, "container not found")
     if profile not in ("", "runtime/default", "unconfined") and not profile.startswith(_LOCAL):
         yield FieldError.invalid(at, profile, f"invalid AppArmor profile name: {gotext.quote(profile)}")
@@ -103,7 +103,7 @@ def _validate_seccomp_annotations_match(annotations: Mapping[str, str], spec: Po
     if context is not None and context.seccompProfile is not None and SECCOMP_POD in annotations:
         path = f"{at}.securityContext.seccompProfile"
         yield from _validate_annotation_matches_field(annotations[SECCOMP_POD], context.seccompProfile, path, "seccomp")
-    for part, container, index in containers_of(spec):
+    for part, container, index in containers_by_field(spec):
         profile = container.securityContext.seccompProfile if container.securityContext is not None else None
         annotation = annotations.get(SECCOMP_CONTAINER + container.name)
         if profile is not None and annotation is not None:
@@ -113,7 +113,7 @@ def _validate_seccomp_annotations_match(annotations: Mapping[str, str], spec: Po
 
 def _validate_app_armor_annotations_match(annotations: Mapping[str, str], spec: PodSpec, at: str) -> FieldErrors:
     of_pod = spec.securityContext.appArmorProfile if spec.securityContext is not None else None
-    for part, container, index in containers_of(spec):
+    for part, container, index in containers_by_field(spec):
         own = container.securityContext.appArmorProfile if container.securityContext is not None else None
         profile = own or of_pod
         annotation = annotations.get(APPARMOR + container.name)
@@ -154,7 +154,7 @@ def fields_from_annotations(pod: Pod) -> list[str]:
         return warnings
     context = pod.spec.securityContext
     of_pod = context.appArmorProfile if context is not None else None
-    for _, container, _ in containers_of(pod.spec):
+    for _, container, _ in containers_by_field(pod.spec):
         key = APPARMOR + container.name
         own = container.securityContext
         if key not in pod.metadata.annotations or (own is not None and own.appArmorProfile is not None):

@@ -7,9 +7,9 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from sampan.api.faults import FieldError
-from sampan.api.pod_qos import qos_class
+from sampan.api.semantics.pod_qos import qos_class
+from sampan.api.semantics.pod_references import is_mirror_pod
 from sampan.api.types.core_v1 import Container, Pod, PodSpec, ResourceRequirements
-from sampan.apiserver.registry.podspec.annotations import MIRROR
 from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.pod import validate_pod
 
@@ -51,7 +51,7 @@ def _resized(new: list[Container], old: list[Container]) -> list[Container]:
 
 
 def validate_pod_resize(new: Pod, old: Pod, options: PodValidationOptions) -> FieldErrors:
-    if MIRROR in old.metadata.annotations:
+    if is_mirror_pod(old):
         yield FieldError.forbidden("[]", "static pods cannot be resized")
         return
     if old.spec.os is not None and old.spec.os.name == "windows":

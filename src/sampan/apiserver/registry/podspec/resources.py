@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sampan.api import names, pod_amounts, resource_names
+from sampan.api import names, resource_names
 from sampan.api.faults import NOT_FOUND, FieldError
 from sampan.api.quantity import Quantity, parse
+from sampan.api.semantics import pod_resources
+from sampan.api.semantics.pod_references import CONFIG_MIRROR
 from sampan.api.types.core_v1 import PodResourceClaim, PodSpec, ResourceClaim, ResourceRequirements
 from sampan.apiserver.registry.podspec import amounts
-from sampan.apiserver.registry.podspec.annotations import MIRROR
 from sampan.apiserver.registry.podspec.formats import NEGATIVE, FieldErrors, validate_dns_label
 from sampan.apiserver.registry.podspec.internal_view import shown
 
@@ -172,11 +173,11 @@ def validate_pod_resources(
 
 
 def _validate_container_sums(spec: PodSpec, resources: ResourceRequirements, at: str) -> FieldErrors:
-    for name, total in sorted(pod_amounts.pod_requests(spec).items()):
+    for name, total in sorted(pod_resources.pod_requests(spec).items()):
         if name in resources.requests and total > parse(resources.requests[name]):
             text = f"must be greater than or equal to aggregate container requests of {total}"
             yield FieldError.invalid(f"{at}.requests[{name}]", resources.requests[name], text)
-    for name, total in sorted(pod_amounts.pod_limits(spec).items()):
+    for name, total in sorted(pod_resources.pod_limits(spec).items()):
         if resource_names.is_huge_pages(name) and name in resources.limits and total > parse(resources.limits[name]):
             text = f"must be greater than or equal to aggregate container limits of {total}"
             yield FieldError.invalid(f"{at}.limits[{name}]", resources.limits[name], text)
@@ -197,7 +198,7 @@ def validate_pod_resource_claims(
     """Yield the errors of `spec.resourceClaims`."""
     claim_names: set[str] = set()
     for index, claim in enumerate(claims):
-        if MIRROR in pod_annotations:
+        if CONFIG_MIRROR in pod_annotations:
             yield FieldError.forbidden("[]", "static pods do not support resource claims")
             continue
         yield from _validate_claim_name(claim.name, claim_names, f"{at}[{index}].name")

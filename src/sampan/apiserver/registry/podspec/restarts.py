@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import AnyContainer, init_and_main_containers
 from sampan.api.types.core_v1 import ContainerResizePolicy, ContainerRestartRule, PodSpec
-from sampan.apiserver.registry.podspec.everywhere import AnyContainer
 from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_one_of, validate_optional_one_of
 
 _POLICIES = ("Always", "Never", "OnFailure")
@@ -80,7 +80,7 @@ def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
 
 def may_all_restart(spec: PodSpec) -> bool:
     """Whether the exit of one container can restart all containers."""
-    containers = [*(spec.containers or ()), *spec.initContainers]
+    containers = init_and_main_containers(spec)
     return any(
         rule.action == "RestartAllContainers" for container in containers for rule in container.restartPolicyRules
     )

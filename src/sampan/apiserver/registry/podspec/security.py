@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import PodSecurityContext, PodSpec, SecurityContext
-from sampan.apiserver.registry.podspec.everywhere import containers_of
 from sampan.apiserver.registry.podspec.formats import FieldErrors, validate_optional_one_of, validate_user_or_group_id
 from sampan.apiserver.registry.podspec.internal_view import shown
 from sampan.apiserver.registry.podspec.profiles import validate_app_armor, validate_seccomp
@@ -104,7 +104,7 @@ def validate_user_namespace(spec: PodSpec, options: PodValidationOptions, at: st
         yield FieldError.forbidden(f"{at}.HostPID", text)
     if spec.hostIPC:
         yield FieldError.forbidden(f"{at}.HostIPC", text)
-    for part, container, index in containers_of(spec):
+    for part, container, index in containers_by_field(spec):
         if container.volumeDevices and not options.user_namespace_devices:
             yield FieldError.forbidden(f"{at}.{part}[{index}].volumeDevices", text)
 
@@ -158,7 +158,7 @@ def _validate_linux_fields(spec: PodSpec, at: str) -> FieldErrors:
     text = "windows options cannot be set for a linux pod"
     if spec.securityContext is not None and spec.securityContext.windowsOptions is not None:
         yield FieldError.forbidden(f"{at}.securityContext.windowsOptions", text)
-    for part, container, index in containers_of(spec):
+    for part, container, index in containers_by_field(spec):
         if container.securityContext is not None and container.securityContext.windowsOptions is not None:
             yield FieldError.forbidden(f"{at}.{part}[{index}].securityContext.windowsOptions", text)
 
@@ -172,7 +172,7 @@ def _validate_windows_fields(spec: PodSpec, at: str) -> FieldErrors:
         is_set = value if field in ("hostPID", "hostIPC", "sysctls", "supplementalGroups") else value is not None
         if is_set:
             yield FieldError.forbidden(f"{at}.{path}", text)
-    for part, container, index in containers_of(spec):
+    for part, container, index in containers_by_field(spec):
         if container.securityContext is None:
             continue
         for field in _NOT_FOR_WINDOWS_CONTAINERS:

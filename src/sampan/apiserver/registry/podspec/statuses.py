@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from sampan.api import addresses, names
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import AnyContainer, init_and_main_containers
 from sampan.api.types.core_v1 import (
     ContainerStatus,
     HostIP,
@@ -20,7 +21,6 @@ from sampan.api.types.core_v1 import (
     ResourceStatus,
 )
 from sampan.apiserver.registry.podspec.changes import validate_annotations_of_update
-from sampan.apiserver.registry.podspec.everywhere import AnyContainer
 from sampan.apiserver.registry.podspec.formats import (
     FieldErrors,
     validate_dns_label,
@@ -141,7 +141,7 @@ def _validate_claims(pod: Pod) -> FieldErrors:
 def _validate_extended_claim(status: PodExtendedResourceClaimStatus, spec: PodSpec, at: str) -> FieldErrors:
     if not status.requestMappings:
         yield FieldError.required(f"{at}.requestMappings", "at least one request mapping is required")
-    containers = {container.name: container for container in (*spec.initContainers, *(spec.containers or ()))}
+    containers = {container.name: container for container in init_and_main_containers(spec)}
     keys: set[tuple[str, str, str]] = set()
     for index, mapping in enumerate(status.requestMappings or ()):
         path, container = f"{at}.requestMappings[{index}]", containers.get(mapping.containerName)

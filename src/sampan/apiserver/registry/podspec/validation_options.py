@@ -8,10 +8,10 @@ from functools import cached_property
 
 from sampan.api import resource_names
 from sampan.api.quantity import parse
+from sampan.api.semantics.pods import containers_by_field
 from sampan.api.types.core_v1 import PodSpec
 from sampan.apiserver.registry.podspec import amounts, file_paths, selectors, sysctls
 from sampan.apiserver.registry.podspec.annotations import has_bad_deletion_cost
-from sampan.apiserver.registry.podspec.everywhere import containers_of
 
 
 class PodValidationOptions:
@@ -31,7 +31,7 @@ class PodValidationOptions:
     def uneven_huge_pages(self) -> bool:
         return self._old is not None and any(
             resource_names.is_huge_pages(name) and not amounts.is_divisible(name, parse(text))
-            for _, container, _ in containers_of(self._old)
+            for _, container, _ in containers_by_field(self._old)
             for quantities in (container.resources.limits, container.resources.requests)
             for name, text in quantities.items()
         )
@@ -86,7 +86,7 @@ class PodValidationOptions:
     def user_namespace_devices(self) -> bool:
         if self._old is None or self._old.hostUsers is not False:
             return False
-        return any(container.volumeDevices for _, container, _ in containers_of(self._old))
+        return any(container.volumeDevices for _, container, _ in containers_by_field(self._old))
 
 
 NEW_POD = PodValidationOptions(is_pod=True)

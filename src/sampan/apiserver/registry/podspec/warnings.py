@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from sampan.api import gotext, limits, names, quantity
 from sampan.api.addresses import parse as parse_address
+from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import ContainerPort, NodeSelectorTerm, PodSpec
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.apiserver.registry.podspec import profiles
-from sampan.apiserver.registry.podspec.everywhere import AnyContainer, containers_of
 from sampan.apiserver.registry.podspec.overlaps import overlap_warnings
 from sampan.apiserver.registry.podspec.token_volume import is_token_source
 
@@ -172,7 +172,7 @@ def _containers(spec: PodSpec, meta: ObjectMeta, start: str, is_template: bool) 
     annotations, context = meta.annotations, spec.securityContext
     if profiles.SECCOMP_POD in annotations and (context is None or context.seccompProfile is None):
         yield f"{start}metadata.annotations[{profiles.SECCOMP_POD}]: {_SECCOMP}"
-    for part, container, index in containers_of(spec):
+    for part, container, index in containers_by_field(spec):
         if annotations:
             yield from _profile_annotations(container, spec, meta, start, is_template)
         at, resources = f"{start}spec.{part}[{index}]", container.resources
@@ -211,7 +211,7 @@ def _hidden_variables(container: AnyContainer, at: str) -> Warnings:
 def _ports(spec: PodSpec, at: str) -> Warnings:
     ports = [
         (port, f"{at}.{part}[{container_index}].ports[{index}]")
-        for part, container, container_index in containers_of(spec)
+        for part, container, container_index in containers_by_field(spec)
         for index, port in enumerate(container.ports)
     ]
     if not ports:

@@ -4,8 +4,8 @@ import re
 
 from sampan.api import names
 from sampan.api.faults import FieldError
+from sampan.api.semantics.pods import AnyContainer, containers_by_field
 from sampan.api.types.core_v1 import PodSpec, WindowsSecurityContextOptions
-from sampan.apiserver.registry.podspec.everywhere import AnyContainer, containers_of
 from sampan.apiserver.registry.podspec.formats import FieldErrors
 
 _SPEC_KIB = 64
@@ -63,7 +63,7 @@ def validate_host_process(spec: PodSpec, at: str) -> FieldErrors:
     options = spec.securityContext.windowsOptions if spec.securityContext is not None else None
     of_pod = options.hostProcess if options is not None else None
     host_processes: list[bool] = []
-    for part, container, index in containers_of(spec):
+    for part, container, index in containers_by_field(spec):
         own = _host_process(container)
         if of_pod is not None and own is not None and own != of_pod:
             text = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from sampan.api.cron_grammar import ScheduleError
+from sampan.api.semantics.owners import controller_of, is_controlled_by
 from sampan.api.times import format_time, parse_time
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.core_v1 import ObjectReference
@@ -14,7 +15,7 @@ from sampan.controllers.batch.cronjob.due import wait_s
 from sampan.controllers.batch.cronjob.jobs import job_for, kept_too_long
 from sampan.controllers.batch.finished import finished_condition, has_succeeded
 from sampan.controllers.descriptor import Parts
-from sampan.controllers.ownership import OwnWrites, controller_of, is_controlled_by
+from sampan.controllers.ownership import OwnWrites
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.machinery import errors
 from sampan.machinery.client import Client, Delete, resource_of

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
+from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.times import parse_time
 from sampan.api.types.batch_v1 import CronJob, Job
 from sampan.api.types.meta_v1 import ObjectMeta
 from sampan.controllers.batch.finished import has_succeeded, is_finished
-from sampan.controllers.ownership import controller_ref
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 """Job annotation with the scheduled time, in the time zone of the CronJob."""
@@ -28,7 +28,7 @@ def job_for(cron: CronJob, time: float, zone: tzinfo) -> Job:
             namespace=cron.metadata.namespace,
             labels=dict(template.metadata.labels),
             annotations={**template.metadata.annotations, SCHEDULED: stamp},
-            ownerReferences=[controller_ref(cron)],
+            ownerReferences=[new_controller_ref(cron)],
         ),
         spec=template.spec,
     )

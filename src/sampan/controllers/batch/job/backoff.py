@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sampan.api.semantics.pods import sidecars_of
 from sampan.api.times import parse_time
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.facts import all_failures_before
@@ -64,7 +65,7 @@ def finish_time(pod: Pod) -> float:
 
 def _containers_ended(pod: Pod) -> float | None:
     """Return when the last container or sidecar terminated, or None unless all have terminated."""
-    sidecars = {container.name for container in pod.spec.initContainers if container.restartPolicy == "Always"}
+    sidecars = {container.name for container in sidecars_of(pod.spec)}
     status = pod.status
     counted = [
         *status.containerStatuses,

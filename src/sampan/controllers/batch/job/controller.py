@@ -8,6 +8,7 @@ import msgspec
 
 from sampan.api.label_selector import selector_of
 from sampan.api.labels import Selector
+from sampan.api.semantics.owners import controller_of
 from sampan.api.times import format_time
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
@@ -27,7 +28,6 @@ from sampan.controllers.ownership import (
     PodControl,
     candidates,
     claim,
-    controller_of,
 )
 from sampan.controllers.ownership.candidates import by_controller_or_orphan
 from sampan.machinery.client import Client, resource_of

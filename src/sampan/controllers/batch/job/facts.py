@@ -1,8 +1,8 @@
 """Predicates and values read from the specs of jobs and from their pods."""
 
+from sampan.api.semantics.pods import FAILED, is_terminating
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership.pod_facts import FAILED, is_terminating
 
 CONTROLLER = "kubernetes.io/job-controller"
 """The value of spec.managedBy that stands for this controller; an unset field means the same."""

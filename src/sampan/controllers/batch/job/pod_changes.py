@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.facts import TRACKING, is_tracked
@@ -11,7 +12,6 @@ from sampan.controllers.batch.job.view import JobView
 from sampan.controllers.batch.job.wanted import PodPlan
 from sampan.controllers.ownership import Expectations, OwnWrites, PodControl, slow_start
 from sampan.controllers.ownership.batches import FIRST, all_at_once
-from sampan.controllers.ownership.pod_facts import is_ready
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.machinery import errors
 from sampan.machinery.client import Client

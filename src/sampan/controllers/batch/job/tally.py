@@ -10,6 +10,7 @@ The successes of an indexed job need no UIDs: counting an index twice has no eff
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
+from sampan.api.semantics.pods import SUCCEEDED
 from sampan.api.types.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.conditions import SUCCESS_MET
@@ -17,7 +18,6 @@ from sampan.controllers.batch.job.facts import has_failed, has_limit_per_index, 
 from sampan.controllers.batch.job.failure_policy import judge
 from sampan.controllers.batch.job.indexes import Indexes, completion_index
 from sampan.controllers.batch.job.view import JobView, has_valid_index
-from sampan.controllers.ownership.pod_facts import SUCCEEDED
 
 MOST_UNCOUNTED = 500
 """The maximum number of UIDs in the status at a time, which keeps the object small."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
+from sampan.api.semantics.pods import SUCCEEDED, is_active, is_ready, is_terminating
 from sampan.api.types.batch_v1 import Job, UncountedTerminatedPods
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job import backoff
@@ -18,7 +19,6 @@ from sampan.controllers.batch.job.facts import (
 )
 from sampan.controllers.batch.job.failure_policy import FAIL_INDEX, judge
 from sampan.controllers.batch.job.indexes import Indexes, completion_index
-from sampan.controllers.ownership.pod_facts import SUCCEEDED, is_active, is_ready, is_terminating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from sampan.api.semantics.pods import is_terminating
 from sampan.api.types.batch_v1 import Job
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.batch.job.backoff import index_wait_s
@@ -17,7 +18,6 @@ from sampan.controllers.batch.job.facts import (
 from sampan.controllers.batch.job.indexes import Indexes, completion_index
 from sampan.controllers.batch.job.view import JobView, has_valid_index, indexes_of
 from sampan.controllers.ownership.batches import BURST
-from sampan.controllers.ownership.pod_facts import is_terminating
 from sampan.controllers.ownership.ranking import plain_order
 
 MOST_AT_ONCE = BURST

@@ -6,6 +6,8 @@ from msgspec.structs import replace
 
 from sampan.api.label_selector import selector_of
 from sampan.api.labels import Selector
+from sampan.api.semantics.owners import is_controlled_by
+from sampan.api.semantics.pods import FAILED, available_in_s
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
 from sampan.controllers.descriptor import Parts
@@ -17,8 +19,6 @@ from sampan.controllers.ownership import (
     PodControl,
     candidates,
     claim,
-    is_controlled_by,
-    pod_facts,
     slow_start,
 )
 from sampan.controllers.ownership.batches import FIRST, all_at_once
@@ -132,7 +132,7 @@ class DaemonSetController:
     def _tell_ended(self, view: View, changes: Changes) -> None:
         for pod, node in changes.ended:
             name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            if pod.status.phase == pod_facts.FAILED:
+            if pod.status.phase == FAILED:
                 self._failures.note(_failure_key(view, node), self._clock.monotonic())
                 message = f"Found failed daemon pod {name} on node {node}, will try to kill it"
                 self._events.event(view.daemon_set, WARNING, "FailedDaemonPod", message)
@@ -183,7 +183,7 @@ class DaemonSetController:
         if not (least := daemon_set.spec.minReadySeconds):
             return None
         pods = (pod for on_node in view.pods.values() for pod in on_node)
-        return _soonest(*(pod_facts.available_in_s(pod, least, view.now) for pod in pods))
+        return _soonest(*(available_in_s(pod, least, view.now) for pod in pods))
 
 
 def _failure_key(view: View, node: str) -> str:

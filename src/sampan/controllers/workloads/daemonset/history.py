@@ -7,9 +7,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from sampan.api.labels import Selector
+from sampan.api.semantics.owners import controller_of
 from sampan.api.types.apps_v1 import ControllerRevision, DaemonSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import OwnerIndex, controller_of, revisions
+from sampan.controllers.ownership import OwnerIndex, revisions
 from sampan.controllers.ownership.revisions import History
 from sampan.controllers.workloads.daemonset.template import HASH_LABEL
 from sampan.machinery import errors

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from sampan.api.semantics.pods import FAILED, is_ready, is_terminal
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.daemonset.template import HASH_LABEL
 from sampan.controllers.workloads.daemonset.view import Changes, View, oldest_first, surge
 
@@ -42,9 +42,9 @@ def _without_ended(pods: Sequence[Pod], node: str, held_s: Callable[[str], float
     for pod in pods:
         if pod.metadata.deletionTimestamp is not None:
             continue
-        if not pod_facts.is_terminal(pod):
+        if not is_terminal(pod):
             alive.append(pod)
-        elif pod.status.phase == pod_facts.FAILED and (backoff_s := held_s(node)) > 0:
+        elif pod.status.phase == FAILED and (backoff_s := held_s(node)) > 0:
             changes.again_s = backoff_s if changes.again_s is None else min(changes.again_s, backoff_s)
         else:
             changes.ended.append((pod, node))
@@ -60,6 +60,6 @@ def _surplus(view: View, alive: Sequence[Pod]) -> list[Pod]:
     for pod in oldest_first(alive):
         (new if pod.metadata.labels.get(HASH_LABEL) == view.hash else old).append(pod)
     surplus = new[1:] + old[1:]
-    if new and old and (not pod_facts.is_ready(old[0]) or view.is_available(new[0])):
+    if new and old and (not is_ready(old[0]) or view.is_available(new[0])):
         surplus.append(old[0])
     return surplus

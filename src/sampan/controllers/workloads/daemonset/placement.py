@@ -1,23 +1,11 @@
 """The nodes that a DaemonSet's pods are eligible for: by node name, selector, affinity and taints."""
 
-from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from sampan.api.label_grammar import SelectorError
-from sampan.api.labels import Operator, Requirement, Selector
-from sampan.api.types.core_v1 import Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration
-from sampan.controllers.workloads.daemonset.template import NAME_FIELD, daemon_tolerations
-
-_OPERATORS = {
-    "In": Operator.IN,
-    "NotIn": Operator.NOT_IN,
-    "Exists": Operator.EXISTS,
-    "DoesNotExist": Operator.DOES_NOT_EXIST,
-    "Gt": Operator.GREATER_THAN,
-    "Lt": Operator.LESS_THAN,
-}
-
-_NodeTest = Callable[[Node], bool]
+from sampan.api.semantics.node_selectors import RequiredNodeAffinity
+from sampan.api.semantics.taints import NO_EXECUTE, NO_SCHEDULE, untolerated
+from sampan.api.types.core_v1 import Node, PodSpec
+from sampan.controllers.workloads.daemonset.template import daemon_tolerations
 
 
 class Verdict(NamedTuple):
@@ -35,7 +23,7 @@ class Placement:
 
     def __init__(self, spec: PodSpec) -> None:
         self._node_name = spec.nodeName
-        self._tests = _tests(spec)
+        self._affinity = RequiredNodeAffinity(spec)
         self._tolerations = daemon_tolerations(spec)
         self._judged: dict[str, tuple[Node, Verdict]] = {}
 
@@ -58,60 +46,11 @@ class Placement:
         return self._judged.pop(name, None) is not None
 
     def _verdict(self, node: Node) -> Verdict:
-        if self._node_name not in ("", node.metadata.name) or not all(test(node) for test in self._tests):
+        if self._node_name not in ("", node.metadata.name) or not self._affinity.matches(node):
             return _NO
-        effects = {taint.effect for taint in untolerated(node.spec.taints, self._tolerations)}
-        if "NoExecute" in effects:
+        effects = {
+            taint.effect for taint in untolerated(node.spec.taints, self._tolerations, (NO_SCHEDULE, NO_EXECUTE))
+        }
+        if NO_EXECUTE in effects:
             return _NO
-        return _STAYS if "NoSchedule" in effects else _YES
-
-
-def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> list[Taint]:
-    return [taint for taint in taints if not any(tolerates(toleration, taint) for toleration in tolerations)]
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
-
-
-def _tests(spec: PodSpec) -> list[_NodeTest]:
-    tests: list[_NodeTest] = []
-    if spec.nodeSelector:
-        labels = spec.nodeSelector.items()
-        tests.append(lambda node: labels <= node.metadata.labels.items())
-    affinity = spec.affinity and spec.affinity.nodeAffinity
-    required = affinity and affinity.requiredDuringSchedulingIgnoredDuringExecution
-    if required:
-        terms = [test for term in required.nodeSelectorTerms or () if (test := _term(term)) is not None]
-        tests.append(lambda node: any(test(node) for test in terms))
-    return tests
-
-
-def _term(term: NodeSelectorTerm) -> _NodeTest | None:
-    """Return the predicate for a term, or None if it can match no node: it is empty or has an invalid requirement."""
-    if not term.matchExpressions and not term.matchFields:
-        return None
-    try:
-        labels = Selector([_requirement(expression) for expression in term.matchExpressions])
-        fields = [_field(requirement) for requirement in term.matchFields]
-    except (SelectorError, LookupError):
-        return None
-    return lambda node: labels.matches(node.metadata.labels) and all(field(node) for field in fields)
-
-
-def _requirement(expression: NodeSelectorRequirement) -> Requirement:
-    requirement = Requirement(expression.key, _OPERATORS[expression.operator], tuple(expression.values))
-    requirement.check()
-    return requirement
-
-
-def _field(requirement: NodeSelectorRequirement) -> _NodeTest:
-    if requirement.operator not in ("In", "NotIn") or len(requirement.values) != 1:
-        raise LookupError(requirement.operator)
-    value, is_in = requirement.values[0], requirement.operator == "In"
-    is_name = requirement.key == NAME_FIELD
-    return lambda node: ((node.metadata.name if is_name else "") == value) is is_in
+        return _STAYS if NO_SCHEDULE in effects else _YES

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
+from sampan.api.semantics.pods import is_ready
 from sampan.api.types.apps_v1 import DaemonSetStatus
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.daemonset.view import View, oldest_first
 
 
@@ -30,7 +30,7 @@ def counted(view: View, *, has_acted: bool) -> DaemonSetStatus:
 
 def _count(status: DaemonSetStatus, view: View, pod: Pod) -> None:
     status.currentNumberScheduled += 1
-    if pod_facts.is_ready(pod):
+    if is_ready(pod):
         status.numberReady += 1
         status.numberAvailable += view.is_available(pod)
     status.updatedNumberScheduled += view.is_updated(pod)

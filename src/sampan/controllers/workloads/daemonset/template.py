@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from sampan.api.semantics.node_selectors import NAME_FIELD
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import (
     Affinity,
@@ -19,7 +20,6 @@ from sampan.machinery.copies import copy_of
 GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 GENERATION_LABEL = "pod-template-generation"
 HASH_LABEL = "controller-revision-hash"
-NAME_FIELD = "metadata.name"
 """The node field that a pod's affinity selects."""
 
 _NODE = "node.kubernetes.io/"

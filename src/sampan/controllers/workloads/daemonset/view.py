@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sampan.api.int_or_string import scaled
+from sampan.api.semantics.pods import is_available, is_terminal
 from sampan.api.types.apps_v1 import DaemonSet
 from sampan.api.types.core_v1 import Node, Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.daemonset.placement import Placement
 from sampan.controllers.workloads.daemonset.template import is_updated, target_node
 
@@ -33,7 +33,7 @@ class View:
         return all(self.is_updated(pod) for pods in self.pods.values() for pod in pods)
 
     def is_available(self, pod: Pod) -> bool:
-        return pod_facts.is_available(pod, self.daemon_set.spec.minReadySeconds, self.now)
+        return is_available(pod, self.daemon_set.spec.minReadySeconds, self.now)
 
     def desired(self) -> int:
         """Return the number of nodes that should have a pod."""
@@ -60,7 +60,7 @@ class Changes:
 def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     result: dict[str, list[Pod]] = {}
     for pod in pods:
-        if pod.metadata.deletionTimestamp is not None and pod_facts.is_terminal(pod):
+        if pod.metadata.deletionTimestamp is not None and is_terminal(pod):
             continue
         if node := target_node(pod):
             result.setdefault(node, []).append(pod)

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from sampan.api.semantics.conditions import TRUE, find_condition, without_condition
 from sampan.api.types.apps_v1 import DeploymentCondition, ReplicaSet
 
 Conditions = list[DeploymentCondition]
 
 AVAILABLE, PROGRESSING, REPLICA_FAILURE = "Available", "Progressing", "ReplicaFailure"
-TRUE, FALSE, UNKNOWN = "True", "False", "Unknown"
 
 CREATED, FOUND, CREATE_ERROR = "NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetCreateError"
 UPDATED, COMPLETE, TIMED_OUT = "ReplicaSetUpdated", "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
@@ -23,30 +23,22 @@ def condition(type: str, status: str, reason: str, message: str, stamp: str) -> 
     )
 
 
-def find(conditions: Conditions, type: str) -> DeploymentCondition | None:
-    return next((candidate for candidate in conditions if candidate.type == type), None)
-
-
-def without(conditions: Conditions, type: str) -> Conditions:
-    return [candidate for candidate in conditions if candidate.type != type]
-
-
 def put(conditions: Conditions, new: DeploymentCondition) -> Conditions:
     """Return the conditions with the new one, unless its status and reason are unchanged."""
-    present = find(conditions, new.type)
+    present = find_condition(conditions, new.type)
     if present is not None and present.status == new.status:
         if present.reason == new.reason:
             return conditions
         new = msgspec.structs.replace(new, lastTransitionTime=present.lastTransitionTime)
-    return [*without(conditions, new.type), new]
+    return [*without_condition(conditions, new.type), new]
 
 
 def refreshed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
     """Return the conditions with the new one, keeping lastTransitionTime if the status was already True."""
-    present = find(conditions, new.type)
+    present = find_condition(conditions, new.type)
     if present is not None and present.status == TRUE:
         new = msgspec.structs.replace(new, lastTransitionTime=present.lastTransitionTime)
-    return [*without(conditions, new.type), new]
+    return [*without_condition(conditions, new.type), new]
 
 
 def failure_of(new: ReplicaSet | None, found: Iterable[ReplicaSet]) -> DeploymentCondition | None:

@@ -6,20 +6,13 @@ from typing import Any
 import msgspec
 
 from sampan.api.gotext import quote
+from sampan.api.semantics.conditions import FALSE
+from sampan.api.semantics.owners import controller_of, is_controlled_by
 from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.descriptor import Parts
-from sampan.controllers.ownership import (
-    ClaimControl,
-    Expectations,
-    OwnerIndex,
-    OwnWrites,
-    candidates,
-    claim,
-    controller_of,
-    is_controlled_by,
-)
+from sampan.controllers.ownership import ClaimControl, Expectations, OwnerIndex, OwnWrites, candidates, claim
 from sampan.controllers.ownership.candidates import by_controller_or_orphan, selector_or_nothing
 from sampan.controllers.ownership.pods import is_namespace_ending
 from sampan.controllers.workloads.deployment import conditions as c
@@ -134,7 +127,7 @@ class DeploymentController:
         self._events.event(deployment, WARNING, c.CREATE_ERROR, message)
         if deadline_s(deployment) is not None:
             stamp = format_time(self._clock.now())
-            failed = c.condition(c.PROGRESSING, c.FALSE, c.CREATE_ERROR, message, stamp)
+            failed = c.condition(c.PROGRESSING, FALSE, c.CREATE_ERROR, message, stamp)
             await self._write(with_conditions(deployment, c.put(deployment.status.conditions, failed)))
         raise error
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from sampan.api.gotext import quote
+from sampan.api.semantics.conditions import TRUE, find_condition
 from sampan.api.times import format_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
 from sampan.api.types.core_v1 import Pod
@@ -78,9 +79,9 @@ def _numbered(deployment: Deployment, new: ReplicaSet | None, now: float) -> Dep
         return deployment
     deployment = _with_revision(deployment, new.metadata.annotations.get(REVISION, ""))
     present = deployment.status.conditions
-    if deadline_s(deployment) is None or c.find(present, c.PROGRESSING) is not None:
+    if deadline_s(deployment) is None or find_condition(present, c.PROGRESSING) is not None:
         return deployment
-    progress = (c.TRUE, c.FOUND, f"Found new replica set {quote(new.metadata.name)}")
+    progress = (TRUE, c.FOUND, f"Found new replica set {quote(new.metadata.name)}")
     return with_conditions(deployment, c.put(present, c.condition(c.PROGRESSING, *progress, format_time(now))))
 
 
@@ -136,7 +137,7 @@ def _created(deployment: Deployment, sets: Sets, now: float) -> Step:
     new = new_set(deployment, replicas, revision)
     deployment = _with_revision(deployment, str(revision))
     if deadline_s(deployment) is not None:
-        progress = (c.TRUE, c.CREATED, f"Created new replica set {quote(new.metadata.name)}")
+        progress = (TRUE, c.CREATED, f"Created new replica set {quote(new.metadata.name)}")
         put = c.put(deployment.status.conditions, c.condition(c.PROGRESSING, *progress, format_time(now)))
         deployment = with_conditions(deployment, put)
     status = rolled_out(deployment, Sets(new, sets.old), now)

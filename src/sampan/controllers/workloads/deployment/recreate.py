@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from sampan.api.semantics.pods import is_terminal
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.deployment.revisions import resized
 from sampan.controllers.workloads.deployment.sets import Sets, total_pods
 
@@ -16,4 +16,4 @@ def emptied(deployment: Deployment, sets: Sets) -> Sequence[ReplicaSet]:
 
 def has_old_pods(sets: Sets, pods: Iterable[Pod]) -> bool:
     """Whether an old ReplicaSet reports pods, or any of its pods, passed as `pods`, has not terminated."""
-    return total_pods(sets.old) > 0 or any(not pod_facts.is_terminal(pod) for pod in pods)
+    return total_pods(sets.old) > 0 or any(not is_terminal(pod) for pod in pods)

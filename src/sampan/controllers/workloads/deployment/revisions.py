@@ -10,10 +10,10 @@ import msgspec
 
 from sampan.api.int_or_string import MAX_INT32
 from sampan.api.integers import parse_int64
+from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpec
 from sampan.api.types.core_v1 import PodTemplateSpec
 from sampan.api.types.meta_v1 import LabelSelector, ObjectMeta
-from sampan.controllers.ownership.references import controller_ref
 from sampan.controllers.ownership.revisions import template_hash
 from sampan.controllers.workloads.deployment.limits import most_pods
 from sampan.controllers.workloads.deployment.sets import HASH_LABEL, wanted
@@ -130,7 +130,7 @@ def new_set(deployment: Deployment, replicas: int, revision: int) -> ReplicaSet:
             namespace=meta.namespace,
             labels=labels,
             annotations={**_annotations({}, deployment, revision), **sizes(deployment)},
-            ownerReferences=[controller_ref(deployment)],
+            ownerReferences=[new_controller_ref(deployment)],
         ),
         spec=ReplicaSetSpec(
             replicas=replicas,

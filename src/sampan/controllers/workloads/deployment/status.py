@@ -3,6 +3,7 @@
 import msgspec
 
 from sampan.api.gotext import quote
+from sampan.api.semantics.conditions import FALSE, TRUE, UNKNOWN, find_condition, without_condition
 from sampan.api.times import format_time, parse_time
 from sampan.api.types.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
 from sampan.controllers.workloads.deployment import conditions as c
@@ -22,9 +23,9 @@ def counted(deployment: Deployment, sets: Sets, now: float) -> DeploymentStatus:
     all_sets = sets.all
     available = total_available(all_sets)
     if available >= wanted(deployment) - max_missing(deployment):
-        availability = (c.TRUE, c.ENOUGH, "Deployment has minimum availability.")
+        availability = (TRUE, c.ENOUGH, "Deployment has minimum availability.")
     else:
-        availability = (c.FALSE, c.TOO_FEW, "Deployment does not have minimum availability.")
+        availability = (FALSE, c.TOO_FEW, "Deployment does not have minimum availability.")
     return DeploymentStatus(
         observedGeneration=deployment.metadata.generation,
         replicas=total_pods(all_sets),
@@ -42,33 +43,33 @@ def rolled_out(deployment: Deployment, sets: Sets, now: float) -> DeploymentStat
     """Return the status with the Progressing and ReplicaFailure conditions."""
     status = counted(deployment, sets, now)
     if deadline_s(deployment) is None:
-        status.conditions = c.without(status.conditions, c.PROGRESSING)
+        status.conditions = without_condition(status.conditions, c.PROGRESSING)
     elif not _is_settled(deployment, status):
         status.conditions = _progress(deployment, status, sets.new, now)
     failure = c.failure_of(sets.new, sets.old)
     if failure is not None:
         status.conditions = c.put(status.conditions, failure)
     else:
-        status.conditions = c.without(status.conditions, c.REPLICA_FAILURE)
+        status.conditions = without_condition(status.conditions, c.REPLICA_FAILURE)
     return status
 
 
 def _is_settled(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Whether the last rollout is complete and no new one has started."""
-    progressing = c.find(deployment.status.conditions, c.PROGRESSING)
+    progressing = find_condition(deployment.status.conditions, c.PROGRESSING)
     return progressing is not None and progressing.reason == c.COMPLETE and status.replicas == status.updatedReplicas
 
 
 def _progress(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float) -> c.Conditions:
     name, stamp = _subject(deployment, new), format_time(now)
     if is_complete(deployment, status):
-        progress = (c.TRUE, c.COMPLETE, f"{name} has successfully progressed.")
+        progress = (TRUE, c.COMPLETE, f"{name} has successfully progressed.")
         return c.put(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
     if is_progressing(deployment.status, status):
-        progress = (c.TRUE, c.UPDATED, f"{name} is progressing.")
+        progress = (TRUE, c.UPDATED, f"{name} is progressing.")
         return c.refreshed(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
     if has_timed_out(deployment, status, now):
-        progress = (c.FALSE, c.TIMED_OUT, f"{name} has timed out progressing.")
+        progress = (FALSE, c.TIMED_OUT, f"{name} has timed out progressing.")
         return c.put(status.conditions, c.condition(c.PROGRESSING, *progress, stamp))
     return status.conditions
 
@@ -96,7 +97,7 @@ def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
 
 
 def has_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) -> bool:
-    progressing, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
+    progressing, limit_s = find_condition(status.conditions, c.PROGRESSING), deadline_s(deployment)
     if progressing is None or limit_s is None or progressing.reason == c.COMPLETE:
         return False
     return progressing.reason == c.TIMED_OUT or _since(progressing.lastUpdateTime) + limit_s < now
@@ -104,7 +105,7 @@ def has_timed_out(deployment: Deployment, status: DeploymentStatus, now: float) 
 
 def next_check_s(deployment: Deployment, status: DeploymentStatus, now: float) -> float | None:
     """Return the seconds until a stalled rollout exceeds its progress deadline."""
-    progressing, limit_s = c.find(status.conditions, c.PROGRESSING), deadline_s(deployment)
+    progressing, limit_s = find_condition(status.conditions, c.PROGRESSING), deadline_s(deployment)
     if progressing is None or limit_s is None or progressing.reason == c.TIMED_OUT or is_complete(deployment, status):
         return None
     return max(_since(progressing.lastUpdateTime) + limit_s - now, 0) + 1
@@ -117,14 +118,14 @@ def _since(stamp: str | None) -> float:
 def paused_or_resumed(deployment: Deployment, now: float) -> c.Conditions:
     """Return the conditions with Progressing set to Unknown on pause and resume; that restarts the deadline."""
     present = deployment.status.conditions
-    progressing = c.find(present, c.PROGRESSING)
+    progressing = find_condition(present, c.PROGRESSING)
     if deadline_s(deployment) is None or (progressing is not None and progressing.reason == c.TIMED_OUT):
         return present
     is_paused = progressing is not None and progressing.reason == c.PAUSED
     if deployment.spec.paused == is_paused:
         return present
     words = (c.PAUSED, "Deployment is paused") if deployment.spec.paused else (c.RESUMED, "Deployment is resumed")
-    return c.put(present, c.condition(c.PROGRESSING, c.UNKNOWN, *words, format_time(now)))
+    return c.put(present, c.condition(c.PROGRESSING, UNKNOWN, *words, format_time(now)))
 
 
 def with_conditions(deployment: Deployment, conditions: c.Conditions) -> Deployment:

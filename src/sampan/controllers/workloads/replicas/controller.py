@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from sampan.api.semantics.owners import controller_of
+from sampan.api.semantics.pods import is_active, is_terminating
 from sampan.api.types.core_v1 import Pod
 from sampan.controllers.descriptor import Parts
 from sampan.controllers.ownership import (
@@ -15,8 +17,6 @@ from sampan.controllers.ownership import (
     PodControl,
     candidates,
     claim,
-    controller_of,
-    pod_facts,
     slow_start,
 )
 from sampan.controllers.ownership.batches import FIRST, all_at_once
@@ -58,7 +58,7 @@ class ReplicaController:
         if selector.is_nothing:
             return None
         pods = candidates(self._pods, owner)
-        active = await claim(owner, selector, [pod for pod in pods if pod_facts.is_active(pod)], self._claims)
+        active = await claim(owner, selector, [pod for pod in pods if is_active(pod)], self._claims)
         has_changed, failure = await self._manage(owner, active)
         if has_changed and failure is None:
             # The watch events of the pods trigger the next sync.
@@ -73,7 +73,7 @@ class ReplicaController:
         )
 
     def _is_leaving(self, owner: Any, pod: Pod) -> bool:
-        if not pod_facts.is_terminating(pod):
+        if not is_terminating(pod):
             return False
         reference = controller_of(pod)
         return reference is not None and reference.uid == owner.metadata.uid

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from sampan.api import times
+from sampan.api.semantics.conditions import find_condition, without_condition
+from sampan.api.semantics.pods import available_in_s, is_available, is_ready
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.replicas.kind import ReplicaKind, wanted_replicas
 
 REPLICA_FAILURE = "ReplicaFailure"
@@ -22,8 +23,8 @@ def status_of(
     changes: dict[str, Any] = {
         "replicas": len(active),
         "fullyLabeledReplicas": sum(1 for pod in active if labels <= pod.metadata.labels.items()),
-        "readyReplicas": sum(1 for pod in active if pod_facts.is_ready(pod)),
-        "availableReplicas": sum(1 for pod in active if pod_facts.is_available(pod, least_s, now)),
+        "readyReplicas": sum(1 for pod in active if is_ready(pod)),
+        "availableReplicas": sum(1 for pod in active if is_available(pod, least_s, now)),
         "observedGeneration": owner.metadata.generation,
         "conditions": _conditions(kind, owner, len(active), failure, now),
     }
@@ -35,11 +36,11 @@ def status_of(
 def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception | None, now: float) -> list[Any]:
     """Return the conditions; an existing ReplicaFailure condition is not updated."""
     present: list[Any] = owner.status.conditions
-    has_failed = any(condition.type == REPLICA_FAILURE for condition in present)
+    has_failed = find_condition(present, REPLICA_FAILURE) is not None
     if (failure is not None) == has_failed:
         return present
     if failure is None:
-        return [condition for condition in present if condition.type != REPLICA_FAILURE]
+        return without_condition(present, REPLICA_FAILURE)
     is_short = active < wanted_replicas(owner)
     failed = kind.condition(
         type=REPLICA_FAILURE,
@@ -53,5 +54,5 @@ def _conditions(kind: ReplicaKind, owner: Any, active: int, failure: Exception |
 
 def next_look_s(active: Sequence[Pod], min_ready_seconds: int, now: float) -> float | None:
     """Return the seconds until a ready pod becomes available."""
-    waits = (pod_facts.available_in_s(pod, min_ready_seconds, now) for pod in active)
+    waits = (available_in_s(pod, min_ready_seconds, now) for pod in active)
     return min((wait for wait in waits if wait is not None), default=None)

@@ -4,10 +4,10 @@ The retention policy states what happens to claims when the set is deleted or sc
 owned by the set or by the condemned pod, and garbage collection does the rest.
 """
 
+from sampan.api.semantics.owners import new_controller_ref
 from sampan.api.types.apps_v1 import StatefulSet
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.api.types.meta_v1 import OwnerReference
-from sampan.controllers.ownership.references import controller_ref
 from sampan.controllers.workloads.statefulset.identity import claim_name, ordinal_of, ordinals
 from sampan.machinery.copies import copy_of
 
@@ -70,7 +70,7 @@ def with_owners(claim: PersistentVolumeClaim, sset: StatefulSet, pod: Pod) -> Pe
     ]
     owner = wanted_owner(sset, pod)
     if owner is not None and not has_other_controller(claim, sset, pod):
-        references.append(controller_ref(owner))
+        references.append(new_controller_ref(owner))
     fixed.metadata.ownerReferences = references
     return fixed
 

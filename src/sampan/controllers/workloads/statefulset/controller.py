@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from sampan.api.label_selector import selector_of
 from sampan.api.labels import Selector
+from sampan.api.semantics.pods import available_in_s, is_terminal
 from sampan.api.types.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod
 from sampan.controllers.descriptor import Parts
@@ -16,7 +17,6 @@ from sampan.controllers.ownership import (
     OwnWrites,
     candidates,
     claim,
-    pod_facts,
     slow_start,
 )
 from sampan.controllers.ownership.batches import FIRST
@@ -126,7 +126,7 @@ class StatefulSetController:
 
     def _note_ended(self, plan: Plan, sset: StatefulSet) -> None:
         for step in plan.steps:
-            if step.action is Action.DELETE and pod_facts.is_terminal(step.pod):
+            if step.action is Action.DELETE and is_terminal(step.pod):
                 self._failures.note(_failure_key(sset, step.pod.metadata.name), self._clock.monotonic())
 
     # -- effects -----------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def _available_s(sset: StatefulSet, status: StatefulSetStatus, pods: Sequence[Po
     least = sset.spec.minReadySeconds
     if not least or status.readyReplicas == status.availableReplicas:
         return None
-    waits = [wait_s for pod in pods if (wait_s := pod_facts.available_in_s(pod, least, now)) is not None]
+    waits = [wait_s for pod in pods if (wait_s := available_in_s(pod, least, now)) is not None]
     return min(waits, default=float(least))
 
 

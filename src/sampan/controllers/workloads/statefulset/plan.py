@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cached_property
 
+from sampan.api.semantics.pods import PENDING, is_available, is_terminal
 from sampan.api.types.apps_v1 import StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import PersistentVolumeClaim, Pod, PodTemplateSpec
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.ownership.batches import BURST
 from sampan.controllers.workloads.statefulset import claims
 from sampan.controllers.workloads.statefulset.identity import (
@@ -90,7 +90,7 @@ class Plan:
 
     @property
     def ends_what_lives(self) -> bool:
-        return any(step.action is Action.DELETE and not pod_facts.is_terminal(step.pod) for step in self.steps)
+        return any(step.action is Action.DELETE and not is_terminal(step.pod) for step in self.steps)
 
 
 def decide(view: View) -> Plan:
@@ -154,14 +154,14 @@ class _Deciding:
         """Return the steps for a desired pod, and whether its successors must wait."""
         if not _is_created(pod):
             return ([] if self._has_stale_claim(pod) else [Step(Action.CREATE, pod)]), True
-        if pod_facts.is_terminal(pod):
+        if is_terminal(pod):
             return self._ended(pod), True
         steps: list[Step] = []
-        if pod.status.phase == pod_facts.PENDING and self._lacks_claims(pod):
+        if pod.status.phase == PENDING and self._lacks_claims(pod):
             steps.append(Step(Action.ADD_CLAIMS, pod))
         is_late = _is_leaving(pod) or not is_running_and_ready(pod) or not self._is_available(pod)
         if is_late and not self.is_parallel:
-            if pod.status.phase == pod_facts.PENDING and not self._owns_claims(pod):
+            if pod.status.phase == PENDING and not self._owns_claims(pod):
                 steps.append(Step(Action.OWN_CLAIMS, pod))
             return steps, True
         if not (has_identity(self.sset, pod) and has_storage(self.sset, pod) and self._owns_claims(pod)):
@@ -184,7 +184,7 @@ class _Deciding:
             return [], True
         is_well = is_running_and_ready(pod) and self._is_available(pod)
         # A terminated pod never becomes available, so that it must not be waited for.
-        may_go = is_well or pod_facts.is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
+        may_go = is_well or is_terminal(pod) or self.is_parallel or pod is self._first_unavailable
         return ([Step(Action.DELETE, pod)] if may_go else []), True
 
     def _update(self) -> Step | None:
@@ -224,7 +224,7 @@ class _Deciding:
         return next((pod for pod in (*self.present, *reversed(self.condemned)) if self._is_unavailable(pod)), None)
 
     def _is_available(self, pod: Pod) -> bool:
-        return pod_facts.is_available(pod, self.sset.spec.minReadySeconds, self.view.now)
+        return is_available(pod, self.sset.spec.minReadySeconds, self.view.now)
 
     def _is_unavailable(self, pod: Pod) -> bool:
         return not self._is_available(pod) or _is_leaving(pod)

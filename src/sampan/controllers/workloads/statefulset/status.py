@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable
 
+from sampan.api.semantics.pods import RUNNING, is_available, is_ready
 from sampan.api.types.apps_v1 import StatefulSet, StatefulSetStatus
 from sampan.api.types.core_v1 import Pod
-from sampan.controllers.ownership import pod_facts
 from sampan.controllers.workloads.statefulset.identity import replicas_of, revision_of
 
 ROLLING_UPDATE, ON_DELETE = "RollingUpdate", "OnDelete"
 
 
 def is_running_and_ready(pod: Pod) -> bool:
-    return pod.status.phase == pod_facts.RUNNING and pod_facts.is_ready(pod)
+    return pod.status.phase == RUNNING and is_ready(pod)
 
 
 def counted(
@@ -33,7 +33,7 @@ def _count(status: StatefulSetStatus, pod: Pod, min_ready_seconds: int, now: flo
     status.replicas += 1
     if is_running_and_ready(pod):
         status.readyReplicas += 1
-        status.availableReplicas += pod_facts.is_available(pod, min_ready_seconds, now)
+        status.availableReplicas += is_available(pod, min_ready_seconds, now)
     if pod.metadata.deletionTimestamp is None:
         revision = revision_of(pod)
         status.currentReplicas += revision == status.currentRevision

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from sampan.api.semantics.pods import all_containers, init_and_main_containers
 from sampan.api.types.core_v1 import (
     ConfigMap,
     ConfigMapProjection,
@@ -14,7 +15,6 @@ from sampan.api.types.core_v1 import (
     Container,
     DownwardAPIVolumeFile,
     DownwardAPIVolumeSource,
-    EphemeralContainer,
     KeyToPath,
     Pod,
     Secret,
@@ -86,7 +86,7 @@ def _downward_api_value(pod: Pod, item: DownwardAPIVolumeFile, allocatable: Mapp
 
 
 def _container(pod: Pod, name: str) -> Container:
-    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    containers: list[Container] = init_and_main_containers(pod.spec)
     for container in containers:
         if container.name == name:
             return container
@@ -152,7 +152,7 @@ def nested_mount_points(pod: Pod, volume: str) -> list[str]:
     advance, because the volume is read-only. Pure.
     """
     paths: dict[str, None] = {}
-    for container in _containers(pod):
+    for container in all_containers(pod.spec):
         targets = sorted(str(PurePosixPath(mount.mountPath)) for mount in container.volumeMounts)
         for mount in container.volumeMounts:
             if mount.name == volume:
@@ -170,10 +170,6 @@ def _inside(target: str, subpath: str, targets: list[str]) -> list[str]:
             if not any(inner.startswith(f"{before}/") for before in paths):
                 paths.append(inner)
     return paths
-
-
-def _containers(pod: Pod) -> list[Container | EphemeralContainer]:
-    return [*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers]
 
 
 class ConfigMapPlugin(FilesPlugin):

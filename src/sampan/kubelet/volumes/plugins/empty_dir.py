@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 
 from sampan.api import quantity
-from sampan.api.pod_amounts import effective_limits
+from sampan.api.semantics.pod_resources import effective_limits
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import Container, EmptyDirVolumeSource, Pod
 from sampan.kubelet.volumes.contract import ReadyVolume, VolumeOperationError, VolumePluginBase, VolumeSpec
 from sampan.kubelet.volumes.ownership import give_to_group
@@ -99,7 +100,7 @@ def page_size(pod: Pod, medium: str) -> str:
     unique. Pure.
     """
     wanted_size = medium.removeprefix(f"{HUGE_PAGES}-") if medium != HUGE_PAGES else ""
-    containers: list[Container] = [*(pod.spec.containers or ()), *pod.spec.initContainers]
+    containers: list[Container] = init_and_main_containers(pod.spec)
     page_sizes = {
         name.removeprefix("hugepages-")
         for container in containers

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sampan.api.label_selector import selector_of
+from sampan.api.semantics.pods import all_containers
 from sampan.api.types.certificates_v1beta1 import ClusterTrustBundle
 from sampan.api.types.core_v1 import ClusterTrustBundleProjection, Pod, ProjectedVolumeSource, VolumeProjection
 from sampan.kubelet.volumes.atomic import File, Payload
@@ -96,7 +97,7 @@ def pod_user(pod: Pod) -> int | None:
     """Return the user that all containers run as, or None if that is not specified or differs. Pure."""
     whole = pod.spec.securityContext.runAsUser if pod.spec.securityContext is not None else None
     users = set()
-    for container in (*pod.spec.initContainers, *(pod.spec.containers or ()), *pod.spec.ephemeralContainers):
+    for container in all_containers(pod.spec):
         own = container.securityContext.runAsUser if container.securityContext is not None else None
         users.add(own if own is not None else whole)
     return users.pop() if len(users) == 1 else None

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from sampan.api.faults import FieldError
+from sampan.api.semantics.conditions import is_true
 from sampan.api.types.batch_v1 import Job, JobSpec
 from sampan.api.types.core_v1 import Affinity, Container, PodSpec
-from sampan.apiserver.registry.kinds.jobs.conditions import is_true
 from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
 from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
@@ -52,7 +52,7 @@ def _validate_template_update(spec: JobSpec, old: Job) -> FieldErrors:
 
 def _is_at_rest(job: Job) -> bool:
     """Whether the job is suspended and has no active pods."""
-    return job.spec.suspend is True and is_true(job, "Suspended") and job.status.active == 0
+    return job.spec.suspend is True and is_true(job.status.conditions, "Suspended") and job.status.active == 0
 
 
 def _with_changes(old: PodSpec, new: PodSpec) -> PodSpec:

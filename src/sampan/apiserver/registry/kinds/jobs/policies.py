@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from sampan.api import gotext
 from sampan.api.faults import OMITTED, FieldError
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.batch_v1 import (
     JobSpec,
     PodFailurePolicyOnExitCodesRequirement,
@@ -26,7 +27,7 @@ def validate_failure_policy(spec: JobSpec, at: str) -> FieldErrors:
     if len(rules) > _RULES_MOST:
         yield FieldError.too_many(f"{at}.rules", len(rules), _RULES_MOST)
     template = spec.template.spec
-    names = {container.name for container in (*(template.containers or ()), *template.initContainers)}
+    names = {container.name for container in init_and_main_containers(template)}
     for index, rule in enumerate(rules):
         yield from _validate_failure_rule(rule, spec, names, f"{at}.rules[{index}]")
 

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from sampan.api import times
 from sampan.api.faults import OMITTED, FieldError
+from sampan.api.semantics.conditions import FALSE, condition_status, is_true
 from sampan.api.types.batch_v1 import Job
 from sampan.apiserver.registry.kinds.jobs import indexes
-from sampan.apiserver.registry.kinds.jobs.conditions import is_false, is_true
 from sampan.apiserver.registry.kinds.jobs.spec import INDEXED
 from sampan.apiserver.registry.podspec.formats import FieldErrors
 from sampan.apiserver.registry.podspec.internal_view import shown
@@ -44,10 +44,10 @@ class _Change:
         self.new, self.old = new, old
 
     def is_now(self, condition: str) -> bool:
-        return is_true(self.new, condition)
+        return is_true(self.new.status.conditions, condition)
 
     def was(self, condition: str) -> bool:
-        return is_true(self.old, condition)
+        return is_true(self.old.status.conditions, condition)
 
     def of(self, *conditions: str) -> bool:
         """Whether one of the conditions has changed."""
@@ -197,7 +197,7 @@ def _validate_immutable_times(change: _Change) -> FieldErrors:
     status, old = change.new.status, change.old.status
     if None not in (status.completionTime, old.completionTime) and change.in_fields("completionTime"):
         yield FieldError.invalid("status.completionTime", status.completionTime, IMMUTABLE)
-    is_resumed = change.was(_SUSPENDED) and is_false(change.new, _SUSPENDED)
+    is_resumed = change.was(_SUSPENDED) and condition_status(change.new.status.conditions, _SUSPENDED) == FALSE
     if old.startTime is not None and change.in_fields("startTime") and not is_resumed and not change.new.spec.suspend:
         text = "field is immutable for unsuspended job once set"
         yield FieldError.invalid("status.startTime", status.startTime, text)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 
 from sampan.api import ages, names, times
 from sampan.api.faults import FieldError
+from sampan.api.semantics.conditions import is_true
 from sampan.api.types.batch_v1 import Job, JobSpec
 from sampan.apiserver.registry.deletion import DeleteOptions
 from sampan.apiserver.registry.kinds.jobs.changes import validate_job_spec_update
-from sampan.apiserver.registry.kinds.jobs.conditions import is_true
 from sampan.apiserver.registry.kinds.jobs.defaults import default_job
 from sampan.apiserver.registry.kinds.jobs.selectors import (
     NAME_LABEL,
@@ -101,12 +101,12 @@ def _validate_hostname(job: Job) -> FieldErrors:
 
 def _status(job: Job, now: float) -> str:
     for condition in ("Complete", "Failed"):
-        if is_true(job, condition):
+        if is_true(job.status.conditions, condition):
             return condition
     if job.metadata.deletionTimestamp is not None:
         return "Terminating"
     for condition in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
-        if is_true(job, condition):
+        if is_true(job.status.conditions, condition):
             return condition
     return "Running"
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from sampan.api import quantity
 from sampan.api.quantity import Quantity
 from sampan.api.resource_names import is_pod_level
+from sampan.api.semantics.pods import is_sidecar
 from sampan.api.types.core_v1 import Container, PodSpec
 
 Amounts = dict[str, Quantity]
@@ -52,7 +53,7 @@ def _together(spec: PodSpec, pick: Callable[[Container], Mapping[str, str]]) -> 
     peak: Amounts = {}
     for container in spec.initContainers:
         own = summed([pick(container)])
-        if container.restartPolicy == "Always":
+        if is_sidecar(container):
             add(total, own)
             add(started, own)
             own = started

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
-from sampan.api import pod_amounts
 from sampan.api.quantity import parse
+from sampan.api.semantics import pod_resources
+from sampan.api.semantics.pods import init_and_main_containers
 from sampan.api.types.core_v1 import PodSpec, ResourceRequirements
 
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
@@ -23,7 +24,7 @@ def qos_class(spec: PodSpec) -> str:
 def _parts(spec: PodSpec) -> list[ResourceRequirements]:
     if spec.resources is not None:
         return [spec.resources]
-    return [container.resources for container in (*(spec.containers or ()), *spec.initContainers)]
+    return [container.resources for container in init_and_main_containers(spec)]
 
 
 def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterable[ResourceRequirements]:
@@ -33,8 +34,8 @@ def _must_be_limited(spec: PodSpec, parts: list[ResourceRequirements]) -> Iterab
 
 
 def _is_asked_in_full(parts: list[ResourceRequirements]) -> bool:
-    requests = pod_amounts.summed(_counted(part.requests) for part in parts)
-    return requests == pod_amounts.summed(_counted(part.limits) for part in parts)
+    requests = pod_resources.summed(_counted(part.requests) for part in parts)
+    return requests == pod_resources.summed(_counted(part.limits) for part in parts)
 
 
 def _counted(found: Mapping[str, str]) -> dict[str, str]:
