@@ -1,7 +1,7 @@
 """Lists of completion indexes of an indexed job as text: `1,3-5,7`."""
 
 import re
-from itertools import product
+from contextlib import suppress
 
 from sampan.api import gotext
 
@@ -26,19 +26,32 @@ def count(text: str, completions: int) -> int:
 
 def overlap(completed: str, failed: str, completions: int) -> int | None:
     """Return the first index that is in both lists, None if there is none. Invalid parts are ignored."""
-    both = product(_intervals(completed, completions), _intervals(failed, completions))
-    shared = [max(a[0], b[0]) for a, b in both if a[0] <= b[1] and b[0] <= a[1]]
-    return min(shared, default=None)
+    left, right = _intervals(completed, completions), _intervals(failed, completions)
+    at = other = 0
+    while at < len(left) and other < len(right):
+        start = max(left[at][0], right[other][0])
+        if start <= min(left[at][1], right[other][1]):
+            return start
+        if left[at][1] < right[other][1]:
+            at += 1
+        else:
+            other += 1
+    return None
 
 
 def _intervals(text: str, completions: int) -> list[tuple[int, int]]:
+    """Return the valid intervals of a list in ascending order; those that overlap are joined."""
     intervals = []
     for part in text.split(",") if text else ():
-        try:
+        with suppress(IndexesError):
             intervals.append(_interval(part, completions))
-        except IndexesError:
-            continue
-    return intervals
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(intervals):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], last)
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def _interval(text: str, completions: int) -> tuple[int, int]:
